@@ -207,7 +207,7 @@ class ArrowStream:
 
     @property
     def column_names(self) -> list[str]:
-        """The columns, in the order asked for."""
+        """The names of the columns, in the requested order."""
         return list(self._plan.names)
 
     def _next_columns(self) -> ColumnBatch | None:

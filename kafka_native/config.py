@@ -393,7 +393,6 @@ def _check_state(declared: Property, value: object, remarks: list[Remark]) -> No
 
 def _convert(declared: Property, raw: object) -> object:
     """Convert a user's value to the property's type."""
-    # librdkafka's error texts name the property that the alias stands for.
     # librdkafka's error texts name the property that an alias stands for.
     name = declared.alias_of or declared.name
     kind = declared.kind
@@ -663,7 +662,7 @@ def _reconcile_idempotence(
 ) -> None:
     """Refuse settings that conflict with idempotence.
 
-    If the user didn't ask for idempotence, turn idempotence off instead and log it.
+    If idempotence is only on by default, turn it off instead and log this.
     """
     conflict = _conflict(values, given)
     if conflict is None:

@@ -23,13 +23,15 @@ V = TypeVar("V")
 class DeserializingConsumer(Consumer, Generic[K, V]):
     """A consumer whose `poll()` and iteration convert keys and values to objects.
 
-    :param conf: The configuration of a `Consumer`, and these properties:
+    The configuration has these properties besides those of `Consumer`:
 
     - ``key.deserializer``, ``value.deserializer``: a callable that takes (bytes or None,
       SerializationContext) and returns the object. Without it, messages have bytes.
     - ``key.deserializer.builder``, ``value.deserializer.builder``: a
       `kafka_native.serialization.DeserializerBuilder` instead. Closing the consumer closes its
       deserializer.
+
+    :param conf: The configuration.
     """
 
     def __init__(self, conf: Mapping[str, Any]) -> None:

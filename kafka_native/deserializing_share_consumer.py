@@ -15,7 +15,7 @@ from kafka_native.types import Messages
 class DeserializingShareConsumer(ShareConsumer):
     """A share consumer that converts keys and values to objects.
 
-    :param conf: The configuration of a `ShareConsumer`, and ``key.deserializer`` and
+    :param conf: The configuration of a `ShareConsumer`, with ``key.deserializer`` and
         ``value.deserializer``: a callable that takes (bytes or None, SerializationContext) and
         returns the object. Without it, messages have bytes.
     """

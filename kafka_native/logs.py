@@ -135,10 +135,9 @@ class Logs:
     ) -> None:
         """Makes the log of a client.
 
-        :param contexts: The contexts whose debug lines are logged.
-        :param level: The value of ``log_level``. If there are contexts, every level is logged.
-        :param call_back: Makes the application's poll() call a function. None: a log thread is
-            used.
+        :param contexts: The contexts whose debug lines the client logs.
+        :param level: The value of ``log_level``. With contexts, the client logs every level.
+        :param call_back: Makes the application's poll() call a function. None: use a log thread.
         """
         self.name = name
         self.contexts = frozenset(contexts)

@@ -46,7 +46,7 @@ class Spec(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """One measured value, with its labels."""
+    """One measured value with its specification and its labels."""
 
     spec: Spec
     labels: dict[str, str]

@@ -28,7 +28,7 @@ class SerializingProducer(Producer, Generic[K, V]):
         config = {"bootstrap.servers": "localhost:9092", "key.serializer": StringSerializer()}
         producer = SerializingProducer(config)
 
-    :param conf: The configuration of a `Producer`, and these properties:
+    The configuration has these properties besides those of `Producer`:
 
     - ``key.serializer``, ``value.serializer``: a callable that takes (object, SerializationContext)
       and returns bytes or None. Without it, the producer takes bytes and str as `Producer` does.
@@ -38,6 +38,8 @@ class SerializingProducer(Producer, Generic[K, V]):
 
     Only `produce()` serializes. `produce_many()`, `produce_batch()` and `produce_arrow()` take
     bytes. Interceptors need bytes, so only `Producer` supports them.
+
+    :param conf: The configuration.
     """
 
     def __init__(self, conf: Mapping[str, Any]) -> None:

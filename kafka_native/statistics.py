@@ -59,7 +59,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class BrokerPartition:
-    """A partition that a broker handles."""
+    """A partition that a broker serves."""
 
     topic: str
     partition: int

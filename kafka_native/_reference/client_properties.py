@@ -51,7 +51,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="rdkafka",
         maximum=255,
         state=State.EFFECTIVE,
-        doc="The name under which brokers log, meter and throttle this client. At most 255 bytes.",
+        doc="The client's name for the brokers' logs, metrics and quotas. At most 255 bytes.",
     ),
     Property(
         "metadata.broker.list",
@@ -744,7 +744,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         note="sent in Fetch (KIP-392) and to the group, for rack-aware assignors (KIP-881)",
         doc=(
-            "The rack of this client, so that it can fetch from a close replica. At most 255 bytes."
+            "The rack of this client, so that it can fetch from a nearby replica. At most 255 bytes."
         ),
     ),
     Property(

@@ -194,7 +194,7 @@ class AlterReplicaLogDirsRequest(
     """Move replicas of a broker to other log directories of it."""
 
     class Dir(Struct):
-        """A log directory and what it shall hold."""
+        """A log directory and its new partitions."""
 
         class Topic(Struct):
             """Partitions of one topic."""

@@ -121,7 +121,7 @@ def keystore(material: Material, password: str | None) -> Identity:
     except UnsupportedAlgorithm as error:
         refuse(
             f"{material}: it is encrypted in a way that isn't supported: {error}",
-            "export it anew, with AES-256",
+            "export it again, with AES-256",
         )
     except (ValueError, TypeError):
         what = (

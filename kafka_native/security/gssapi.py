@@ -154,7 +154,7 @@ class GssapiExchange(Exchange):
                 return self._context.step(challenge) or b""
             offer = self._context.unwrap(challenge).message
             if len(offer) != 4 or not offer[0] & NO_LAYER:
-                raise SaslError("the broker wants a security layer, which Kafka doesn't have")
+                raise SaslError("the broker requires a security layer, which Kafka doesn't have")
             self._is_agreed = True
             answer: bytes = self._context.wrap(bytes([NO_LAYER, 0, 0, 0]), False).message
         except self._mechanism.problem as error:

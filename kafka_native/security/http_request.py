@@ -103,7 +103,7 @@ class HttpClient:
         """``context`` is for https."""
         self._url = url
         self._context = context
-        self._look_ups = LimitedCalls(f"the look-up of {url.host}")
+        self._lookups = LimitedCalls(f"the lookup of {url.host}")
 
     def request(self, method: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
         """Send a request and return the response, with any status.
@@ -129,9 +129,9 @@ class HttpClient:
     def _connected(self, deadline: float) -> socket.socket:
         host, port = self._url.host, self._url.port
         # gevent's lookup would create a hub in each calling thread, and nothing would end it
-        look_up = _socket.getaddrinfo if is_patched() else socket.getaddrinfo
-        found = self._look_ups.run(
-            lambda: look_up(host, port, type=socket.SOCK_STREAM), some_left_s(deadline)
+        getaddrinfo = _socket.getaddrinfo if is_patched() else socket.getaddrinfo
+        found = self._lookups.run(
+            lambda: getaddrinfo(host, port, type=socket.SOCK_STREAM), some_left_s(deadline)
         )
         failure = OSError("the name has no address")
         for family, kind, protocol, _, address in found:

@@ -59,7 +59,7 @@ def https_context(ca_location: str, ca_pem: str) -> ssl.SSLContext:
 
 
 class Provider:
-    """A token endpoint."""
+    """The token endpoint of an OpenID Connect provider or of a cloud."""
 
     def __init__(
         self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]

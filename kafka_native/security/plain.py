@@ -6,7 +6,7 @@ from kafka_native.security.mechanisms import Credentials, Exchange, PasswordMech
 
 
 class Plain(PasswordMechanism):
-    """The mechanism PLAIN."""
+    """The SASL mechanism that sends the password itself."""
 
     name = "PLAIN"
     slow = False

@@ -25,15 +25,15 @@ def refuse(text: str, hint: str | None = None) -> NoReturn:
 
 @dataclass(frozen=True)
 class Material:
-    """What a property stands for, and how messages call it.
+    """The content of a property, with its source for error texts.
 
-    The content is in no repr: it may be a key.
+    The repr doesn't show the content, because it may be a key.
     """
 
     name: str
-    """The property."""
+    """The name of the property."""
     path: str
-    """The file; empty for a text in the configuration."""
+    """The path of the file; empty for a text in the configuration."""
     content: bytes = field(repr=False)
 
     def __str__(self) -> str:
@@ -100,4 +100,4 @@ def _why(error: OSError | ValueError) -> str:
 
 
 def _relative(path: str) -> str | None:
-    return None if os.path.isabs(path) else f"it is looked for in {os.getcwd()}"
+    return None if os.path.isabs(path) else f"the path is relative to {os.getcwd()}"

@@ -25,7 +25,7 @@ class LimitedCalls:
     """
 
     def __init__(self, what: str) -> None:
-        """``what``: the name of the call in errors, for instance ``the look-up of h``."""
+        """``what``: the name of the call in errors, for instance ``the lookup of h``."""
         self._what = what
         self._lock = Lock()  # guards _running
         self._running = 0
