@@ -164,7 +164,7 @@ def test_what_is_odd_about_a_configuration_is_a_warning() -> None:
         found = Found("-b", cluster.bootstrap_servers, *options, *login)
     step = found.only("configuration")
     assert (found.status, step["status"]) == (0, "warning")
-    assert step["cause"] == "SASL PLAIN without TLS: whoever sees the network's traffic sees the password"
+    assert step["cause"] == "SASL PLAIN without TLS: anyone who can read the network traffic sees the password"
 
 
 def test_unresolvable_name() -> None:

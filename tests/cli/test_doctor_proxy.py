@@ -157,7 +157,7 @@ def test_broker_behind_the_proxy_that_is_advertised_elsewhere() -> None:
 
 def test_url_that_cannot_be_one_is_not_repeated() -> None:
     found = Found("-b", "b1.invalid:9092", "-X", "proxy.url=https://alice:s3cret@proxy:1")
-    assert "proxies are spoken to without TLS" in found.failed_at("configuration")["text"]
+    assert "the client connects to a proxy without TLS" in found.failed_at("configuration")["text"]
     assert "s3cret" not in found.said
 
 

@@ -384,14 +384,14 @@ def test_released_on_other_threads(client: Client) -> None:
 @pytest.mark.parametrize(
     ("columns", "error", "text"),
     [
-        ("value", TypeError, "names, or a mapping"),
-        (7, TypeError, "names, or a mapping"),
+        ("value", TypeError, "names or a mapping"),
+        (7, TypeError, "names or a mapping"),
         ([b"value"], TypeError, "are str"),
         ({"value": 3}, TypeError, "are str"),
         ([], ValueError, "at least one"),
         ({}, ValueError, "at least one"),
         (["value", "size"], ValueError, "there is no 'size'"),
-        (["value", "value"], ValueError, "one twice"),
+        (["value", "value"], ValueError, "a column occurs twice"),
         ({"offset": "string"}, ValueError, "offset can't be 'string', only int64"),
     ],
 )
