@@ -42,7 +42,9 @@ def measure(adapter: str, scenario: str, task: Task) -> Figures:
     text = json.dumps(dataclasses.asdict(task))
     env = {**os.environ, **ONE_BLAS_THREAD}
     at_rest(task.pids)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False
+    )
     if done.returncode:
         raise click.ClickException(f"{adapter} {scenario} failed:\n{done.stderr}")
     return Figures(**json.loads(done.stdout.splitlines()[-1]))
@@ -51,7 +53,9 @@ def measure(adapter: str, scenario: str, task: Task) -> Figures:
 def check_landed(adapter: str, figures: Figures, there: int) -> None:
     """A rate counts only if the broker has the messages: flush() is as quick when deliveries fail."""
     if there < figures.count:
-        raise click.ClickException(f"{adapter} reported {figures.count} messages, the broker has {there}")
+        raise click.ClickException(
+            f"{adapter} reported {figures.count} messages, the broker has {there}"
+        )
 
 
 def can(adapter: str, scenario: str, task: Task) -> bool:
@@ -95,7 +99,9 @@ def warm_up(adapters: list[str], task: Task) -> None:
                     measure(adapter, scenario, short)
 
 
-def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, console: Console) -> Rounds:
+def rounds_of(
+    scenario: str, adapters: list[str], task: Task, rounds: int, console: Console
+) -> Rounds:
     """Every adapter in turn, ``rounds`` times, on a fresh topic; consume reads what one produce run has left.
 
     Each round begins with another one: whoever is first reads while the broker still writes to its disk.
@@ -120,12 +126,20 @@ def prepared(scenario: str, task: Task) -> Iterator[Task]:
         yield task
         return
     with ExitStack() as topics:
-        ready = dataclasses.replace(task, topic=topics.enter_context(topic(task.bootstrap, task.partitions)))
+        ready = dataclasses.replace(
+            task, topic=topics.enter_context(topic(task.bootstrap, task.partitions))
+        )
         if scenario in ("wide", "copy"):
-            beside = topics.enter_context(topic(task.bootstrap, 1 if scenario == "wide" else task.partitions))
+            beside = topics.enter_context(
+                topic(task.bootstrap, 1 if scenario == "wide" else task.partitions)
+            )
             ready = dataclasses.replace(ready, beside=beside)
         if scenario == "wide":
-            measure("kafka_native", "produce", dataclasses.replace(task, topic=ready.beside, partitions=1))
+            measure(
+                "kafka_native",
+                "produce",
+                dataclasses.replace(task, topic=ready.beside, partitions=1),
+            )
             fill(ready)
         else:
             measure("kafka_native", "produce", ready)
@@ -157,13 +171,19 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
     with topic(task.bootstrap, task.partitions, more) as own:
         figures = measure(adapter, scenario, dataclasses.replace(task, topic=own))
         if TLS.get(scenario, scenario) in PRODUCING and scenario != "spread":
-            check_landed(adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count))
+            check_landed(
+                adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count)
+            )
         return figures
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1, type=click.Choice(SCENARIOS))
-@click.option("--bootstrap", envvar="BOOTSTRAP", help="This cluster (default: a real Apache Kafka of our own).")
+@click.option(
+    "--bootstrap",
+    envvar="BOOTSTRAP",
+    help="This cluster (default: a real Apache Kafka of our own).",
+)
 @click.option("--messages", default=3_000_000, show_default=True, type=click.IntRange(100))
 @click.option("--size", default=100, show_default=True, type=click.IntRange(1))
 @click.option("--partitions", default=2, show_default=True, type=click.IntRange(1))
@@ -172,13 +192,35 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
 @click.option("--idempotent", is_flag=True, help="enable.idempotence, with acks=all.")
 @click.option("--codec", default="none", show_default=True, help="compression.type")
 @click.option("--payload", default="x", show_default=True, type=click.Choice(["x", "json"]))
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="Python threads in produce.")
-@click.option("--topics", default=1000, show_default=True, type=click.IntRange(1), help="Of spread.")
-@click.option("--wide", default=10_000, show_default=True, type=click.IntRange(1), help="Partitions of wide.")
-@click.option("--protocol", default="classic", show_default=True, type=click.Choice(["classic", "consumer"]))
-@click.option("--delay", default=0, show_default=True, help="group.initial.rebalance.delay.ms of a broker of our own.")
+@click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Python threads in produce.",
+)
+@click.option(
+    "--topics", default=1000, show_default=True, type=click.IntRange(1), help="Of spread."
+)
+@click.option(
+    "--wide", default=10_000, show_default=True, type=click.IntRange(1), help="Partitions of wide."
+)
+@click.option(
+    "--protocol", default="classic", show_default=True, type=click.Choice(["classic", "consumer"])
+)
+@click.option(
+    "--delay",
+    default=0,
+    show_default=True,
+    help="group.initial.rebalance.delay.ms of a broker of our own.",
+)
 @click.option("--adapters", default=",".join(ADAPTERS), show_default=True)
-@click.option("--output", default="build/bench", type=click.Path(file_okay=False, path_type=Path), show_default=True)
+@click.option(
+    "--output",
+    default="build/bench",
+    type=click.Path(file_okay=False, path_type=Path),
+    show_default=True,
+)
 def main(
     scenarios: tuple[str, ...],
     bootstrap: str | None,
@@ -207,18 +249,36 @@ def main(
     with broker(bootstrap, delay, tls=bool(TLS.keys() & set(scenarios))) as servers:
         console.print(f"Broker: {servers.plain}{f', TLS {servers.tls}' if servers.tls else ''}")
         names = usable(adapters, console)
-        task = Task(servers.plain, "", messages, size, partitions, acks, idempotent, codec, payload, threads, topics)
-        task = dataclasses.replace(task, protocol=protocol, tls=servers.tls, ca=servers.ca, pids=servers.pids)
+        task = Task(
+            servers.plain,
+            "",
+            messages,
+            size,
+            partitions,
+            acks,
+            idempotent,
+            codec,
+            payload,
+            threads,
+            topics,
+        )
+        task = dataclasses.replace(
+            task, protocol=protocol, tls=servers.tls, ca=servers.ca, pids=servers.pids
+        )
         warm_up(names, task)
         for scenario in scenarios or USUAL:
             count = min(messages, LATENCY_MESSAGES) if scenario in LATENCIES else messages
             able = [adapter for adapter in (PLAINTEXT, *names) if can(adapter, scenario, task)]
-            each = dataclasses.replace(task, count=count, partitions=wide if scenario == "wide" else partitions)
+            each = dataclasses.replace(
+                task, count=count, partitions=wide if scenario == "wide" else partitions
+            )
             found = rounds_of(scenario, able, each, rounds, console)
             console.print(table(scenario, found, count))
             for line in verdicts(scenario, found):
                 console.print(f"  {line}", highlight=False)
-            results[scenario] = {name: [dataclasses.asdict(each) for each in every] for name, every in found.items()}
+            results[scenario] = {
+                name: [dataclasses.asdict(each) for each in every] for name, every in found.items()
+            }
     output.mkdir(parents=True, exist_ok=True)
     (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
 

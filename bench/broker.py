@@ -18,7 +18,9 @@ from kafka_native.admin import AdminClient, NewPartitions
 from kafka_native.cli.topics import create_topic, delete_topic
 
 LANDING_S = 5.0
-MADE_AT_ONCE = 9_000  # partitions of a topic; a controller refuses requests that make 10,000 records
+MADE_AT_ONCE = (
+    9_000  # partitions of a topic; a controller refuses requests that make 10,000 records
+)
 # A broker maps 10 MB of index for each partition otherwise: with thousands of them, what is measured is the kernel
 # clearing pages.
 INDEX_BYTES = 65536
@@ -110,8 +112,12 @@ def warm(bootstrap: str) -> None:
                     except BufferError:
                         producer.poll(0.01)
         for client in (kafka_native, confluent_kafka):
-            consumer = client.Consumer({**servers, "group.id": "bench-warm", "max.partition.fetch.bytes": 1})
-            consumer.assign([client.TopicPartition(name, number, 0) for number in range(WARM_PARTITIONS)])
+            consumer = client.Consumer(
+                {**servers, "group.id": "bench-warm", "max.partition.fetch.bytes": 1}
+            )
+            consumer.assign(
+                [client.TopicPartition(name, number, 0) for number in range(WARM_PARTITIONS)]
+            )
             taken = 0
             while taken < count:
                 taken += len(consumer.consume(min(SMALL_BATCH, count - taken), 10.0)) or count
@@ -144,13 +150,17 @@ def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:
 
     As confluent_kafka sees it: a witness that is not the client measured.
     """
-    witness = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-witness"})
+    witness = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "bench-witness"}
+    )
     deadline = time.monotonic() + LANDING_S
     try:
         while True:
             total = 0
             for number in range(partitions):
-                low, high = witness.get_watermark_offsets(confluent_kafka.TopicPartition(name, number), timeout=30)
+                low, high = witness.get_watermark_offsets(
+                    confluent_kafka.TopicPartition(name, number), timeout=30
+                )
                 total += high - low
             if total >= wanted or time.monotonic() > deadline:
                 return total

@@ -28,7 +28,12 @@ from kafka_native.admin import (
     NewTopic,
 )
 from kafka_native.consumer import Consumer
-from kafka_native.errors import ConcurrentModificationException, IllegalStateException, KafkaError, KafkaException
+from kafka_native.errors import (
+    ConcurrentModificationException,
+    IllegalStateException,
+    KafkaError,
+    KafkaException,
+)
 from kafka_native.producer import Producer
 from kafka_native.share_consumer import CommitCallback, ShareConsumer
 from kafka_native.types import (

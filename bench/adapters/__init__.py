@@ -20,7 +20,17 @@ PRODUCING = ("produce", "many", "produce_arrow", "callback", "spread", "aio_prod
 # What one run of produce has left.
 READING = ("consume", "group", "poll", "iterate", "memory", "arrow", "aio_poll", "copy")
 TLS = {"tls_produce": "produce", "tls_consume": "consume"}  # the same over TLS
-SCENARIOS = (*PRODUCING, *READING, *TLS, "latency", "call", "end_to_end", "cold", "wide", "transaction")
+SCENARIOS = (
+    *PRODUCING,
+    *READING,
+    *TLS,
+    "latency",
+    "call",
+    "end_to_end",
+    "cold",
+    "wide",
+    "transaction",
+)
 RATE = 1000  # messages a second, of end_to_end
 COLD_STARTS = 5
 IDLE_S = 5.0
@@ -56,7 +66,11 @@ class Task:
         """How the cluster is reached."""
         if not self.tls:
             return {"bootstrap.servers": self.bootstrap}
-        return {"bootstrap.servers": self.tls, "security.protocol": "ssl", "ssl.ca.location": self.ca}
+        return {
+            "bootstrap.servers": self.tls,
+            "security.protocol": "ssl",
+            "ssl.ca.location": self.ca,
+        }
 
     def group(self, number: int = 0) -> dict[str, Any]:
         """The properties of a consumer in a group of its own, which reads from the beginning."""
@@ -150,4 +164,7 @@ def percentiles(milliseconds: list[float]) -> dict[str, float]:
     """p50, p99 and p99.9."""
     ordered = sorted(milliseconds)
     shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-    return {name: ordered[min(len(ordered) - 1, int(len(ordered) * share))] for name, share in shares.items()}
+    return {
+        name: ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+        for name, share in shares.items()
+    }

@@ -21,7 +21,10 @@ async def _produce(task: Task) -> Figures:
     codec = None if task.codec == "none" else task.codec
     acks: Any = "all" if task.acks == "all" or task.idempotent else int(task.acks)
     producer = AIOKafkaProducer(
-        bootstrap_servers=task.bootstrap, acks=acks, compression_type=codec, enable_idempotence=task.idempotent
+        bootstrap_servers=task.bootstrap,
+        acks=acks,
+        compression_type=codec,
+        enable_idempotence=task.idempotent,
     )
     await producer.start()
     try:

@@ -46,14 +46,21 @@ async def produce_all(send: Send, task: Task, most: int) -> Figures:
     return watch.figures(count)
 
 
-def aio_poll(client: ModuleType, aio: ModuleType, task: Task, most: int = QUEUE_MESSAGES, **tuning: Any) -> Figures:
+def aio_poll(
+    client: ModuleType, aio: ModuleType, task: Task, most: int = QUEUE_MESSAGES, **tuning: Any
+) -> Figures:
     """poll(), one message at a time, each value taken; assigned by hand."""
     return asyncio.run(_poll(client, aio, task, most, tuning))
 
 
-async def _poll(client: ModuleType, aio: ModuleType, task: Task, most: int, tuning: dict[str, Any]) -> Figures:
+async def _poll(
+    client: ModuleType, aio: ModuleType, task: Task, most: int, tuning: dict[str, Any]
+) -> Figures:
     consumer = aio.AIOConsumer({**task.group(), "enable.auto.commit": False, **tuning})
-    places = [client.TopicPartition(task.topic, number, client.OFFSET_BEGINNING) for number in range(task.partitions)]
+    places = [
+        client.TopicPartition(task.topic, number, client.OFFSET_BEGINNING)
+        for number in range(task.partitions)
+    ]
     await consumer.assign(places)
     if await consumer.poll(WAIT_S) is None:
         raise RuntimeError("no message came")

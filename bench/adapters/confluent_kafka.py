@@ -55,7 +55,9 @@ def arrow(task: Task) -> Figures:
     """Messages made into record batches of key, value and offset."""
     import pyarrow
 
-    schema = pyarrow.schema([("key", pyarrow.binary()), ("value", pyarrow.binary()), ("offset", pyarrow.int64())])
+    schema = pyarrow.schema(
+        [("key", pyarrow.binary()), ("value", pyarrow.binary()), ("offset", pyarrow.int64())]
+    )
 
     def take(consumer: confluent_kafka.Consumer, task: Task, wanted: int) -> int:
         taken = 0

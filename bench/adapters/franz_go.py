@@ -30,7 +30,12 @@ def missing() -> str | None:
     # Go itself knows whether the program is current. It checks modules when it fetches them; `verify` checks its cache.
     for command in ([go, "mod", "verify"], [go, "build", "-o", str(_program()), "."]):
         done = subprocess.run(
-            command, cwd=SOURCES / "franz_go", env=os.environ | STRICT, capture_output=True, text=True, check=False
+            command,
+            cwd=SOURCES / "franz_go",
+            env=os.environ | STRICT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             return f"{' '.join(command[:2])} failed: {done.stdout}{done.stderr}"

@@ -53,7 +53,9 @@ def produce_arrow(task: Task) -> Figures:
     done = 0
     watch = Stopwatch()
     while done < count:
-        done += producer.produce_arrow(task.topic, table.slice(0, count - done), on_delivery=reports.append)
+        done += producer.produce_arrow(
+            task.topic, table.slice(0, count - done), on_delivery=reports.append
+        )
         producer.poll(0)
     left = producer.flush(python_api.FLUSH_TIMEOUT_S)
     figures = watch.figures(count)
@@ -105,7 +107,9 @@ def arrow(task: Task) -> Figures:
         taken = 0
         while taken < wanted:
             batch = consumer.consume_arrow(
-                min(reading.ROWS, wanted - taken), reading.WAIT_S / 6, columns=["key", "value", "offset"]
+                min(reading.ROWS, wanted - taken),
+                reading.WAIT_S / 6,
+                columns=["key", "value", "offset"],
             )
             taken += pyarrow.record_batch(batch).num_rows
             if not len(batch):
@@ -158,8 +162,12 @@ def transaction(task: Task) -> Figures:
 def copy(task: Task) -> Figures:
     """Arrow columns, as they come."""
 
-    def transfer(consumer: kafka_native.Consumer, producer: kafka_native.Producer, target: str, wanted: int) -> int:
-        batch = consumer.consume_arrow(min(ARROW_ROWS, wanted), transacting.WAIT_S, columns=["value"])
+    def transfer(
+        consumer: kafka_native.Consumer, producer: kafka_native.Producer, target: str, wanted: int
+    ) -> int:
+        batch = consumer.consume_arrow(
+            min(ARROW_ROWS, wanted), transacting.WAIT_S, columns=["value"]
+        )
         count = len(batch)
         if count:
             producer.produce_arrow(target, batch)

@@ -33,7 +33,12 @@ def by_hand(client: ModuleType, task: Task, **tuning: Any) -> Any:
 
 def assign(client: ModuleType, consumer: Any, topic: str, partitions: int) -> None:
     """Each partition from its beginning."""
-    consumer.assign([client.TopicPartition(topic, number, client.OFFSET_BEGINNING) for number in range(partitions)])
+    consumer.assign(
+        [
+            client.TopicPartition(topic, number, client.OFFSET_BEGINNING)
+            for number in range(partitions)
+        ]
+    )
 
 
 def in_group(client: ModuleType, task: Task, number: int = 0, **tuning: Any) -> Any:
@@ -140,7 +145,9 @@ def resident_mib() -> float:
 
 def end_to_end(client: ModuleType, task: Task) -> Figures:
     """A message each millisecond, by one thread that polls in between; from produce() to the Message in hand."""
-    producer = client.Producer({"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0})
+    producer = client.Producer(
+        {"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0}
+    )
     consumer = client.Consumer({**task.group(), "enable.auto.commit": False})
     filler = b"x" * max(task.size - STAMP.size, 0)
     producer.produce(task.topic, STAMP.pack(0.0), partition=0)  # connected before the clock starts

@@ -14,7 +14,14 @@ def archive(spark: Any, work: Work) -> None:
 
     config, checkpoint = {"bootstrap.servers": work.bootstrap}, f"{work.folder}/checkpoint"
     settings = ParquetSettings(compression="snappy")
-    run(config, f"{work.folder}/table", topics=[work.source], session=spark, checkpoint=checkpoint, settings=settings)
+    run(
+        config,
+        f"{work.folder}/table",
+        topics=[work.source],
+        session=spark,
+        checkpoint=checkpoint,
+        settings=settings,
+    )
 
 
 def mirror(spark: Any, work: Work) -> None:

@@ -53,7 +53,10 @@ class Driver:
         assert self._process.stdin is not None
         folder = tempfile.mkdtemp(prefix="kafka-native-bench-")
         try:
-            asked = {"scenario": scenario, "work": dataclasses.asdict(dataclasses.replace(work, folder=folder))}
+            asked = {
+                "scenario": scenario,
+                "work": dataclasses.asdict(dataclasses.replace(work, folder=folder)),
+            }
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
             answer = self._answer()
@@ -70,7 +73,9 @@ class Driver:
         if not line:
             self._process.kill()
             why = "ended" if ready else f"said nothing for {TIMEOUT_S} s"
-            raise click.ClickException(f"{self.contestant} {why}:\n{self._log.read_text(errors='replace')[-4000:]}")
+            raise click.ClickException(
+                f"{self.contestant} {why}:\n{self._log.read_text(errors='replace')[-4000:]}"
+            )
         return json.loads(line)
 
     def close(self) -> None:
@@ -85,7 +90,10 @@ class Driver:
 
 def event(number: int, size: int) -> bytes:
     """A text of a web shop's with ``size`` bytes."""
-    kind, country = ("view", "click", "cart", "buy")[number % 4], ("de", "fr", "us", "jp")[number // 7 % 4]
+    kind, country = (
+        ("view", "click", "cart", "buy")[number % 4],
+        ("de", "fr", "us", "jp")[number // 7 % 4],
+    )
     text = f'{{"user":"user-{number * 7919 % 100_000:05}","type":"{kind}","page":"/products/{number % 5000}",'
     text += f'"country":"{country}","price":{number * 31 % 10_000 / 100}}}'
     return text.ljust(size).encode()[:size]
@@ -94,7 +102,12 @@ def event(number: int, size: int) -> bytes:
 def fill(work: Work, partitions: int) -> None:
     """The topic's records: keys that are all different, values out of a pool, STEP records a batch."""
     values = [event(number, work.size) for number in range(POOL)]
-    config = {"compression.type": work.codec, "batch.num.messages": STEP, "linger.ms": 50, "max.block.ms": 60_000}
+    config = {
+        "compression.type": work.codec,
+        "batch.num.messages": STEP,
+        "linger.ms": 50,
+        "max.block.ms": 60_000,
+    }
     with Producer({"bootstrap.servers": work.bootstrap, **config}) as producer:
         for first in range(0, work.count, STEP):
             count = min(STEP, work.count - first)
@@ -103,7 +116,9 @@ def fill(work: Work, partitions: int) -> None:
             done = 0
             while done < count:
                 where = first // STEP % partitions
-                done += producer.produce_many(work.source, some[done:], keys[done:], partition=where)
+                done += producer.produce_many(
+                    work.source, some[done:], keys[done:], partition=where
+                )
         left = producer.flush(TIMEOUT_S)
     if left:
         raise click.ClickException(f"{left} messages were not delivered")
@@ -134,7 +149,13 @@ def once(driver: Driver, scenario: str, work: Work, partitions: int) -> Figures:
 
 
 def rounds_of(
-    scenario: str, drivers: dict[str, Driver], warm: Work, work: Work, partitions: int, rounds: int, console: Console
+    scenario: str,
+    drivers: dict[str, Driver],
+    warm: Work,
+    work: Work,
+    partitions: int,
+    rounds: int,
+    console: Console,
 ) -> Rounds:
     """Every contestant once for warming up, then in turn."""
     able = [driver for name, driver in drivers.items() if name in SCENARIOS[scenario]]
@@ -147,7 +168,10 @@ def rounds_of(
             found[driver.contestant].append(figures)
             said = f"{figures.rate / 1e6:.2f} M rows/s, {figures.cpu_us:.2f} us"
             more = "".join(f", {name} {value:.0f}" for name, value in figures.more.items())
-            console.print(f"  {scenario} round {number + 1}: {driver.contestant} {said}{more}", highlight=False)
+            console.print(
+                f"  {scenario} round {number + 1}: {driver.contestant} {said}{more}",
+                highlight=False,
+            )
     return found
 
 
@@ -168,7 +192,9 @@ def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str
     found = []
     for name in names.split(","):
         if name not in CONTESTANTS:
-            raise click.BadParameter(f"{name} is none of {', '.join(CONTESTANTS)}", param_hint="--contestants")
+            raise click.BadParameter(
+                f"{name} is none of {', '.join(CONTESTANTS)}", param_hint="--contestants"
+            )
         why = jvm.missing() if name == "jvm" else None
         if why:
             console.print(f"Without {name}: {why}")
@@ -179,18 +205,28 @@ def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str
 
 @click.command()
 @click.argument("scenarios", nargs=-1, type=click.Choice(tuple(SCENARIOS)))
-@click.option("--bootstrap", envvar="BOOTSTRAP", help="This cluster (default: a real Apache Kafka of our own).")
+@click.option(
+    "--bootstrap",
+    envvar="BOOTSTRAP",
+    help="This cluster (default: a real Apache Kafka of our own).",
+)
 @click.option("--messages", default=5_000_000, show_default=True, type=click.IntRange(1000))
-@click.option("--size", default=100, show_default=True, type=click.IntRange(20), help="Of a value, in bytes.")
+@click.option(
+    "--size", default=100, show_default=True, type=click.IntRange(20), help="Of a value, in bytes."
+)
 @click.option("--partitions", default=4, show_default=True, type=click.IntRange(1))
 @click.option("--codec", default="lz4", show_default=True, help="compression.type of the topic.")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--triggers", default=30, show_default=True, type=click.IntRange(1, 50))
-@click.option("--step", default=4000, show_default=True, type=click.IntRange(1), help="Records a trigger.")
+@click.option(
+    "--step", default=4000, show_default=True, type=click.IntRange(1), help="Records a trigger."
+)
 @click.option("--cores", default=2, show_default=True, type=click.IntRange(1), help="local[CORES]")
 @click.option("--memory", default="4g", show_default=True, help="spark.driver.memory")
 @click.option("--contestants", default=",".join(CONTESTANTS), show_default=True)
-@click.option("--output", default="build/bench-spark", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--output", default="build/bench-spark", type=click.Path(file_okay=False, path_type=Path)
+)
 def main(
     scenarios: tuple[str, ...],
     bootstrap: str | None,
@@ -214,7 +250,8 @@ def main(
     chosen = scenarios or USUAL
     if 2 * triggers * step > messages and set(TRIGGERING) & set(chosen):
         raise click.BadParameter(
-            f"{2 * triggers} triggers of {step} records need as many, there are {messages}", param_hint="--messages"
+            f"{2 * triggers} triggers of {step} records need as many, there are {messages}",
+            param_hint="--messages",
         )
     output.mkdir(parents=True, exist_ok=True)
     results = {}
@@ -237,9 +274,15 @@ def main(
                 continue
             if not found:
                 continue
-            rows = f"{triggers} triggers of {step:,} rows" if scenario in TRIGGERING else f"{messages:,} rows"
+            rows = (
+                f"{triggers} triggers of {step:,} rows"
+                if scenario in TRIGGERING
+                else f"{messages:,} rows"
+            )
             console.print(table(scenario, found, f"{scenario}: {rows}"))
             for line in verdicts(scenario, found):
                 console.print(f"  {line}", highlight=False)
-            results[scenario] = {name: [dataclasses.asdict(each) for each in every] for name, every in found.items()}
+            results[scenario] = {
+                name: [dataclasses.asdict(each) for each in every] for name, every in found.items()
+            }
             (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")

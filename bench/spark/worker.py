@@ -67,7 +67,9 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            answer = dataclasses.asdict(measure(spark, contestant, asked["scenario"], Work(**asked["work"])))
+            answer = dataclasses.asdict(
+                measure(spark, contestant, asked["scenario"], Work(**asked["work"]))
+            )
         except Exception:  # one scenario less; the report says which, and why
             answer = {"failed": traceback.format_exc()}
         print(json.dumps(answer), file=answers)

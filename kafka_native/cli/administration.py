@@ -48,7 +48,14 @@ class Outcomes(dict[K, T]):
                 self.errors[key] = line_of(error)
 
 
-def report(output: Output, what: str, outcomes: Mapping[str, str | None], done: str, *, dry_run: bool = False) -> None:
+def report(
+    output: Output,
+    what: str,
+    outcomes: Mapping[str, str | None],
+    done: str,
+    *,
+    dry_run: bool = False,
+) -> None:
     """Tells what has become of each item, and ends with status 1 if one has failed.
 
     :param what: What the items are, in the singular; the key of their names in JSON.
@@ -56,7 +63,9 @@ def report(output: Output, what: str, outcomes: Mapping[str, str | None], done: 
     :param done: What has been done to them, for people.
     """
     if output.as_json:
-        output.document([{what: name, "ok": why is None, "error": why} for name, why in outcomes.items()])
+        output.document(
+            [{what: name, "ok": why is None, "error": why} for name, why in outcomes.items()]
+        )
     for name, why in outcomes.items():
         if why is None:
             output.say(f"{what} {name}: {'would be ' if dry_run else ''}{done}")
@@ -82,7 +91,9 @@ def settled(futures: Mapping[K, Future[Any]]) -> dict[K, str | None]:
 
 def yes_option(command: Command) -> Command:
     """Adds ``--yes``; the command gets an argument ``yes``."""
-    return click.option("-y", "--yes", is_flag=True, help="Don't ask before something is lost.")(command)
+    return click.option("-y", "--yes", is_flag=True, help="Don't ask before something is lost.")(
+        command
+    )
 
 
 def make_sure(question: str, yes: bool) -> None:
@@ -130,7 +141,13 @@ def moment(text: str) -> int:
 def span(text: str) -> int:
     """A duration, ISO-8601 (``PT1H30M``) or a number with s, m, h or d, in milliseconds."""
     found = duration_ms(text)
-    if found is None and text[-1:] in UNITS_MS and text.isascii() and text[:-1].isdigit() and len(text) < 12:
+    if (
+        found is None
+        and text[-1:] in UNITS_MS
+        and text.isascii()
+        and text[:-1].isdigit()
+        and len(text) < 12
+    ):
         found = int(text[:-1]) * UNITS_MS[text[-1]]
     if found is None:
         raise click.BadParameter(f"{text!r} is no duration: write 90m, 2h, 7d or PT1H30M")

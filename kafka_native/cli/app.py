@@ -50,7 +50,9 @@ class Commands(click.Group):
         """The command of this name, imported; None: there is none."""
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"kafka_native.cli.commands.{cmd_name}").command
+        found: click.Command = importlib.import_module(
+            f"kafka_native.cli.commands.{cmd_name}"
+        ).command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -60,7 +62,11 @@ class Commands(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names from the table; options as any group has them."""
-        found = [CompletionItem(name, help=COMMANDS[name]) for name in sorted(COMMANDS) if name.startswith(incomplete)]
+        found = [
+            CompletionItem(name, help=COMMANDS[name])
+            for name in sorted(COMMANDS)
+            if name.startswith(incomplete)
+        ]
         return found if found else super().shell_complete(ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

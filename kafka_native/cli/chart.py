@@ -44,7 +44,11 @@ def latencies(buckets: Sequence[tuple[float, float, int]], title: str, path: Pat
     axes = figure.subplots()
     lows = [low for low, _, _ in buckets]
     axes.bar(
-        lows, [number for *_, number in buckets], [high - low for low, high, _ in buckets], align="edge", color=BLUE
+        lows,
+        [number for *_, number in buckets],
+        [high - low for low, high, _ in buckets],
+        align="edge",
+        color=BLUE,
     )
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda tick, _place: f"{tick:g}"))
@@ -57,7 +61,13 @@ def latencies(buckets: Sequence[tuple[float, float, int]], title: str, path: Pat
 def _both(axes: Axes, outcomes: list[Outcome], pick: Callable[[Rate], float]) -> None:
     for shift, name, colour in ((-WIDTH / 2, "produce", BLUE), (WIDTH / 2, "consume", ORANGE)):
         heights = [pick(getattr(outcome, name)) for outcome in outcomes]
-        bars = axes.bar([place + shift for place in range(len(outcomes))], heights, WIDTH, label=name, color=colour)
+        bars = axes.bar(
+            [place + shift for place in range(len(outcomes))],
+            heights,
+            WIDTH,
+            label=name,
+            color=colour,
+        )
         axes.bar_label(bars, fmt="%.2f", fontsize=8, padding=2)
 
 
@@ -70,7 +80,9 @@ def _latencies(axes: Axes, outcomes: list[Outcome]) -> None:
         heights = [getattr(outcome.latency, name) for outcome in outcomes]
         axes.plot(range(len(outcomes)), heights, marker, label=label, color=colour, markersize=7)
         for place, height in enumerate(heights):
-            axes.annotate(f"{height:.2f}", (place, height), (8, -3), textcoords="offset points", fontsize=8)
+            axes.annotate(
+                f"{height:.2f}", (place, height), (8, -3), textcoords="offset points", fontsize=8
+            )
     axes.set_yscale("log")
     plain = FuncFormatter(lambda tick, _place: f"{tick:g}")
     axes.yaxis.set_major_formatter(plain)

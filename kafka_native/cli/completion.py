@@ -28,17 +28,24 @@ _NAME_MAX = 255
 """Characters of a name that is offered: a longer one would fill the terminal."""
 
 
-def topics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def topics(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """The topics that begin with what is there."""
     return _names(context, incomplete, lambda admin: admin.list_topics(timeout=TIMEOUT_S).topics)
 
 
-def groups(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def groups(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """The groups of every type that begin with what is there."""
 
     def ask(admin: AdminClient) -> list[str]:
         consumers = admin.list_consumer_groups(request_timeout=TIMEOUT_S)
-        others = {ConsumerGroupType.SHARE, ConsumerGroupType.STREAMS}  # which an old cluster can't be asked for
+        others = {
+            ConsumerGroupType.SHARE,
+            ConsumerGroupType.STREAMS,
+        }  # which an old cluster can't be asked for
         more = admin.list_consumer_groups(types=others, request_timeout=TIMEOUT_S)
         return [each.group_id for asked in (consumers, more) for each in asked.result().valid or []]
 
@@ -59,7 +66,9 @@ def _names(
         if not connection.servers:
             return []
         with AdminClient(connection.config("producer")) as admin:
-            found = sorted(name for name in ask(admin) if name.startswith(incomplete) and is_offered(name))
+            found = sorted(
+                name for name in ask(admin) if name.startswith(incomplete) and is_offered(name)
+            )
     except (KafkaException, click.ClickException, OSError):
         return []  # no cluster, no names: there is nobody who could be told
     finally:

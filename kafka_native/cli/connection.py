@@ -49,16 +49,22 @@ class Connection:
         """The bootstrap servers; an empty string where none are named."""
         return self.properties.get(SERVERS, "").strip()
 
-    def config(self, role: Role, /, options: Mapping[str, Any] | None = None, **defaults: Any) -> dict[str, Any]:
+    def config(
+        self, role: Role, /, options: Mapping[str, Any] | None = None, **defaults: Any
+    ) -> dict[str, Any]:
         """The configuration of a client; an AdminClient takes a producer's.
 
         :param options: What the command's own options say, which goes before what the user has set; None: nothing.
         :param defaults: What the command would have it be, with underscores for dots; what the user has set stays.
         """
         # One file serves all commands: what is only for the other kind of client is left out without a word.
-        mine = {name: value for name, value in self.properties.items() if not _is_others(name, role)}
+        mine = {
+            name: value for name, value in self.properties.items() if not _is_others(name, role)
+        }
         own = {_canonical(name.replace("_", ".")): value for name, value in defaults.items()}
-        said = {_canonical(name): value for name, value in (options or {}).items() if value is not None}
+        said = {
+            _canonical(name): value for name, value in (options or {}).items() if value is not None
+        }
         return {**own, **mine, **said}
 
 
@@ -67,7 +73,9 @@ def _is_others(name: str, role: Role) -> bool:
     return declared is not None and declared.scope == (CONSUMER if role == "producer" else PRODUCER)
 
 
-def properties(_context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+def properties(
+    _context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]
+) -> dict[str, str]:
     """``-X name=value``, repeated, as a dict. What is refused isn't shown: it may be a secret."""
     found = {}
     for pair in pairs:
@@ -86,7 +94,13 @@ def connected(*, required: bool = True) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def call(*args: Any, bootstrap: str | None, extra: dict[str, str], config_file: str | None, **more: Any) -> Any:
+        def call(
+            *args: Any,
+            bootstrap: str | None,
+            extra: dict[str, str],
+            config_file: str | None,
+            **more: Any,
+        ) -> Any:
             debug, timeout_s = more.pop("debug"), more.pop("timeout")
             merged = _merged(bootstrap, extra, config_file)
             if debug:
@@ -108,7 +122,12 @@ def connected(*, required: bool = True) -> Callable[[Command], Command]:
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
-        "-b", "--bootstrap", "--bootstrap-servers", envvar=ENVIRONMENT, metavar="HOST:PORT,...", help="Brokers to ask."
+        "-b",
+        "--bootstrap",
+        "--bootstrap-servers",
+        envvar=ENVIRONMENT,
+        metavar="HOST:PORT,...",
+        help="Brokers to ask.",
     ),
     click.option(
         "-X",
@@ -126,7 +145,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="FILE",
         help="A file of property=value lines (default: ~/.config/kafka-native.conf; none: no file).",
     ),
-    click.option("-d", "--debug", metavar="CONTEXT,...", help="Log these contexts on stderr, as property debug."),
+    click.option(
+        "-d",
+        "--debug",
+        metavar="CONTEXT,...",
+        help="Log these contexts on stderr, as property debug.",
+    ),
     click.option(
         "-m",
         "--timeout",
@@ -147,7 +171,9 @@ def connection_of(context: click.Context) -> Connection:
     return Connection(merged)
 
 
-def _merged(bootstrap: str | None, extra: Mapping[str, str], config_file: str | None) -> dict[str, str]:
+def _merged(
+    bootstrap: str | None, extra: Mapping[str, str], config_file: str | None
+) -> dict[str, str]:
     """The user's file, then the environment's servers, then ``-F``, then ``-X``, then ``-b``: the later ones win."""
     source = click.get_current_context().get_parameter_source("bootstrap")
     servers = {} if bootstrap is None else {SERVERS: bootstrap}
@@ -157,7 +183,10 @@ def _merged(bootstrap: str | None, extra: Mapping[str, str], config_file: str | 
         own = user_file()
         layers += [_read(own) if own.exists() else {}, {} if written else servers]
     else:
-        layers += [{} if written else servers, {} if config_file == NO_FILE else _read(Path(config_file))]
+        layers += [
+            {} if written else servers,
+            {} if config_file == NO_FILE else _read(Path(config_file)),
+        ]
     layers += [extra, servers if written else {}]
     return {_canonical(name): value for layer in layers for name, value in layer.items()}
 

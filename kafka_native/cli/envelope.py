@@ -17,7 +17,12 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from kafka_native import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
+from kafka_native import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Message,
+)
 from kafka_native.cli.texts import FROM_FORM, TO_FORM
 from kafka_native.terminal.lines import escaped_json
 
@@ -44,7 +49,9 @@ class Row(NamedTuple):
     value: bytes | None
 
 
-def writer(key_as: str = "raw", value_as: str = "raw", *, escapes: bool = False) -> Callable[[Message], str]:
+def writer(
+    key_as: str = "raw", value_as: str = "raw", *, escapes: bool = False
+) -> Callable[[Message], str]:
     """What makes an envelope of a message.
 
     :param key_as: ``raw``: a string, or base64 where it is no UTF-8; ``hex``, ``base64``: that form in any case.
@@ -132,7 +139,11 @@ def read(line: bytes) -> Row:
         raise ValueError(f"no JSON: {text}") from None
     if not isinstance(found, dict):
         raise ValueError("an object is expected")
-    named = {_SYNONYMS.get(name, name): data for name, data in found.items() if name not in _REPORTED_ONLY}
+    named = {
+        _SYNONYMS.get(name, name): data
+        for name, data in found.items()
+        if name not in _REPORTED_ONLY
+    }
     unknown = sorted(str(name) for name in named if name not in _READ)
     if unknown:
         raise ValueError(f"unknown member {unknown[0]!r}; there are {', '.join(sorted(_READ))}")
@@ -182,7 +193,9 @@ def _timestamp(data: Any) -> int:
         try:
             return milliseconds(data)
         except ValueError:
-            raise ValueError("timestamp: no time; write milliseconds or 2024-05-01T12:00:00Z") from None
+            raise ValueError(
+                "timestamp: no time; write milliseconds or 2024-05-01T12:00:00Z"
+            ) from None
     if type(data) is not int or not 0 <= data < 2**63:
         raise ValueError("timestamp: milliseconds since 1970 are expected")
     return data
@@ -193,7 +206,9 @@ def milliseconds(text: str) -> int:
 
     :raises ValueError: It is no time.
     """
-    zoned = f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text  # Python 3.10 doesn't know the letter
+    zoned = (
+        f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text
+    )  # Python 3.10 doesn't know the letter
     try:
         return round(datetime.fromisoformat(zoned).timestamp() * 1000)
     except OverflowError:

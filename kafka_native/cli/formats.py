@@ -22,7 +22,12 @@ LETTERS = "s v S R k K t p o T I h"
 
 
 def render_of(
-    text: str, *, null: bytes = b"", key_as: str = "raw", value_as: str = "raw", escapes: bool = False
+    text: str,
+    *,
+    null: bytes = b"",
+    key_as: str = "raw",
+    value_as: str = "raw",
+    escapes: bool = False,
 ) -> Render:
     r"""What makes lines of messages.
 
@@ -130,5 +135,7 @@ def _iso(milliseconds: int) -> bytes:
 
 def _headers(message: Message, null: bytes) -> bytes:
     pairs = message.headers() or ()
-    found = [(name.encode("utf-8", "surrogateescape"), value) for name, value in pairs]  # the bytes that they were
+    found = [
+        (name.encode("utf-8", "surrogateescape"), value) for name, value in pairs
+    ]  # the bytes that they were
     return b",".join(b"%b=%b" % (name, null if value is None else value) for name, value in found)

@@ -15,7 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from kafka_native import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 STEP_MESSAGES = 10_000
 """Messages between two updates of the progress bar, and at most in one consume()."""
@@ -140,7 +148,9 @@ def _ready(conf: Mapping[str, Any]) -> dict[str, Any]:
     return {"queue.buffering.max.messages": QUEUE_MESSAGES, **conf}
 
 
-def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progress: Progress) -> Rate:
+def produce_all(
+    conf: Mapping[str, Any], topic: str, values: list[bytes], progress: Progress
+) -> Rate:
     """Produces every value in a loop; the clock stops when the last one is acknowledged."""
     failed: list[KafkaError] = []
 
@@ -166,9 +176,13 @@ def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progre
         rate = watch.rate(len(values), len(values) * len(values[0]))
         if left:
             producer.close(0)
-            raise CheckFailed(f"{left} messages were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
+            raise CheckFailed(
+                f"{left} messages were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s"
+            )
     if failed:
-        raise CheckFailed(f"{len(failed)} messages were not delivered, the first because: {failed[0].str()}")
+        raise CheckFailed(
+            f"{len(failed)} messages were not delivered, the first because: {failed[0].str()}"
+        )
     return rate
 
 
@@ -189,12 +203,16 @@ def await_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int) 
             time.sleep(SETTLE_EVERY_S)
 
 
-def consume_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress) -> Rate:
+def consume_all(
+    conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress
+) -> Rate:
     """Consumes ``count`` messages from the beginning, and takes each one's value."""
     taken = 0
     with Consumer(conf) as consumer:
         consumer.assign(_everything(topic, partitions))
-        first = consumer.poll(IDLE_TIMEOUT_S)  # connected, and the offsets found, before the clock starts
+        first = consumer.poll(
+            IDLE_TIMEOUT_S
+        )  # connected, and the offsets found, before the clock starts
         messages = [] if first is None else [first]
         watch = Stopwatch()
         while True:
@@ -203,7 +221,9 @@ def consume_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int
             for message in messages:
                 message.value()
             taken += len(messages)
-            _raise_error(messages[-1])  # a partition in trouble says so again and again: one look is enough here
+            _raise_error(
+                messages[-1]
+            )  # a partition in trouble says so again and again: one look is enough here
             progress(len(messages))
             if taken >= count:
                 break
@@ -216,7 +236,9 @@ Place = tuple[int, int, bytes]
 """(partition, offset, value)."""
 
 
-def read_back(conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress) -> Iterator[Place]:
+def read_back(
+    conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress
+) -> Iterator[Place]:
     """Consumes ``count`` messages, for `check`; fewer when no more come."""
     taken = 0
     with Consumer(conf) as consumer:
@@ -229,7 +251,9 @@ def read_back(conf: Mapping[str, Any], topic: str, partitions: int, count: int, 
                 value = message.value()
                 if message.error() is not None or value is None:
                     _raise_error(message)
-                    raise CheckFailed(f"a null came back, {_at(message.partition(), message.offset())}")
+                    raise CheckFailed(
+                        f"a null came back, {_at(message.partition(), message.offset())}"
+                    )
                 yield message.partition() or 0, message.offset() or 0, value
             taken += len(messages)
             progress(len(messages))
@@ -260,13 +284,17 @@ def check(values: list[bytes], read: Iterable[Place]) -> str:
     for partition, offset, value in read:
         number = number_of(value)
         if not 0 <= number < len(values):
-            raise CheckFailed(f"what came back was never sent, {_at(partition, offset)}: {value[:200]!r}")
+            raise CheckFailed(
+                f"what came back was never sent, {_at(partition, offset)}: {value[:200]!r}"
+            )
         if back[number] is not None:
             raise CheckFailed(f"message {number} came back twice, {_at(partition, offset)}")
         before_offset, before_number = last.get(partition, (-1, -1))
         if offset <= before_offset or number <= before_number:
             places = f"{_at(partition, offset)} after {before_offset}"
-            raise CheckFailed(f"out of order: message {number} came after {before_number}, {places}")
+            raise CheckFailed(
+                f"out of order: message {number} came after {before_number}, {places}"
+            )
         last[partition] = (offset, number)
         back[number] = value
         count += 1
@@ -275,14 +303,18 @@ def check(values: list[bytes], read: Iterable[Place]) -> str:
     sent, returned = _digest(values), _digest(back)
     if sent != returned:
         number = next(number for number, value in enumerate(values) if value != back[number])
-        raise CheckFailed(f"the content differs: digest {sent} was sent, {returned} came back; first, message {number}")
+        raise CheckFailed(
+            f"the content differs: digest {sent} was sent, {returned} came back; first, message {number}"
+        )
     return returned
 
 
 def _digest(values: list[bytes] | list[bytes | None]) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for start in range(0, len(values), STEP_MESSAGES):
-        digest.update(b"".join(value for value in values[start : start + STEP_MESSAGES] if value is not None))
+        digest.update(
+            b"".join(value for value in values[start : start + STEP_MESSAGES] if value is not None)
+        )
     return digest.hexdigest()
 
 

@@ -10,7 +10,13 @@ import click
 
 LETTERS = "PCLQG:t:p:b:z:o:eED:K:k:H:Od:qvF:X:c:Tuf:ZlVhs:r:Jm:M:"
 """kcat's options, as getopt has them: those with a colon take a value."""
-MODES = {"-P": "produce", "-C": "consume", "-G": "consume", "-L": "metadata", "-Q": "topics offsets"}
+MODES = {
+    "-P": "produce",
+    "-C": "consume",
+    "-G": "consume",
+    "-L": "metadata",
+    "-Q": "topics offsets",
+}
 DROPPED_OPTIONS = ("-v", "-O")
 """More words, and a report of each delivery: they change nothing of what is done."""
 MISSING_OPTIONS = {
@@ -29,7 +35,10 @@ def translated(arguments: list[str]) -> list[str]:
     if not arguments or re.match(r"-[^-]", arguments[0]) is None or arguments[0] == "-h":
         return arguments
     # long options aren't kcat's: from the first one on everything stays as it is
-    own = next((at for at, text in enumerate(arguments) if text[:2] == "--" and len(text) > 2), len(arguments))
+    own = next(
+        (at for at, text in enumerate(arguments) if text[:2] == "--" and len(text) > 2),
+        len(arguments),
+    )
     try:
         options, operands = getopt.gnu_getopt(arguments[:own], LETTERS)
     except getopt.GetoptError as error:

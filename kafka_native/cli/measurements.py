@@ -22,14 +22,22 @@ BAR = 40
 """Characters of the longest bar of a histogram."""
 SHARES = (0.5, 0.9, 0.99, 0.999)
 
-_topic = click.option("-t", "--topic", required=True, metavar="TOPIC", help="A topic of yours; what is sent stays.")
+_topic = click.option(
+    "-t", "--topic", required=True, metavar="TOPIC", help="A topic of yours; what is sent stays."
+)
 _size = click.option(
-    "--size", default=100, show_default=True, type=click.IntRange(job.MESSAGE_MIN_BYTES), help="Bytes of a value."
+    "--size",
+    default=100,
+    show_default=True,
+    type=click.IntRange(job.MESSAGE_MIN_BYTES),
+    help="Bytes of a value.",
 )
 
 
 def _messages(default: int) -> Callable[[Command], Command]:
-    return click.option("--messages", default=default, show_default=True, type=click.IntRange(1), help="How many.")
+    return click.option(
+        "--messages", default=default, show_default=True, type=click.IntRange(1), help="How many."
+    )
 
 
 @click.command("produce")
@@ -41,19 +49,38 @@ def _messages(default: int) -> Callable[[Command], Command]:
 def produce(connection: Connection, output: Output, topic: str, messages: int, size: int) -> None:
     """Send messages to TOPIC as fast as it takes them; the clock stops with the last acknowledgement."""
     values = job.payloads(messages, size)
-    _show(output, _measured(lambda: job.produce_all(connection.config("producer"), topic, values, lambda _count: None)))
+    _show(
+        output,
+        _measured(
+            lambda: job.produce_all(
+                connection.config("producer"), topic, values, lambda _count: None
+            )
+        ),
+    )
 
 
 @click.command("consume")
-@click.option("-t", "--topic", required=True, metavar="TOPIC", help="A topic of yours, read from its beginning.")
+@click.option(
+    "-t",
+    "--topic",
+    required=True,
+    metavar="TOPIC",
+    help="A topic of yours, read from its beginning.",
+)
 @_messages(1_000_000)
 @connected()
 @json_option
 def consume(connection: Connection, output: Output, topic: str, messages: int) -> None:
     """Read messages of TOPIC, at most so many; the clock starts with the first."""
-    own = {"enable.auto.offset.store": False, "enable.auto.commit": False, "enable.partition.eof": True}
+    own = {
+        "enable.auto.offset.store": False,
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+    }
     with Consumer(connection.config("consumer", own)) as consumer:
-        reader = Reader(consumer, exits=True, keeps_going=False, stores=False, timeout_s=connection.timeout_s)
+        reader = Reader(
+            consumer, exits=True, keeps_going=False, stores=False, timeout_s=connection.timeout_s
+        )
         reader.assign(topic, (), BEGINNING, None)
         batches = reader.batches(messages)
         taken = size = 0
@@ -72,18 +99,32 @@ def consume(connection: Connection, output: Output, topic: str, messages: int) -
 @_topic
 @_messages(2000)
 @_size
-@click.option("--chart", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.png", help="Draw it, too.")
+@click.option(
+    "--chart",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.png",
+    help="Draw it, too.",
+)
 @connected()
 @json_option
-def latency(connection: Connection, output: Output, topic: str, messages: int, size: int, chart: Path | None) -> None:
+def latency(
+    connection: Connection, output: Output, topic: str, messages: int, size: int, chart: Path | None
+) -> None:
     """Send one message at a time to TOPIC, and show how long each takes to be acknowledged, as a histogram."""
     [value] = job.payloads(1, size)
-    taken = sorted(_measured(lambda: job.round_trips(connection.config("producer"), topic, value, messages)))
+    taken = sorted(
+        _measured(lambda: job.round_trips(connection.config("producer"), topic, value, messages))
+    )
     found = {f"p{share * 100:g}": job.percentile(taken, share) for share in SHARES}
     figures = {"messages": messages, "size": size, "min": taken[0], **found, "max": taken[-1]}
     buckets = histogram(taken)
     if output.as_json:
-        output.document({**figures, "histogram": [{"from": low, "to": high, "count": n} for low, high, n in buckets]})
+        output.document(
+            {
+                **figures,
+                "histogram": [{"from": low, "to": high, "count": n} for low, high, n in buckets],
+            }
+        )
     else:
         most = max(number for _, _, number in buckets)
         for low, high, number in buckets:
@@ -104,7 +145,9 @@ def histogram(ordered: Sequence[float]) -> list[tuple[float, float, int]]:
     at = 0
     while at < len(ordered):
         high = low * step
-        behind = next((index for index in range(at, len(ordered)) if ordered[index] >= high), len(ordered))
+        behind = next(
+            (index for index in range(at, len(ordered)) if ordered[index] >= high), len(ordered)
+        )
         buckets.append((low, high, behind - at))
         at, low = behind, high
     return buckets
@@ -119,7 +162,13 @@ def _measured(measure: Any) -> Any:
 
 def _show(output: Output, rate: job.Rate) -> None:
     if output.as_json:
-        output.document({**asdict(rate), "messages_per_second": rate.per_second, "mib_per_second": rate.mib_per_second})
+        output.document(
+            {
+                **asdict(rate),
+                "messages_per_second": rate.per_second,
+                "mib_per_second": rate.mib_per_second,
+            }
+        )
         return
     output.say(
         f"{count(rate.messages, 'message')} in {rate.seconds:.2f} s: {rate.per_second:,.0f} messages/s, "

@@ -22,7 +22,12 @@ def mock_cluster(brokers: int = 1) -> Iterator[str]:
     # Memory that was touched before costs no page faults while something is measured.
     options = ["--brokers", str(brokers), "--prefault-bytes", str(PREFAULT_BYTES)]
     # -c, not -m: this module is imported with its package, and must not run a second time under another name.
-    command = [sys.executable, "-c", "from kafka_native.cli.mock import run_for_parent; run_for_parent()", *options]
+    command = [
+        sys.executable,
+        "-c",
+        "from kafka_native.cli.mock import run_for_parent; run_for_parent()",
+        *options,
+    ]
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdout is not None
         try:

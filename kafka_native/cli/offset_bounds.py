@@ -10,12 +10,16 @@ import click
 
 from kafka_native.cli.envelope import milliseconds
 
-_WORDS = {"beginning": "beginning", "earliest": "beginning", "end": "end", "latest": "end", "stored": "stored"}
+_WORDS = {
+    "beginning": "beginning",
+    "earliest": "beginning",
+    "end": "end",
+    "latest": "end",
+    "stored": "stored",
+}
 _AGO = re.compile(r"-?(\d{1,9})(ms|s|m|h|d)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-EXPECTED_FORMS_TEXT = (
-    "write beginning, end, stored, an offset, -N (N before the end), a time (2024-05-01T12:00Z), or 90m (ago)"
-)
+EXPECTED_FORMS_TEXT = "write beginning, end, stored, an offset, -N (N before the end), a time (2024-05-01T12:00Z), or 90m (ago)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,9 @@ def parsed(text: str) -> OffsetBound:
     if re.fullmatch(r"-\d{1,18}", word):
         return OffsetBound("tail", -int(word))
     if match := _AGO.fullmatch(word):
-        return OffsetBound("time", time.time_ns() // 1_000_000 - int(match[1]) * _UNITS_MS[match[2]])
+        return OffsetBound(
+            "time", time.time_ns() // 1_000_000 - int(match[1]) * _UNITS_MS[match[2]]
+        )
     try:
         return OffsetBound("time", milliseconds(word))
     except ValueError:

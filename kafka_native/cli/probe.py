@@ -68,7 +68,9 @@ class Foreign(Exception):
 class TlsFailed(Exception):
     """There is no TLS; ``reason`` is OpenSSL's, ``verify_error`` its number of what is wrong with a certificate."""
 
-    def __init__(self, reason: str, verify_error: int = 0, chain: tuple[bytes, ...] = (), above: bytes = b"") -> None:
+    def __init__(
+        self, reason: str, verify_error: int = 0, chain: tuple[bytes, ...] = (), above: bytes = b""
+    ) -> None:
         """Make one; see the class for the arguments. ``chain``: the certificates that were shown, in DER form.
 
         ``above``: the one that isn't accepted, where it isn't the broker's own.
@@ -157,7 +159,11 @@ class Through(NamedTuple):
             made = self.gate.connected(timeout_s)
         except OSError as error:
             raise ProxyFailed(str(error.strerror or error), lets_in=False) from error
-        address = b"" if self.target is None else ipaddress.ip_address(self.target.ip.partition("%")[0]).packed
+        address = (
+            b""
+            if self.target is None
+            else ipaddress.ip_address(self.target.ip.partition("%")[0]).packed
+        )
         tunnel = Tunnel(self.proxy, made.fileno(), self.place.host, self.place.port, address)
         try:
             made.setblocking(False)
@@ -166,7 +172,9 @@ class Through(NamedTuple):
                 waiting.register(made, events)
                 if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
                     of_whom = " of the broker behind it" if tunnel.logged_in else ""
-                    raise ProxyFailed(f"no answer{of_whom} within {timeout_s:g} s", lets_in=tunnel.logged_in)
+                    raise ProxyFailed(
+                        f"no answer{of_whom} within {timeout_s:g} s", lets_in=tunnel.logged_in
+                    )
         except ConnectionError as error:
             made.close()
             raise ProxyFailed(str(error), lets_in=tunnel.logged_in) from error
@@ -228,7 +236,10 @@ class Probe:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._socket.close()
 
@@ -262,12 +273,15 @@ class Probe:
         except Ended:
             raise TlsFailed("unexpected eof while reading") from None
         chain = tuple(
-            crypto.dump_certificate(crypto.FILETYPE_ASN1, each) for each in connection.get_peer_cert_chain() or []
+            crypto.dump_certificate(crypto.FILETYPE_ASN1, each)
+            for each in connection.get_peer_cert_chain() or []
         )
         if errors and verifies:
             error, above = errors[0]
             raise TlsFailed("certificate verify failed", error, chain, above)
-        return Encrypted(connection.get_protocol_version_name(), connection.get_cipher_name() or "", chain)
+        return Encrypted(
+            connection.get_protocol_version_name(), connection.get_cipher_name() or "", chain
+        )
 
     def _through_tls(self, call: Callable[..., T], *arguments: Any) -> T:
         """A call of OpenSSL's, with the bytes that it wants moved in and out."""
@@ -339,7 +353,8 @@ class Probe:
         handshake = Handshake(version())
         while True:
             message = ApiVersionsRequest(
-                client_software_name=SOFTWARE_NAME, client_software_version=software_version(version())
+                client_software_name=SOFTWARE_NAME,
+                client_software_version=software_version(version()),
             )
             outcome = handshake.on_reply(self._exchange(message, handshake.version)[4:])
             if isinstance(outcome, KafkaError):
@@ -356,7 +371,9 @@ class Probe:
         """
         reply = self.ask(SaslHandshakeRequest(mechanism="-"), WRAPPED)
         assert isinstance(reply, SaslHandshakeResponse)
-        return reply.mechanisms if reply.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM else None
+        return (
+            reply.mechanisms if reply.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM else None
+        )
 
     def log_in(self, mechanism: Mechanism, ranges: ApiRanges) -> int:
         """Authenticates, on the caller's thread; for how long, in milliseconds (0: for good).
@@ -374,17 +391,30 @@ class Probe:
         answer: bytes | None = exchange.begin()
         for _ in range(ROUNDS_MAX):
             if answer is None:
-                raise Refused(KafkaError(KafkaError._AUTHENTICATION, "it ended before the broker had proved who it is"))
-            said = self.ask(SaslAuthenticateRequest(auth_bytes=answer), ranges.choose(SaslAuthenticateRequest))
+                raise Refused(
+                    KafkaError(
+                        KafkaError._AUTHENTICATION,
+                        "it ended before the broker had proved who it is",
+                    )
+                )
+            said = self.ask(
+                SaslAuthenticateRequest(auth_bytes=answer), ranges.choose(SaslAuthenticateRequest)
+            )
             assert isinstance(said, SaslAuthenticateResponse)
             if said.error_code:
-                raise Refused(KafkaError(said.error_code, said.error_message or exchange.problem or None))
+                raise Refused(
+                    KafkaError(said.error_code, said.error_message or exchange.problem or None)
+                )
             if len(said.auth_bytes) > MESSAGE_MAX:
                 raise Foreign(said.auth_bytes)
             answer = exchange.respond(said.auth_bytes)
             if answer is None and exchange.done:
                 return said.session_lifetime_ms
-        raise Refused(KafkaError(KafkaError._AUTHENTICATION, f"the broker wasn't content after {ROUNDS_MAX} messages"))
+        raise Refused(
+            KafkaError(
+                KafkaError._AUTHENTICATION, f"the broker wasn't content after {ROUNDS_MAX} messages"
+            )
+        )
 
     # --- bytes ---
 
@@ -405,7 +435,11 @@ class Probe:
 
     def _receive(self, size: int) -> bytes:
         while len(self._received) < size:
-            more = self._from_socket() if self._tls is None else self._through_tls(self._tls.recv, CHUNK_BYTES)
+            more = (
+                self._from_socket()
+                if self._tls is None
+                else self._through_tls(self._tls.recv, CHUNK_BYTES)
+            )
             if not more:
                 if self._received:
                     raise Foreign(self._received)
@@ -425,7 +459,9 @@ class Probe:
             return b""
 
     def _to_socket(self, data: bytes) -> None:
-        with suppress(ConnectionResetError, BrokenPipeError):  # reading tells it, perhaps behind an answer
+        with suppress(
+            ConnectionResetError, BrokenPipeError
+        ):  # reading tells it, perhaps behind an answer
             self._socket.sendall(data)
 
 
@@ -481,7 +517,9 @@ def described(received: bytes) -> str:
 
 def _expect(connection: SSL.Connection, host: str, identifies: bool) -> None:
     """Names the host to the broker (SNI), and has its certificate checked for it: as csrc/engine/tls.c does."""
-    name = host.rstrip(".").encode("idna" if not host.isascii() else "ascii")  # a certificate has no trailing dot
+    name = host.rstrip(".").encode(
+        "idna" if not host.isascii() else "ascii"
+    )  # a certificate has no trailing dot
     expected: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address = name
     try:
         expected = ipaddress.ip_address(host)

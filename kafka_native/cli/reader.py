@@ -41,7 +41,9 @@ Key = tuple[str, int]
 class Reader:
     """Takes messages until every partition is at its end, if it has one."""
 
-    def __init__(self, consumer: Consumer, *, exits: bool, keeps_going: bool, stores: bool, timeout_s: float) -> None:
+    def __init__(
+        self, consumer: Consumer, *, exits: bool, keeps_going: bool, stores: bool, timeout_s: float
+    ) -> None:
         """Nothing is read before `assign` or `subscribe`.
 
         :param exits: The end of a partition is where its log ends by then (``-e``).
@@ -69,7 +71,9 @@ class Reader:
         """Reads in a group."""
         self._consumer.subscribe(topics)
 
-    def assign(self, topic: str, partitions: Iterable[int], begin: OffsetBound, end: OffsetBound | None) -> None:
+    def assign(
+        self, topic: str, partitions: Iterable[int], begin: OffsetBound, end: OffsetBound | None
+    ) -> None:
         """Reads these partitions of a topic, all of it if there are none, from one place to the other.
 
         :raises Failed: There is no such topic, partition or offset.
@@ -81,7 +85,11 @@ class Reader:
         missing = [number for number in numbers if number not in found.partitions]
         if missing:
             raise no_partition(topic, missing[0], len(found.partitions))
-        marks = self._watermarks(topic, numbers) if end is not None or begin.kind in ("offset", "tail") else {}
+        marks = (
+            self._watermarks(topic, numbers)
+            if end is not None or begin.kind in ("offset", "tail")
+            else {}
+        )
         starts = self._resolved(topic, numbers, begin, marks)
         for number in numbers:
             if begin.kind == "offset":
@@ -91,7 +99,9 @@ class Reader:
         if end is not None:
             stops = self._resolved(topic, numbers, end, marks)
             self._stops = {(topic, number): stop for number, stop in stops.items()}
-        wanted = [number for number in numbers if not self._is_empty((topic, number), starts[number])]
+        wanted = [
+            number for number in numbers if not self._is_empty((topic, number), starts[number])
+        ]
         self._wanted = {(topic, number) for number in wanted}
         self._consumer.assign([TopicPartition(topic, number, starts[number]) for number in wanted])
 
@@ -108,13 +118,19 @@ class Reader:
         """Offsets of a place; those that the cluster finds by itself are its own numbers, below 0."""
         if place.kind == "time":
             asked = [TopicPartition(topic, number, place.number) for number in numbers]
-            times = {each.partition: each for each in self._consumer.offsets_for_times(asked, self._timeout_s)}
+            times = {
+                each.partition: each
+                for each in self._consumer.offsets_for_times(asked, self._timeout_s)
+            }
             for each in times.values():
                 if each.error is not None:
                     raise KafkaException(each.error)
             # Nothing is as young: the end, as it is by now where that is known.
             ends = {number: marks[number][1] if marks else OFFSET_END for number in numbers}
-            return {number: each.offset if each.offset >= 0 else ends[number] for number, each in times.items()}
+            return {
+                number: each.offset if each.offset >= 0 else ends[number]
+                for number, each in times.items()
+            }
         if place.kind == "tail":
             return {number: max(high - place.number, low) for number, (low, high) in marks.items()}
         if place.kind == "end" and marks:
@@ -151,25 +167,38 @@ class Reader:
                 messages = [first, *(self._consumer.consume(room - 1, 0) if room > 1 else ())]
             good = [message for message in messages if message.error() is None]
             others = (
-                [message for message in messages if message.error() is not None] if len(good) < len(messages) else []
+                [message for message in messages if message.error() is not None]
+                if len(good) < len(messages)
+                else []
             )
             if self._stops:
                 good = [message for message in good if self._is_before_stop(message)]
             taken += len(good)
             if good:
                 yield good
-            failures = [failure for message in others if (failure := self._noted(message)) is not None]
+            failures = [
+                failure for message in others if (failure := self._noted(message)) is not None
+            ]
             self._store(good)
             for failure in failures:
                 self.failed(failure)
 
-    def write_columns(self, file: ColumnFile, columns: Mapping[str, str | None], most: int | None) -> None:
+    def write_columns(
+        self, file: ColumnFile, columns: Mapping[str, str | None], most: int | None
+    ) -> None:
         """Records as columns into a file, as `batches` has them as messages.
 
         :raises KafkaException: A partition has failed.
         :raises Failed: A record can't be in its column.
         """
-        wanted = {**columns, **{name: None for name in ("partition", "offset") if self._stops and name not in columns}}
+        wanted = {
+            **columns,
+            **{
+                name: None
+                for name in ("partition", "offset")
+                if self._stops and name not in columns
+            },
+        }
         while not self._is_over(file.rows, most):
             room = BATCH_ROWS if most is None else min(BATCH_ROWS, most - file.rows)
             try:
@@ -244,7 +273,9 @@ class Reader:
     def failed(self, failure: KafkaException) -> None:
         """An error of a partition or of the group: raised, unless it passes."""
         error: KafkaError = failure.args[0]
-        if error.fatal() or not (self._keeps_going or error.code() in TRANSIENT_ERRORS or is_retriable(error.code())):
+        if error.fatal() or not (
+            self._keeps_going or error.code() in TRANSIENT_ERRORS or is_retriable(error.code())
+        ):
             raise failure
         self.warn(line_of(failure))
 
@@ -257,11 +288,16 @@ class Reader:
         if not self._stores:
             return
         self._next, ends = {}, self._next
-        wanted = {**offsets, **{key: offset for key, offset in ends.items() if offset > offsets.get(key, -1)}}
+        wanted = {
+            **offsets,
+            **{key: offset for key, offset in ends.items() if offset > offsets.get(key, -1)},
+        }
         if not wanted:
             return
         try:
-            self._consumer.store_offsets(offsets=[TopicPartition(*key, offset) for key, offset in wanted.items()])
+            self._consumer.store_offsets(
+                offsets=[TopicPartition(*key, offset) for key, offset in wanted.items()]
+            )
         except KafkaException as error:
             # The partitions have gone to another member meanwhile, which reads this again.
             self.warn(f"not committed: {line_of(error)}")

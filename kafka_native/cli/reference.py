@@ -28,7 +28,11 @@ def find(words: str) -> click.Command:
     """The command of these words, as ``perf latency``. KeyError: there is none."""
     found: click.Command = cli
     for word in words.split():
-        below = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
+        below = (
+            found.get_command(click.Context(found), word)
+            if isinstance(found, click.Group)
+            else None
+        )
         if below is None:
             raise KeyError(words)
         found = below

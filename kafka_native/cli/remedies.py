@@ -30,7 +30,9 @@ class Problem(Exception):
     :param details: More of what was seen, for programs.
     """
 
-    def __init__(self, text: str, cause: str = "", advice: str = "", details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, text: str, cause: str = "", advice: str = "", details: dict[str, Any] | None = None
+    ) -> None:
         """Make one; see the class for the arguments."""
         super().__init__(text)
         self.text = text
@@ -51,13 +53,22 @@ def of_dns(error: OSError, place: HostPort, family: str) -> Problem:
     """A name without an address."""
     host = clean(place.host, 255)
     text = f"{host} can't be resolved: {error.strerror or error}"
-    if family != "any" and error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_ADDRFAMILY", socket.EAI_NONAME)):
-        return Problem(text, f"the name may have no address of this family: broker.address.family={family}")
+    if family != "any" and error.errno in (
+        socket.EAI_NONAME,
+        getattr(socket, "EAI_ADDRFAMILY", socket.EAI_NONAME),
+    ):
+        return Problem(
+            text, f"the name may have no address of this family: broker.address.family={family}"
+        )
     if error.errno == socket.EAI_AGAIN:
         return Problem(
-            text, "this machine's name server doesn't answer, or knows nobody by this name: no network, no VPN?"
+            text,
+            "this machine's name server doesn't answer, or knows nobody by this name: no network, no VPN?",
         )
-    return Problem(text, "a misspelt name, or one that only the broker's own network knows (a container's, a pod's)")
+    return Problem(
+        text,
+        "a misspelt name, or one that only the broker's own network knows (a container's, a pod's)",
+    )
 
 
 def of_tcp(error: OSError, address: Address, timeout_s: float) -> Problem:
@@ -69,7 +80,10 @@ def of_tcp(error: OSError, address: Address, timeout_s: float) -> Problem:
         cause = "the machine is there, but nothing listens on this port: is the broker up, is it the right port?"
         return Problem(f"{address} refuses the connection", cause, f"check the port: {KAFKA_PORTS}")
     if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL):
-        return Problem(f"{address} can't be reached: {error.strerror}", "there is no way to this network from here")
+        return Problem(
+            f"{address} can't be reached: {error.strerror}",
+            "there is no way to this network from here",
+        )
     return Problem(f"{address}: {error.strerror or error}")
 
 
@@ -77,18 +91,28 @@ def of_gate(error: OSError, place: HostPort, timeout_s: float) -> Problem:
     """No connection to the proxy; ``place``: as proxy.url has it."""
     if isinstance(error, socket.gaierror):
         cause = "a misspelt name in proxy.url, or no network"
-        return Problem(f"the proxy's name, {clean(place.host, 255)}, can't be resolved: {error.strerror}", cause)
+        return Problem(
+            f"the proxy's name, {clean(place.host, 255)}, can't be resolved: {error.strerror}",
+            cause,
+        )
     if isinstance(error, TimeoutError):
         cause = "a firewall between this machine and the proxy, or the proxy is down"
         return Problem(f"the proxy didn't answer within {timeout_s:g} s", cause)
     if isinstance(error, ConnectionRefusedError):
         cause = "the proxy is down, or listens on another port"
-        return Problem("the proxy refuses the connection", cause, "check host and port of proxy.url")
-    return Problem(f"the proxy can't be reached: {error.strerror or error}", "there is no way to it from here")
+        return Problem(
+            "the proxy refuses the connection", cause, "check host and port of proxy.url"
+        )
+    return Problem(
+        f"the proxy can't be reached: {error.strerror or error}", "there is no way to it from here"
+    )
 
 
 PROXY_CAUSES: Final = {
-    "it wants a login": ("proxy.url has no user and password", "set proxy.url to SCHEME://USER:PASSWORD@HOST:PORT"),
+    "it wants a login": (
+        "proxy.url has no user and password",
+        "set proxy.url to SCHEME://USER:PASSWORD@HOST:PORT",
+    ),
     "it refuses the user and password": (
         "a wrong password, or a user who isn't allowed to use it",
         "check proxy.url; in user and password %40 stands for @, %3A for :, %2F for / and %25 for %",
@@ -106,12 +130,21 @@ PROXY_CAUSES: Final = {
         "nothing listens on the broker's port: is the broker up, is it the right port?",
         f"check the port: {KAFKA_PORTS}",
     ),
-    "the broker doesn't answer it": ("a firewall between the proxy and the broker, or the broker is down", ""),
-    "of the broker behind it": ("a firewall between the proxy and the broker, or the broker is down", ""),
+    "the broker doesn't answer it": (
+        "a firewall between the proxy and the broker, or the broker is down",
+        "",
+    ),
+    "of the broker behind it": (
+        "a firewall between the proxy and the broker, or the broker is down",
+        "",
+    ),
     "not SOCKS5": ("proxy.url has the scheme of another kind of proxy", ""),
     "not HTTP": ("proxy.url has the scheme of another kind of proxy", ""),
     "does it speak": ("no proxy of this kind listens there: see proxy.url", ""),
-    "it makes no connections": ("a web server, or a proxy for HTTP requests alone", "use a proxy that allows CONNECT"),
+    "it makes no connections": (
+        "a web server, or a proxy for HTTP requests alone",
+        "use a proxy that allows CONNECT",
+    ),
 }
 """By the words of csrc/engine/proxy.c: what is behind an answer of a proxy's, and what to do."""
 
@@ -132,7 +165,9 @@ def of_silence(error: OSError, what: str) -> Problem:
             "broker behind it, a broker that hangs, or no Kafka at all",
             "look at the broker's log, and connect to the broker itself, past what is between",
         )
-    return Problem(f"the connection broke at {what}: {error.strerror or error}", "see the broker's log")
+    return Problem(
+        f"the connection broke at {what}: {error.strerror or error}", "see the broker's log"
+    )
 
 
 def no_kafka(place: HostPort, what: str, received: bytes, *, encrypted: bool) -> Problem:
@@ -140,11 +175,15 @@ def no_kafka(place: HostPort, what: str, received: bytes, *, encrypted: bool) ->
     began = f" (it began with {clean(repr(received[:24]))})" if received else ""
     text = f"{place} isn't a Kafka listener that this client can talk to: {what} answered{began}"
     if what == "a TLS server" and not encrypted:
-        return Problem(text, "the listener wants TLS, and the client speaks without it", f"set {TLS_PROTOCOLS}")
+        return Problem(
+            text, "the listener wants TLS, and the client speaks without it", f"set {TLS_PROTOCOLS}"
+        )
     if what == "an HTTP server":
         cause = "this is the port of a REST proxy, a schema registry, a metrics exporter or a web interface"
         return Problem(text, cause, f"use the port of the broker's listener: {KAFKA_PORTS}")
-    return Problem(text, "the wrong port, or a proxy in between", f"use the broker's own port: {KAFKA_PORTS}")
+    return Problem(
+        text, "the wrong port, or a proxy in between", f"use the broker's own port: {KAFKA_PORTS}"
+    )
 
 
 def hung_up(place: HostPort) -> Problem:
@@ -173,11 +212,19 @@ def of_chain(chain: Sequence[dict[str, str]]) -> str:
 def no_tls(text: str, place: HostPort, kind: list[str] | str | None) -> Problem:
     """The TLS handshake has failed before there was a certificate; ``kind``: see `probing.listener_kind`."""
     if isinstance(kind, list):
-        cause = f"the listener speaks Kafka without TLS and wants a log-in with one of {_listed(kind)}"
-        return Problem(text, cause, "set security.protocol=sasl_plaintext, or take the port of the TLS listener")
+        cause = (
+            f"the listener speaks Kafka without TLS and wants a log-in with one of {_listed(kind)}"
+        )
+        return Problem(
+            text,
+            cause,
+            "set security.protocol=sasl_plaintext, or take the port of the TLS listener",
+        )
     if kind is None:
         cause = "the listener speaks Kafka without TLS and without a log-in"
-        return Problem(text, cause, "set security.protocol=plaintext, or take the port of the TLS listener")
+        return Problem(
+            text, cause, "set security.protocol=plaintext, or take the port of the TLS listener"
+        )
     if kind.startswith("an "):
         return no_kafka(place, kind, b"", encrypted=True)
     return Problem(text, "", f"is it a listener for TLS? If not: {PLAIN_PROTOCOLS}")
@@ -237,13 +284,17 @@ def metadata_hung_up(kind: list[str] | str | None, encrypted: bool, logged_in: b
             f"the listener wants a log-in, with one of {_listed(kind)}",
             f"set security.protocol={protocol}, sasl.mechanism, sasl.username and sasl.password",
         )
-    return Problem(text, "it is no listener for clients, or the broker is about to end", "see the broker's log")
+    return Problem(
+        text, "it is no listener for clients, or the broker is about to end", "see the broker's log"
+    )
 
 
 # --- where the cluster says that its brokers are ---
 
 
-def of_listener(problem: Problem, broker: int, place: HostPort, servers: Sequence[HostPort]) -> Problem:
+def of_listener(
+    problem: Problem, broker: int, place: HostPort, servers: Sequence[HostPort]
+) -> Problem:
     """A broker can't be reached at the address that the cluster gives to clients."""
     text = f"the cluster tells clients to connect to {place}, and there: {problem.text}"
     if is_only_local(place, servers):
@@ -267,7 +318,8 @@ def of_listener(problem: Problem, broker: int, place: HostPort, servers: Sequenc
     return Problem(
         text,
         f"{where}{problem.cause}" if problem.cause else where.rstrip("; "),
-        problem.advice or f"check advertised.listeners of broker {broker}, and what is between it and this machine",
+        problem.advice
+        or f"check advertised.listeners of broker {broker}, and what is between it and this machine",
         problem.details,
     )
 
@@ -302,9 +354,15 @@ def of_topic(error: KafkaError, topic: str) -> Problem:
     text = f"topic {topic}: {error.str()}"
     if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         cause = "there is no such topic, or the user may not even know that there is (DESCRIBE is missing)"
-        return Problem(text, cause, f"kafka-native topics create {topic}, or let the user: see kafka-native acls")
+        return Problem(
+            text,
+            cause,
+            f"kafka-native topics create {topic}, or let the user: see kafka-native acls",
+        )
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return Problem(text, "the user lacks DESCRIBE, READ or WRITE on it", _grant("topic", topic, "read"))
+        return Problem(
+            text, "the user lacks DESCRIBE, READ or WRITE on it", _grant("topic", topic, "read")
+        )
     return Problem(text)
 
 
@@ -322,9 +380,13 @@ def of_group(error: KafkaError, group: str) -> Problem:
     """A group can't be described."""
     text = f"group {group}: {error.str()}"
     if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return Problem(text, "the user lacks DESCRIBE or READ on it", _grant("group", group, "read"))
+        return Problem(
+            text, "the user lacks DESCRIBE or READ on it", _grant("group", group, "read")
+        )
     if error.code() == KafkaError.COORDINATOR_NOT_AVAILABLE:
-        return Problem(text, "__consumer_offsets has no leader: too few brokers for its replication factor?")
+        return Problem(
+            text, "__consumer_offsets has no leader: too few brokers for its replication factor?"
+        )
     return Problem(text)
 
 

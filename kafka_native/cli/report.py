@@ -23,8 +23,14 @@ def table(outcomes: list[Outcome], title: str) -> CleanTable:
     for outcome in outcomes:
         cells = [outcome.codec]
         for rate in (outcome.produce, outcome.consume):
-            cells += [f"{rate.per_second / 1e6:.2f}", f"{rate.mib_per_second:.0f}", f"{rate.cpu_us:.3f}"]
+            cells += [
+                f"{rate.per_second / 1e6:.2f}",
+                f"{rate.mib_per_second:.0f}",
+                f"{rate.cpu_us:.3f}",
+            ]
         latency = outcome.latency
-        cells += [f"{milliseconds:.2f}" for milliseconds in (latency.p50, latency.p99, latency.p999)]
+        cells += [
+            f"{milliseconds:.2f}" for milliseconds in (latency.p50, latency.p99, latency.p999)
+        ]
         made.add_row(*cells)
     return made

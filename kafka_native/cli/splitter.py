@@ -24,7 +24,9 @@ def split(stream: BinaryIO, delimiter: bytes, limit: int) -> Iterator[list[bytes
     :param limit: Bytes of the longest message: what has no delimiter for so long isn't gathered in memory any further.
     """
     read = stream.read1 if isinstance(stream, io.BufferedReader) else stream.read
-    pieces: list[bytes] = []  # the beginning of a message: joined once its end is there, so that long ones cost no more
+    pieces: list[
+        bytes
+    ] = []  # the beginning of a message: joined once its end is there, so that long ones cost no more
     size = before = 0
     while chunk := read(READ_BYTES):
         pieces.append(chunk)
@@ -38,7 +40,9 @@ def split(stream: BinaryIO, delimiter: bytes, limit: int) -> Iterator[list[bytes
             for start in range(0, len(parts), BLOCK_LINES):
                 yield parts[start : start + BLOCK_LINES]
         if size > limit:
-            raise Failed(f"message {before + 1} of {name_of(stream)} is larger than message.max.bytes={limit}")
+            raise Failed(
+                f"message {before + 1} of {name_of(stream)} is larger than message.max.bytes={limit}"
+            )
     if rest := b"".join(pieces):
         yield [rest]
 
@@ -47,7 +51,9 @@ def whole(stream: BinaryIO, limit: int) -> bytes:
     """All of a file as one message."""
     data = stream.read(limit + 1)
     if len(data) > limit:
-        raise Failed(f"{name_of(stream)} is larger than message.max.bytes={limit}; --lines sends each of its lines")
+        raise Failed(
+            f"{name_of(stream)} is larger than message.max.bytes={limit}; --lines sends each of its lines"
+        )
     return data
 
 

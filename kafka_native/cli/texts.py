@@ -19,7 +19,11 @@ _EPOCH = datetime(1970, 1, 1)
 FORMS = ("raw", "hex", "base64")
 """How bytes are written, ``--key-as`` and ``--value-as``: as they are, or in an alphabet that any terminal has."""
 
-TO_FORM: dict[str, Callable[[bytes], bytes]] = {"raw": bytes, "hex": binascii.hexlify, "base64": base64.b64encode}
+TO_FORM: dict[str, Callable[[bytes], bytes]] = {
+    "raw": bytes,
+    "hex": binascii.hexlify,
+    "base64": base64.b64encode,
+}
 FROM_FORM: dict[str, Callable[[bytes], bytes]] = {
     "raw": bytes,
     "hex": binascii.unhexlify,
@@ -34,28 +38,38 @@ def unescaped(text: str) -> bytes:
     end = 0
     for match in _ESCAPE.finditer(text):
         parts.append(_bytes(text[end : match.start()]))
-        parts.append(bytes([int(match[1], 16)]) if match[1] else _SIMPLE.get(match[2], _bytes(match[2])))
+        parts.append(
+            bytes([int(match[1], 16)]) if match[1] else _SIMPLE.get(match[2], _bytes(match[2]))
+        )
         end = match.end()
     return b"".join([*parts, _bytes(text[end:])])
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")  # an argument that is no UTF-8 stays the bytes it was
+    return text.encode(
+        "utf-8", "surrogateescape"
+    )  # an argument that is no UTF-8 stays the bytes it was
 
 
-def argument(_context: click.Context, _parameter: click.Parameter, text: str | None) -> bytes | None:
+def argument(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> bytes | None:
     """An option's text as bytes."""
     return None if text is None else _bytes(text)
 
 
-def delimiter(_context: click.Context, _parameter: click.Parameter, text: str | None) -> bytes | None:
+def delimiter(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> bytes | None:
     """An option's text as a delimiter, not an empty one."""
     if text == "":
         raise click.BadParameter("an empty delimiter separates nothing")
     return None if text is None else unescaped(text)
 
 
-def headers(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> list[tuple[str, Any]]:
+def headers(
+    _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
+) -> list[tuple[str, Any]]:
     """``-H name=value``, repeated; without ``=`` the value is null."""
     found: list[tuple[str, Any]] = []
     for text in texts:
@@ -76,7 +90,9 @@ def time_text(milliseconds: int, utc: str = "+00:00") -> str | None:
     if milliseconds == -1:  # times before 1970 are other negative numbers
         return None
     try:
-        return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + utc
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(
+            timespec="milliseconds"
+        ) + utc
     except OverflowError:
         return str(milliseconds)
 

@@ -75,7 +75,10 @@ class Pool(Generic[C]):
     """Clients of one kind."""
 
     def __init__(
-        self, make: Callable[[dict[str, Any]], C], is_fit: Callable[[C], bool], close: Callable[[C, float], object]
+        self,
+        make: Callable[[dict[str, Any]], C],
+        is_fit: Callable[[C], bool],
+        close: Callable[[C, float], object],
     ) -> None:
         """``is_fit``: whether a client can be kept after its task; ``close``: within so many seconds."""
         self._make = make
@@ -87,7 +90,9 @@ class Pool(Generic[C]):
     def _forget(self) -> None:
         """In a child: the clients' threads didn't survive the fork, and who held the lock may not be there."""
         self.idle: list[Kept[C]] = []  # used longest ago first
-        self._lock = threading.Lock()  # guards idle; a worker has one thread, other programs may have more
+        self._lock = (
+            threading.Lock()
+        )  # guards idle; a worker has one thread, other programs may have more
 
     @contextlib.contextmanager
     def lent(self, config: Mapping[str, Any]) -> Iterator[C]:

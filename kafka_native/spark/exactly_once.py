@@ -34,7 +34,17 @@ from kafka_native.spark.properties import common_properties
 from kafka_native.transacting import adopt, share, trouble
 from kafka_native.types import ConsumerGroupMetadata, ConsumerGroupTopicPartitions
 
-__all__ = ["ExactlyOnceError", "Turn", "Writing", "abort", "begin", "check", "close_idle", "commit", "writing"]
+__all__ = [
+    "ExactlyOnceError",
+    "Turn",
+    "Writing",
+    "abort",
+    "begin",
+    "check",
+    "close_idle",
+    "commit",
+    "writing",
+]
 
 CALL_TIMEOUT_S: Final = 60.0
 """How long one step may take: what the coordinators don't answer by then fails the micro-batch."""
@@ -55,7 +65,9 @@ _TRANSACTION_OVER_ERRORS: Final = frozenset(
     }
 )
 """What is said of a transaction that isn't this batch's any more."""
-_NO_TRANSACTIONS_ERRORS: Final = frozenset({KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
+_NO_TRANSACTIONS_ERRORS: Final = frozenset(
+    {KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+)
 
 
 class ExactlyOnceError(RuntimeError):
@@ -103,7 +115,9 @@ def begin(options: SinkOptions) -> Turn:
             text = "the brokers have no transactions, as before Apache Kafka 0.11: leave kafka.transactional.id out"
             raise ExactlyOnceError(text) from error
         raise
-    with _admins.lent(common_properties(options.producer)) as admin:  # only now: nothing is about to change it any more
+    with _admins.lent(
+        common_properties(options.producer)
+    ) as admin:  # only now: nothing is about to change it any more
         places = _offsets(admin, options.transactional_id, None)
     done: dict[str, int] = {}
     for offset, query in places.values():
@@ -111,7 +125,9 @@ def begin(options: SinkOptions) -> Turn:
     return Turn(shared, done)
 
 
-def commit(options: SinkOptions, turn: Turn, query: str, batch_id: int, written: Collection[Key]) -> None:
+def commit(
+    options: SinkOptions, turn: Turn, query: str, batch_id: int, written: Collection[Key]
+) -> None:
     """Commits a micro-batch, and that it is committed.
 
     :param written: The partitions that its tasks have written to. All of them have ended.
@@ -130,7 +146,9 @@ def commit(options: SinkOptions, turn: Turn, query: str, batch_id: int, written:
     except KafkaException as error:
         if error.args[0].code() not in _TRANSACTION_OVER_ERRORS:
             raise
-        raise _explained(error.args[0], options, f"micro-batch {batch_id} can't be committed") from error
+        raise _explained(
+            error.args[0], options, f"micro-batch {batch_id} can't be committed"
+        ) from error
 
 
 def abort(options: SinkOptions, turn: Turn) -> None:
@@ -257,7 +275,9 @@ def batch_of_task() -> tuple[str, int]:
     query = None if context is None else context.getLocalProperty(_QUERY_ID)
     batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
     if query is None or batch_id is None:
-        raise ExactlyOnceError("Spark doesn't tell the task which query and micro-batch it belongs to")
+        raise ExactlyOnceError(
+            "Spark doesn't tell the task which query and micro-batch it belongs to"
+        )
     return query, int(batch_id)
 
 
@@ -267,25 +287,38 @@ _admins: Final = Pool(AdminClient, lambda admin: True, lambda admin, _timeout_s:
 close_idle: Final = _admins.close_idle
 
 
-def _offsets(admin: AdminClient, group: str, keys: Collection[Key] | None) -> dict[Key, tuple[int, str]]:
+def _offsets(
+    admin: AdminClient, group: str, keys: Collection[Key] | None
+) -> dict[Key, tuple[int, str]]:
     """What a group has committed, offset and metadata, of some partitions or of all; waits for open transactions."""
     asked = None if keys is None else [TopicPartition(*key) for key in keys]
     request = [ConsumerGroupTopicPartitions(group, asked)]
     deadline = time.monotonic() + CALL_TIMEOUT_S
     while True:
         try:
-            futures = admin.list_consumer_group_offsets(request, require_stable=True, request_timeout=CALL_TIMEOUT_S)
+            futures = admin.list_consumer_group_offsets(
+                request, require_stable=True, request_timeout=CALL_TIMEOUT_S
+            )
             found = futures[group].result().topic_partitions or []
             break
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNSTABLE_OFFSET_COMMIT or time.monotonic() > deadline:
+            if (
+                error.args[0].code() != KafkaError.UNSTABLE_OFFSET_COMMIT
+                or time.monotonic() > deadline
+            ):
                 raise
             time.sleep(_RETRY_INTERVAL_S)
     _check(found)
-    return {(each.topic, each.partition): (each.offset, each.metadata or "") for each in found if each.offset >= 0}
+    return {
+        (each.topic, each.partition): (each.offset, each.metadata or "")
+        for each in found
+        if each.offset >= 0
+    }
 
 
-def _commit_texts(admin: AdminClient, group: str, texts: Mapping[Key, str], patience_s: float) -> None:
+def _commit_texts(
+    admin: AdminClient, group: str, texts: Mapping[Key, str], patience_s: float
+) -> None:
     """Commits texts for partitions; those that are too new for the coordinator to know them are tried again."""
     until = time.monotonic() + patience_s
     left = dict(texts)
@@ -309,7 +342,11 @@ def _commit_texts(admin: AdminClient, group: str, texts: Mapping[Key, str], pati
 def _check(outcome: Collection[TopicPartition]) -> None:
     for each in outcome:
         if each.error is not None:
-            raise KafkaException(KafkaError(each.error.code(), f"{each.topic} [{each.partition}]: {each.error.str()}"))
+            raise KafkaException(
+                KafkaError(
+                    each.error.code(), f"{each.topic} [{each.partition}]: {each.error.str()}"
+                )
+            )
 
 
 def _timeout_ms(options: SinkOptions) -> int:

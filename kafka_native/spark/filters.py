@@ -81,7 +81,9 @@ def _take_members(field: str, kind: type) -> Callable[[Narrowing, str, Any], boo
     """Takes equalities of a column that are kept as a set in this field, with values of this type."""
 
     def take(into: Narrowing, name: str, value: Any) -> bool:
-        values: Iterable[Any] = value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
+        values: Iterable[Any] = (
+            value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
+        )
         found = frozenset(values)
         if not found or not all(type(each) is kind for each in found):
             return False
@@ -99,7 +101,14 @@ def _take_offset(into: Narrowing, name: str, value: Any) -> bool:
         into.least_offset = max(into.least_offset, value + (name == "GreaterThan"))
     if name in ("EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual"):
         into.end_offset = min(into.end_offset, value + (name != "LessThan"))
-    return name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual", "GreaterThan", "LessThan", "LessThanOrEqual")
+    return name in (
+        "EqualTo",
+        "EqualNullSafe",
+        "GreaterThanOrEqual",
+        "GreaterThan",
+        "LessThan",
+        "LessThanOrEqual",
+    )
 
 
 def _take_timestamp(into: Narrowing, name: str, value: Any) -> bool:

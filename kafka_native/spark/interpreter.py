@@ -61,7 +61,11 @@ def worker_python() -> str:
 
 def _is_found(packages: Path) -> bool:
     """Whether a new process of this Python looks for packages in this folder."""
-    places = [*site.getsitepackages(), site.getusersitepackages(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    places = [
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
+    ]
     return any(place and Path(place).resolve() == packages for place in places)
 
 

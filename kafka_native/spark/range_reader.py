@@ -32,7 +32,12 @@ _FIRST_ROWS: Final = 256
 """Rows of a range's first batch: how large records are is not known before."""
 _WAIT_S: Final = 1.0
 _TRANSIENT_ERRORS: Final = frozenset(
-    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+    }
 )
 
 
@@ -174,7 +179,9 @@ OnSkip = Callable[[int, int, str], object]
 class _Reading(ABC, Generic[T]):
     """Goes through one range, by position; subclasses say what is taken of it."""
 
-    def __init__(self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, on_skip: OnSkip) -> None:
+    def __init__(
+        self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, on_skip: OnSkip
+    ) -> None:
         self._consumer = consumer
         self._options = options
         self._range = range_
@@ -212,7 +219,10 @@ class _Reading(ABC, Generic[T]):
             if self._position > before:
                 waited_since = time.monotonic()
                 self._missing = None
-            elif self._missing is not None and time.monotonic() - self._missing[1] >= self._options.propagation_s:
+            elif (
+                self._missing is not None
+                and time.monotonic() - self._missing[1] >= self._options.propagation_s
+            ):
                 self._check_missing(self._missing[0])
             elif time.monotonic() - waited_since >= self._options.poll_timeout_s:
                 self._time_out()
@@ -227,7 +237,9 @@ class _Reading(ABC, Generic[T]):
         if known in ("", self._topic_id):
             return True
         if not self._is_lost():
-            self._start_at(self._position)  # the consumer has heard by now of the one that the range is of
+            self._start_at(
+                self._position
+            )  # the consumer has heard by now of the one that the range is of
         return False
 
     def _is_lost(self) -> bool:
@@ -240,7 +252,11 @@ class _Reading(ABC, Generic[T]):
                 time.sleep(self._options.retry_interval_s)
             described = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s)
             found = described.topics.get(self._range.topic)
-            if found is not None and "" not in (found._id, self._topic_id) and found._id != self._topic_id:
+            if (
+                found is not None
+                and "" not in (found._id, self._topic_id)
+                and found._id != self._topic_id
+            ):
                 self._lose(self._range.end, "the topic was deleted and made anew")
                 return True
         return False
@@ -254,26 +270,39 @@ class _Reading(ABC, Generic[T]):
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._on_out_of_range()
         elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            self._missing = self._missing or (error, time.monotonic())  # a broker may not know it yet
+            self._missing = self._missing or (
+                error,
+                time.monotonic(),
+            )  # a broker may not know it yet
         elif code in UNKNOWN_PARTITION_ERRORS:
             self._lose_all(error)
         elif error.fatal() or not (code in _TRANSIENT_ERRORS or error.retriable()):
-            raise KafkaException(KafkaError(code, f"reading {self._range} at {self._position}: {error.str()}"))
+            raise KafkaException(
+                KafkaError(code, f"reading {self._range} at {self._position}: {error.str()}")
+            )
         else:
-            self._trouble = error  # the client tries again; the time limit tells when it has been too long
+            self._trouble = (
+                error  # the client tries again; the time limit tells when it has been too long
+            )
 
     def _check_missing(self, error: KafkaError) -> None:
         """The topic was missing for as long as a new one may be: it is gone if the brokers still say so."""
         self._missing = None
         topics = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s).topics
         found = topics.get(self._range.topic)
-        if found is None or found.error is not None or self._range.partition not in found.partitions:
+        if (
+            found is None
+            or found.error is not None
+            or self._range.partition not in found.partitions
+        ):
             self._lose_all(error)
         else:
             self._start_at(self._position)
 
     def _lose_all(self, error: KafkaError) -> None:
-        self._lose(self._range.end, f"the topic or partition doesn't exist any more ({error.str()})")
+        self._lose(
+            self._range.end, f"the topic or partition doesn't exist any more ({error.str()})"
+        )
 
     def _on_end(self, offset: int | None) -> None:
         """The partition ends here for now. Behind the last records of a range there may be none with a record."""
@@ -379,9 +408,13 @@ class _RowReading(_Reading[ArrowBatch]):
         try:
             taken = self._consumer.consume_arrow(most, _WAIT_S, columns=self._asked)
         except UnfitError as error:  # another type, which it advises to ask for, Spark doesn't have
-            raise ValueError(f"{error.problem}; select other columns, or read from the next offset on") from None
+            raise ValueError(
+                f"{error.problem}; select other columns, or read from the next offset on"
+            ) from None
         if taken.num_rows:
-            self._rows = min(self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes)))
+            self._rows = min(
+                self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes))
+            )
         return taken
 
     def _ends_in(self, taken: ArrowBatch) -> Iterable[tuple[str, int, int | None]]:

@@ -18,7 +18,15 @@ from kafka_native import KafkaError, KafkaException
 from kafka_native.spark.admission import Patience, share_out
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.log import logger
-from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS, Key, Limit, OffsetReader, flat, listed, nested
+from kafka_native.spark.offsets import (
+    UNKNOWN_PARTITION_ERRORS,
+    Key,
+    Limit,
+    OffsetReader,
+    flat,
+    listed,
+    nested,
+)
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange, ranges_of, split
 
@@ -98,7 +106,9 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range, in a task."""
-        from kafka_native.spark.range_reader import read_rows  # the process that plans needs none of it
+        from kafka_native.spark.range_reader import (
+            read_rows,
+        )  # the process that plans needs none of it
 
         assert isinstance(partition, OffsetRange)
         return read_rows(self.options, partition)
@@ -152,7 +162,9 @@ class Planner:
         if self._initial is None:
             found = self._cluster.resolve(self._starting, self._partitions(), starting=True)
             if self._settled and self.newest is not None:
-                found = self._not_beyond(found, self.newest)  # PySpark before 4.2 asks for the end first
+                found = self._not_beyond(
+                    found, self.newest
+                )  # PySpark before 4.2 asks for the end first
             else:
                 self._topics.note_offsets(found)
             self._initial = found
@@ -162,7 +174,9 @@ class Planner:
         """Settles where the query ends (Trigger.AvailableNow): what comes later is for another run."""
         self._target = self._ends({})
 
-    def latest(self, start: Offsets | None, most: int | None = None, least: int | None = None) -> Offsets:
+    def latest(
+        self, start: Offsets | None, most: int | None = None, least: int | None = None
+    ) -> Offsets:
         """Where the next micro-batch ends.
 
         :param start: Where it starts; None: nobody knows, so there is no limit.
@@ -180,7 +194,9 @@ class Planner:
 
     def _next_end(self, start: Offsets | None, most: int | None, least: int | None) -> Offsets:
         is_first, self._settled = not self._settled, True
-        ends = self.newest = self._ends(start or {}) if self._target is None else self._target_from(start or {})
+        ends = self.newest = (
+            self._ends(start or {}) if self._target is None else self._target_from(start or {})
+        )
         self._last_ends.update(ends)
         if start is None:
             return dict(ends)
@@ -191,7 +207,9 @@ class Planner:
         if most is None and least is None:
             return dict(ends)
         starts = self._starts(start, ends)
-        waits = least is not None and self._target is None  # a query that is to end doesn't wait for more
+        waits = (
+            least is not None and self._target is None
+        )  # a query that is to end doesn't wait for more
         if waits and least is not None and not self._patience.has_enough(starts, ends, least):
             return dict(start)
         return dict(ends) if most is None else share_out(starts, ends, most)
@@ -231,11 +249,17 @@ class Planner:
             lost += unread
         for key, offset in starts.items():
             if end[key] < offset:
-                self._lose(f"{listed([key])}: offset {offset} was reached, but now the partition ends at {end[key]}")
+                self._lose(
+                    f"{listed([key])}: offset {offset} was reached, but now the partition ends at {end[key]}"
+                )
         whole = ranges_of(starts, end, self._topics.ids_at(end))
-        planned = split(whole, self._options.min_partitions, self._options.max_records_per_partition)
+        planned = split(
+            whole, self._options.min_partitions, self._options.max_records_per_partition
+        )
         if self._options.rows == "ranges":  # who reads them by himself records what is skipped, too
-            planned += [replace(each, lost="deleted before it was read") for each in lost if each.size > 0]
+            planned += [
+                replace(each, lost="deleted before it was read") for each in lost if each.size > 0
+            ]
         return planned
 
     def _begin_at(self, added: list[Key]) -> tuple[Offsets, list[OffsetRange]]:
@@ -271,7 +295,10 @@ class Planner:
         if not self._starts_late():
             return start
         named = self._starting.values if self._starting.kind == "offsets" else {}
-        return {key: at if named.get(key, -1) >= 0 else min(at, end.get(key, at)) for key, at in start.items()}
+        return {
+            key: at if named.get(key, -1) >= 0 else min(at, end.get(key, at))
+            for key, at in start.items()
+        }
 
     def _partitions(self, expected: Collection[Key] = (), *, anew: bool = False) -> list[Key]:
         """The partitions that there are; not asked for each time. Those of ``assign`` don't change.
@@ -280,7 +307,9 @@ class Planner:
         :param anew: Asks in any case.
         """
         fixed = bool(self._options.subscription.partitions)
-        is_due = self._known_s is None or (not fixed and self._clock() - self._known_s >= DISCOVERY_S)
+        is_due = self._known_s is None or (
+            not fixed and self._clock() - self._known_s >= DISCOVERY_S
+        )
         is_short = not fixed and not self._gone.union(self._known).issuperset(expected)
         if anew or is_due or is_short:
             self._discover(() if fixed else expected)
@@ -316,7 +345,11 @@ class Planner:
     def _target_from(self, start: Offsets) -> Offsets:
         """The target; never before the start, unless the partition itself ends before it."""
         target = self._target or {}
-        before = {key: at for key, at in start.items() if target.get(key, -1) < at and key not in self._gone}
+        before = {
+            key: at
+            for key, at in start.items()
+            if target.get(key, -1) < at and key not in self._gone
+        }
         if before:
             ends = self._ends(start)
             # of a partition that wasn't found when the target was settled: what it has by now
@@ -332,7 +365,9 @@ class Planner:
                 cause: KafkaError = error.args[0]
                 if cause.code() not in UNKNOWN_PARTITION_ERRORS:
                     raise
-        return self._cluster.latest(self._partitions(start, anew=True))  # those that were deleted are gone by now
+        return self._cluster.latest(
+            self._partitions(start, anew=True)
+        )  # those that were deleted are gone by now
 
     def _starts(self, start: Offsets, ends: Offsets) -> Offsets:
         """Where each partition of ``ends`` starts; new ones at their beginning."""
@@ -359,7 +394,9 @@ class TopicIds:
         """Knows none."""
         self.ids: dict[str, str] = {}
         """The id of each topic now."""
-        self._before: set[str] = set()  # ids of topics that are no more; a broker that is behind may tell them still
+        self._before: set[str] = (
+            set()
+        )  # ids of topics that are no more; a broker that is behind may tell them still
         self._noted: tuple[Offsets, dict[str, str]] = ({}, {})
         self._start: dict[str, str] = {}
 

@@ -25,7 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import datasource
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
@@ -115,7 +119,9 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     :raises SchemaError: The frame has no column ``value``, or a column of a type that can't be written.
     """
     if overwrite:
-        raise OptionError("mode", 'a topic can\'t be overwritten, rows are added to it: write mode("append")')
+        raise OptionError(
+            "mode", 'a topic can\'t be overwritten, rows are added to it: write mode("append")'
+        )
     reason = "a batch query has no id by which a repetition could be told from another query: write a stream"
     return BatchWriter(_checked(options, schema).without_transactions(reason))
 
@@ -154,7 +160,9 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver, when a task has failed for good: what was written stays."""
-        logger.warning("the write has failed; at least %d of its rows are in Kafka", _row_count(messages))
+        logger.warning(
+            "the write has failed; at least %d of its rows are in Kafka", _row_count(messages)
+        )
 
 
 class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)):  # type: ignore[misc]
@@ -192,13 +200,21 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
 
         :raises ExactlyOnceError: It can't be.
         """
-        written = [each for each in messages if isinstance(each, Written) and each.turn is not None and each.partitions]
+        written = [
+            each
+            for each in messages
+            if isinstance(each, Written) and each.turn is not None and each.partitions
+        ]
         if written:
             assert written[0].turn is not None
             assert written[0].query is not None
             partitions = frozenset[Key]().union(*(each.partitions for each in written))
-            exactly_once.commit(self._options, written[0].turn, written[0].query, batchId, partitions)
-        logger.info("batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages))
+            exactly_once.commit(
+                self._options, written[0].turn, written[0].query, batchId, partitions
+            )
+        logger.info(
+            "batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages)
+        )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """On the driver, when a task has failed for good: the query ends, and what was written stays.
@@ -206,13 +222,19 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
         When it is started again, the batch runs again with the same id. What was written in a transaction is aborted:
         here, if a task has ended well and so could tell which one it is, or else by that start.
         """
-        turns = [each.turn for each in messages if isinstance(each, Written) and each.turn is not None]
+        turns = [
+            each.turn for each in messages if isinstance(each, Written) and each.turn is not None
+        ]
         if self._options.transactional_id:
             logger.warning("batch %d has failed; nothing of it will be seen", batchId)
             if turns:
                 exactly_once.abort(self._options, turns[0])
             return
-        logger.warning("batch %d has failed; at least %d of its rows are in Kafka", batchId, _row_count(messages))
+        logger.warning(
+            "batch %d has failed; at least %d of its rows are in Kafka",
+            batchId,
+            _row_count(messages),
+        )
 
 
 def _row_count(messages: Sequence[WriterCommitMessage | None]) -> int:
@@ -243,7 +265,9 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         kinds.setdefault(field.name, kind)
     if "value" not in kinds:
         there = ", ".join(kinds) or "none"
-        raise SchemaError(f"there is no column value (there are: {there}): select what to write AS value")
+        raise SchemaError(
+            f"there is no column value (there are: {there}): select what to write AS value"
+        )
     if "topic" not in kinds and options.topic is None:
         raise SchemaError("no row says where it goes: write option topic, or have a column topic")
     for name, allowed in _TYPES.items():
@@ -264,8 +288,12 @@ def _write(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> Written:
     context = TaskContext.get()
     if context is None:
         return Written(rows)
-    epoch = context.getLocalProperty(_BATCH_ID)  # Spark tells write() in no other way which micro-batch it is
-    return Written(rows, context.partitionId(), context.attemptNumber(), None if epoch is None else int(epoch))
+    epoch = context.getLocalProperty(
+        _BATCH_ID
+    )  # Spark tells write() in no other way which micro-batch it is
+    return Written(
+        rows, context.partitionId(), context.attemptNumber(), None if epoch is None else int(epoch)
+    )
 
 
 def _write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, turn: Turn) -> Written:
@@ -280,7 +308,10 @@ def _write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, turn: T
 
 
 def write_rows(
-    producer_of: _ProducerOf, batches: Iterable[pa.RecordBatch], options: SinkOptions, writing: Writing | None = None
+    producer_of: _ProducerOf,
+    batches: Iterable[pa.RecordBatch],
+    options: SinkOptions,
+    writing: Writing | None = None,
 ) -> int:
     """Writes all rows of some Arrow batches, and returns when they are acknowledged.
 
@@ -294,8 +325,13 @@ def write_rows(
     :raises ExactlyOnceError: The transaction is over, or somebody else writes to one of its partitions.
     """
     limit_s = patience_s(options)
-    with producer_of(options) as producer, nullcontext() if writing is None else writing.joined(producer):
-        outcome = _Outcome(producer.fatal_error, None if writing is None else partial(exactly_once.check, producer))
+    with (
+        producer_of(options) as producer,
+        nullcontext() if writing is None else writing.joined(producer),
+    ):
+        outcome = _Outcome(
+            producer.fatal_error, None if writing is None else partial(exactly_once.check, producer)
+        )
         for batch in batches:
             _check_rows(batch, options)
             if writing is not None:
@@ -305,7 +341,9 @@ def write_rows(
         while producer.flush(_CHECK_INTERVAL_S) or len(producer):
             outcome.check()
             if time.monotonic() > deadline:
-                raise WriteError(f"{len(producer)} of {outcome.queued} rows have no outcome after {limit_s:.0f} s")
+                raise WriteError(
+                    f"{len(producer)} of {outcome.queued} rows have no outcome after {limit_s:.0f} s"
+                )
         outcome.check()
     settle()
     return outcome.queued
@@ -314,7 +352,9 @@ def write_rows(
 class _Outcome:
     """What has become of a task's rows so far."""
 
-    def __init__(self, fatal: Callable[[], KafkaError | None], look: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, fatal: Callable[[], KafkaError | None], look: Callable[[], None] | None = None
+    ) -> None:
         """``fatal``: why the producer has ended, if it has: rows that were queued only say that they were given up.
 
         ``look`` raises what no row's report tells: that nothing of the transaction can be seen any more.
@@ -343,7 +383,9 @@ class _Outcome:
         if self.failed:
             fatal = self._fatal()
             cause = "" if fatal is None else f"; the producer has ended: {fatal.str()}"
-            raise WriteError(f"{self.failed} of {self.queued} rows weren't written; the first: {self.first}{cause}")
+            raise WriteError(
+                f"{self.failed} of {self.queued} rows weren't written; the first: {self.first}{cause}"
+            )
         if self._look is not None:
             self._look()
 
@@ -353,14 +395,20 @@ def _check_rows(batch: pa.RecordBatch, options: SinkOptions) -> None:
     if options.topic is None:
         nulls = _column(batch, "topic").null_count
         if nulls:
-            raise WriteError(f"{nulls} rows have a null in column topic: write option topic, or filter them out")
+            raise WriteError(
+                f"{nulls} rows have a null in column topic: write option topic, or filter them out"
+            )
     partitions = _column(batch, "partition")
     if options.transactional_id and partitions.null_count:
-        raise WriteError(f"{partitions.null_count} rows have a null in column partition: exactly once needs a number")
+        raise WriteError(
+            f"{partitions.null_count} rows have a null in column partition: exactly once needs a number"
+        )
     if partitions is not None and partitions.null_count < len(partitions):
         least = pc.min(partitions).as_py()
         if least < 0:
-            raise WriteError(f"column partition has {least}: write null where the producer is to choose")
+            raise WriteError(
+                f"column partition has {least}: write null where the producer is to choose"
+            )
 
 
 def _targets(batch: pa.RecordBatch, options: SinkOptions) -> list[Key]:
@@ -369,7 +417,11 @@ def _targets(batch: pa.RecordBatch, options: SinkOptions) -> list[Key]:
     if options.topic is not None:
         return [(options.topic, number) for number in pc.unique(partitions).to_pylist()]
     topics = _column(batch, "topic")
-    found = pa.table({"topic": topics, "partition": partitions}).group_by(["topic", "partition"]).aggregate([])
+    found = (
+        pa.table({"topic": topics, "partition": partitions})
+        .group_by(["topic", "partition"])
+        .aggregate([])
+    )
     return [(row["topic"], row["partition"]) for row in found.to_pylist()]
 
 
@@ -378,7 +430,13 @@ def _column(batch: pa.RecordBatch, name: str) -> Any:
     return batch.column(batch.schema.names.index(name)) if name in batch.schema.names else None
 
 
-def _queue(producer: Producer, batch: pa.RecordBatch, options: SinkOptions, outcome: _Outcome, limit_s: float) -> None:
+def _queue(
+    producer: Producer,
+    batch: pa.RecordBatch,
+    options: SinkOptions,
+    outcome: _Outcome,
+    limit_s: float,
+) -> None:
     """Queues a batch's rows, those of a partition in their order; waits while the queue is full."""
     columns = {name: column for name in _TYPES if (column := _column(batch, name)) is not None}
     if options.topic is not None:
@@ -389,7 +447,9 @@ def _queue(producer: Producer, batch: pa.RecordBatch, options: SinkOptions, outc
     while rows.num_rows:
         take = partial(outcome.take, rows, options.topic)
         try:
-            count = producer.produce_arrow(options.topic, rows, **roles, on_delivery=take, timeout=_CHECK_INTERVAL_S)
+            count = producer.produce_arrow(
+                options.topic, rows, **roles, on_delivery=take, timeout=_CHECK_INTERVAL_S
+            )
         except BufferError as full:
             count = full.rows  # type: ignore[attr-defined]
         except (KafkaException, TypeError, ValueError) as error:

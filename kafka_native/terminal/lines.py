@@ -49,7 +49,9 @@ def fitting_json(text: str, stream: TextIO) -> str:
 
 
 def _encoding(stream: TextIO) -> str:
-    return getattr(stream, "encoding", None) or "utf-8"  # a program may have put anything in the place of stdout
+    return (
+        getattr(stream, "encoding", None) or "utf-8"
+    )  # a program may have put anything in the place of stdout
 
 
 def _shown(line: str, stream: TextIO) -> str:
@@ -71,16 +73,22 @@ def confirm(question: str) -> None:
 
 def ask_secret(question: str) -> str:
     """Ask on stderr for a text that isn't shown, twice."""
-    answer: str = click.prompt(_shown(question, sys.stderr), hide_input=True, confirmation_prompt=True, err=True)
+    answer: str = click.prompt(
+        _shown(question, sys.stderr), hide_input=True, confirmation_prompt=True, err=True
+    )
     return answer
 
 
-def print_json(data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> None:
+def print_json(
+    data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None
+) -> None:
     """Print a JSON document on stdout."""
     click.echo(fitting_json(json_text(data, indent=indent, default=default), sys.stdout))
 
 
-def json_text(data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
+def json_text(
+    data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None
+) -> str:
     r"""A JSON document, with ``\uXXXX`` for what isn't printable in its strings."""
     return escaped_json(json.dumps(data, indent=indent, default=default, ensure_ascii=False))
 
@@ -89,7 +97,9 @@ def escaped_json(text: str) -> str:
     """The same document. The line ends of its layout stay: those in strings are escaped already."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
+    return "".join(
+        each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text
+    )
 
 
 @contextmanager
@@ -127,12 +137,18 @@ def escape_tracebacks() -> None:
     threading.excepthook = _print_thread_traceback
     sys.unraisablehook = _print_unraisable
     format_warning = warnings.formatwarning
-    warnings.formatwarning = lambda message, *more, **named: format_warning(escaped(str(message)), *more, **named)
+    warnings.formatwarning = lambda message, *more, **named: format_warning(
+        escaped(str(message)), *more, **named
+    )
 
 
-def print_traceback(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+def print_traceback(
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> None:
     """For ``sys.excepthook``."""
-    sys.stderr.write(_escaped_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n")) + "\n")
+    sys.stderr.write(
+        _escaped_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n")) + "\n"
+    )
 
 
 def _print_thread_traceback(failed: threading.ExceptHookArgs) -> None:
@@ -144,7 +160,9 @@ def _print_thread_traceback(failed: threading.ExceptHookArgs) -> None:
 
 
 def _print_unraisable(failed: sys.UnraisableHookArgs) -> None:
-    sys.stderr.write(escaped(f"{failed.err_msg or 'Exception ignored in'}: {failed.object!r}") + "\n")
+    sys.stderr.write(
+        escaped(f"{failed.err_msg or 'Exception ignored in'}: {failed.object!r}") + "\n"
+    )
     print_traceback(failed.exc_type, failed.exc_value, failed.exc_traceback)
 
 
@@ -162,7 +180,9 @@ def escaped_children(name: str) -> Iterator[None]:
     reading, writing = os.pipe()
     own = os.dup(2)
     arguments = (os.fdopen(reading, "rb"), os.dup(own), name)
-    forwarder = threading.Thread(target=_forward, args=arguments, name=f"{name}-stderr", daemon=True)
+    forwarder = threading.Thread(
+        target=_forward, args=arguments, name=f"{name}-stderr", daemon=True
+    )
     forwarder.start()
     os.dup2(writing, 2)
     os.close(writing)
@@ -170,7 +190,9 @@ def escaped_children(name: str) -> Iterator[None]:
         yield
     except BaseException:
         os.dup2(own, 2)
-        forwarder.join(CHILD_END_S)  # the program may end now, and a child that has ended may have said why
+        forwarder.join(
+            CHILD_END_S
+        )  # the program may end now, and a child that has ended may have said why
         raise
     finally:
         os.dup2(own, 2)
@@ -179,7 +201,11 @@ def escaped_children(name: str) -> Iterator[None]:
 
 def _forward(pipe: BinaryIO, stderr: int, name: str) -> None:
     # when nobody reads this program's stderr any more, the children learn that, too
-    with suppress(BrokenPipeError), pipe, os.fdopen(stderr, "w", 1, "utf-8", "backslashreplace") as out:
+    with (
+        suppress(BrokenPipeError),
+        pipe,
+        os.fdopen(stderr, "w", 1, "utf-8", "backslashreplace") as out,
+    ):
         while line := pipe.readline(CHILD_LINE_MAX):
             text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
             out.write(f"{escaped(f'{name}: {text.expandtabs()}')}\n")

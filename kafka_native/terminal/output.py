@@ -72,11 +72,15 @@ class CleanTable(Table):
 
     def __init__(self, *headings: str, title: str | None = None, **options: Any) -> None:
         """As rich's."""
-        super().__init__(*headings, title=None if title is None else styled((title, "table.title")), **options)
+        super().__init__(
+            *headings, title=None if title is None else styled((title, "table.title")), **options
+        )
 
     def add_row(self, *cells: str | Text, **options: Any) -> None:  # type: ignore[override]
         """As rich's; a string is `styled`."""
-        super().add_row(*(styled(cell) if isinstance(cell, str) else cell for cell in cells), **options)
+        super().add_row(
+            *(styled(cell) if isinstance(cell, str) else cell for cell in cells), **options
+        )
 
 
 def styled_lines(lines: Iterable[str]) -> Text:
@@ -91,7 +95,12 @@ class Output:
         self.as_json = as_json
         """``--json``."""
 
-    def rows(self, records: Iterable[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None) -> None:
+    def rows(
+        self,
+        records: Iterable[Mapping[str, Any]],
+        headings: Mapping[str, str],
+        title: str | None = None,
+    ) -> None:
         """A list of records: JSON has all of each one's entries, the table those that ``headings`` names.
 
         :param headings: From a record's key to its column's heading, in order. Numbers are set to the right.
@@ -120,9 +129,13 @@ class Output:
         lines.remark(text)
 
 
-def table_of(records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None) -> CleanTable:
+def table_of(
+    records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None
+) -> CleanTable:
     """A table as `Output.rows()` has it."""
-    table = CleanTable(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = CleanTable(
+        title=title, title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
     for key, heading in headings.items():
         right = any(isinstance(record.get(key), (int, float)) for record in records)
         table.add_column(heading, justify="right" if right else "left", overflow="fold")

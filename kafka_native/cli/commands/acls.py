@@ -18,7 +18,13 @@ from kafka_native.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kafka_native.cli.administration import Outcomes, administration, make_sure, report_errors, yes_option
+from kafka_native.cli.administration import (
+    Outcomes,
+    administration,
+    make_sure,
+    report_errors,
+    yes_option,
+)
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import line_of
 from kafka_native.terminal.output import Output, json_option
@@ -71,10 +77,26 @@ def resource_options(command: Command) -> Command:
     options = (
         click.option("-t", "--topic", "topics", multiple=True, metavar="NAME", help="This topic."),
         click.option("-g", "--group", "groups", multiple=True, metavar="NAME", help="This group."),
-        click.option("--transactional-id", "transactional_ids", multiple=True, metavar="NAME", help="This id."),
-        click.option("--delegation-token", "delegation_tokens", multiple=True, metavar="ID", help="This token."),
         click.option(
-            "--user-principal", "user_principals", multiple=True, metavar="USER:NAME", help="This user: whose tokens."
+            "--transactional-id",
+            "transactional_ids",
+            multiple=True,
+            metavar="NAME",
+            help="This id.",
+        ),
+        click.option(
+            "--delegation-token",
+            "delegation_tokens",
+            multiple=True,
+            metavar="ID",
+            help="This token.",
+        ),
+        click.option(
+            "--user-principal",
+            "user_principals",
+            multiple=True,
+            metavar="USER:NAME",
+            help="This user: whose tokens.",
         ),
         click.option("--cluster", is_flag=True, help="The cluster itself."),
     )
@@ -142,7 +164,9 @@ def command() -> None:
 def list_acls(connection: Connection, output: Output, filters: list[AclBindingFilter]) -> None:
     """List permissions; options narrow them down, and of resources the ones named are meant."""
     with administration(connection) as admin:
-        calls = [admin.describe_acls(each, request_timeout=connection.timeout_s) for each in filters]
+        calls = [
+            admin.describe_acls(each, request_timeout=connection.timeout_s) for each in filters
+        ]
         found = sorted({acl for call in calls for acl in call.result()})
     output.rows([_record(each) for each in found], HEADINGS)
 
@@ -170,8 +194,22 @@ def _line(acl: AclBinding) -> str:
 @command.command("create")
 @resource_options
 @click.option("--prefixed", is_flag=True, help="Names are beginnings of names.")
-@click.option("--principal", "principals", multiple=True, required=True, metavar="User:NAME", help="Who; repeatable.")
-@click.option("--host", "hosts", multiple=True, default=["*"], show_default=True, help="From where; repeatable.")
+@click.option(
+    "--principal",
+    "principals",
+    multiple=True,
+    required=True,
+    metavar="User:NAME",
+    help="Who; repeatable.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    default=["*"],
+    show_default=True,
+    help="From where; repeatable.",
+)
 @click.option(
     "--operation",
     "operations",
@@ -212,12 +250,22 @@ def create(
 
 @command.command("delete")
 @filter_options
-@click.option("-a", "--all", "everything", is_flag=True, help="All permissions there are: when nothing else is named.")
+@click.option(
+    "-a",
+    "--all",
+    "everything",
+    is_flag=True,
+    help="All permissions there are: when nothing else is named.",
+)
 @yes_option
 @connected()
 @json_option
 def delete(
-    connection: Connection, output: Output, filters: list[AclBindingFilter], everything: bool, yes: bool
+    connection: Connection,
+    output: Output,
+    filters: list[AclBindingFilter],
+    everything: bool,
+    yes: bool,
 ) -> None:
     """Delete the permissions that `acls list` shows for the same options, after a question."""
     if not everything and filters == [_anything()]:

@@ -18,13 +18,25 @@ STATUS_WIDTH, KIND_WIDTH = 8, 14
 
 
 @click.command("doctor")
-@click.option("-t", "--topic", "topics", multiple=True, help="Also see whether it may be read and written; repeatable.")
-@click.option("-G", "--group", "groups", multiple=True, help="Also see whether it may be joined; repeatable.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    help="Also see whether it may be read and written; repeatable.",
+)
+@click.option(
+    "-G", "--group", "groups", multiple=True, help="Also see whether it may be joined; repeatable."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Only what isn't ok.")
 @connected(required=False)
 @json_option
 def command(
-    connection: Connection, output: Output, topics: tuple[str, ...], groups: tuple[str, ...], quiet: bool
+    connection: Connection,
+    output: Output,
+    topics: tuple[str, ...],
+    groups: tuple[str, ...],
+    quiet: bool,
 ) -> None:
     """Find out why a connection fails: configuration, DNS, TCP, TLS, log-in, where the brokers say that they are.
 

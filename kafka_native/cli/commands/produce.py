@@ -64,7 +64,9 @@ class Recipe:
             return list(lines), None
         # Where there is no delimiter, all of the line is the value and the key is null.
         cut = [line.partition(self.key_delimiter) for line in lines]
-        return [value if found else key for key, found, value in cut], [key if found else None for key, found, _ in cut]
+        return [value if found else key for key, found, value in cut], [
+            key if found else None for key, found, _ in cut
+        ]
 
     def _decoded(self, line: bytes) -> tuple[bytes | None, bytes]:
         """Key and value; ValueError where one of them isn't of its form."""
@@ -73,13 +75,18 @@ class Recipe:
         decoded = None if key is None else _in_form("key", key, self.key_as)
         return decoded, _in_form("value", value or b"", self.value_as)
 
-    def _send_pairs(self, sender: Sender, values: list[bytes | None], keys: list[bytes | None] | None) -> None:
+    def _send_pairs(
+        self, sender: Sender, values: list[bytes | None], keys: list[bytes | None] | None
+    ) -> None:
         if self.empty_is_null:
             values = [value or None for value in values]
             keys = keys and [key or None for key in keys]
         if self.key is not None:
             keys = [self.key if key is None else key for key in keys or [None] * len(values)]
-        columns: dict[str, Any] = {"keys": keys, "partition": -1 if self.partition is None else self.partition}
+        columns: dict[str, Any] = {
+            "keys": keys,
+            "partition": -1 if self.partition is None else self.partition,
+        }
         if self.headers:
             columns["headers"] = [self.headers] * len(values)
         assert self.topic is not None, "the command has seen to it"
@@ -94,7 +101,9 @@ class Recipe:
                 topic,
                 [row.value for row in same],
                 keys=[self.key if row.key is None else row.key for row in same],
-                partition=[row.partition if self.partition is None else self.partition for row in same],
+                partition=[
+                    row.partition if self.partition is None else self.partition for row in same
+                ],
                 headers=[[*(row.headers or ()), *self.headers] or None for row in same],
                 timestamps=[row.timestamp for row in same],
             )
@@ -121,19 +130,39 @@ def _read(lines: list[bytes], read: Callable[[bytes], T]) -> tuple[list[T], Valu
 def form_option(which: str) -> Callable[[Any], Any]:
     """``--key-as`` and ``--value-as``."""
     text = f"What the input holds of {which}s: bytes as they are, or hex or base64 of them."
-    return click.option(f"--{which}-as", type=click.Choice(texts.FORMS), default="raw", show_default=True, help=text)
+    return click.option(
+        f"--{which}-as", type=click.Choice(texts.FORMS), default="raw", show_default=True, help=text
+    )
 
 
 @click.command("produce")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True))
+@click.argument(
+    "files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True)
+)
 @click.option(
     "-t", "--topic", metavar="TOPIC", shell_complete=completion.topics,
     help="Where to; not needed if each envelope of -J names one.",
 )  # fmt: skip
-@click.option("-p", "--partition", type=click.IntRange(-1), metavar="N", help="All to this partition (-1: by the key).")
-@click.option("-k", "--key", callback=texts.argument, metavar="KEY", help="The key of messages that have none.")
 @click.option(
-    "-K", "--key-delimiter", callback=texts.delimiter, metavar="DELIM", help="The key stands before this in a message."
+    "-p",
+    "--partition",
+    type=click.IntRange(-1),
+    metavar="N",
+    help="All to this partition (-1: by the key).",
+)
+@click.option(
+    "-k",
+    "--key",
+    callback=texts.argument,
+    metavar="KEY",
+    help="The key of messages that have none.",
+)
+@click.option(
+    "-K",
+    "--key-delimiter",
+    callback=texts.delimiter,
+    metavar="DELIM",
+    help="The key stands before this in a message.",
 )
 @click.option(
     "-D", "--delimiter", default="\\n", show_default=True, callback=texts.delimiter, metavar="DELIM",
@@ -143,15 +172,27 @@ def form_option(which: str) -> Callable[[Any], Any]:
     "-H", "--header", "headers", multiple=True, callback=texts.headers, metavar="NAME=VALUE",
     help="A header of each message, again and again; NAME alone: a null.",
 )  # fmt: skip
-@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty values and keys are nulls.")
+@click.option(
+    "-Z", "--null", "empty_is_null", is_flag=True, help="Empty values and keys are nulls."
+)
 @click.option("-z", "--compression", type=click.Choice(CODECS), help="compression.codec.")
 @click.option("-l", "--lines", is_flag=True, help="A FILE is split as stdin is, not one message.")
-@click.option("-J", "--envelope", "as_envelopes", is_flag=True, help="A message is a JSON envelope, as consume -J has.")
+@click.option(
+    "-J",
+    "--envelope",
+    "as_envelopes",
+    is_flag=True,
+    help="A message is a JSON envelope, as consume -J has.",
+)
 @form_option("key")
 @form_option("value")
-@click.option("-c", "--count", "most", type=click.IntRange(1), metavar="N", help="So many messages at most.")
+@click.option(
+    "-c", "--count", "most", type=click.IntRange(1), metavar="N", help="So many messages at most."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no count on stderr.")
-@click.option("-e", "--exit", "unused_exit", is_flag=True, hidden=True)  # kcat's -e goes with either mode
+@click.option(
+    "-e", "--exit", "unused_exit", is_flag=True, hidden=True
+)  # kcat's -e goes with either mode
 @connected()
 @json_option
 def command(connection: Connection, output: Output, files: tuple[str, ...], **options: Any) -> None:
@@ -169,10 +210,18 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
         with ExitStack() as stack:
             # what can't be read is said before the cluster is asked
             streams = [stack.enter_context(_opened(file)) for file in files or (STDIN,)]
-            sender = stack.enter_context(sending(config, recipe.topic, connection.timeout_s, counts, recipe.partition))
-            progress = stack.enter_context(_progress(counts, shown and not any(each.isatty() for each in streams)))
-            for lines in _blocks(streams, options, split=options["lines"] or not files, limit=limit):
-                wanted = lines if options["most"] is None else lines[: options["most"] - counts.taken]
+            sender = stack.enter_context(
+                sending(config, recipe.topic, connection.timeout_s, counts, recipe.partition)
+            )
+            progress = stack.enter_context(
+                _progress(counts, shown and not any(each.isatty() for each in streams))
+            )
+            for lines in _blocks(
+                streams, options, split=options["lines"] or not files, limit=limit
+            ):
+                wanted = (
+                    lines if options["most"] is None else lines[: options["most"] - counts.taken]
+                )
                 recipe.send(sender, wanted, counts.taken)
                 progress()
                 if counts.taken == options["most"]:
@@ -181,16 +230,22 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
         if output.as_json:
             output.document(counts.described())
     if shown:
-        output.remark(f"{texts.count(counts.delivered, 'message')}, {counts.bytes:,} bytes in {counts.seconds:.1f} s")
+        output.remark(
+            f"{texts.count(counts.delivered, 'message')}, {counts.bytes:,} bytes in {counts.seconds:.1f} s"
+        )
 
 
 def _recipe(options: dict[str, Any]) -> Recipe:
     recipe = Recipe(**{name: options[name] for name in Recipe.__dataclass_fields__})
     if recipe.topic is None and not recipe.as_envelopes:
         raise click.UsageError("which topic? write -t TOPIC")
-    beside = recipe.key_delimiter or recipe.empty_is_null or {recipe.key_as, recipe.value_as} != {"raw"}
+    beside = (
+        recipe.key_delimiter or recipe.empty_is_null or {recipe.key_as, recipe.value_as} != {"raw"}
+    )
     if recipe.as_envelopes and beside:
-        raise click.UsageError("-J has key and value in the envelope: no -K, -Z, --key-as or --value-as beside it")
+        raise click.UsageError(
+            "-J has key and value in the envelope: no -K, -Z, --key-as or --value-as beside it"
+        )
     return recipe
 
 
@@ -203,7 +258,9 @@ def _opened(file: str) -> Iterator[BinaryIO]:
             yield stream
 
 
-def _blocks(streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool, limit: int) -> Iterator[list[bytes]]:
+def _blocks(
+    streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool, limit: int
+) -> Iterator[list[bytes]]:
     if options["as_envelopes"]:
         limit = (limit + splitter.FRAME_BYTES) * splitter.ESCAPED_RATIO_MAX
     elif options["key_as"] != "raw" or options["value_as"] != "raw":

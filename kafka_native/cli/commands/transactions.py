@@ -9,7 +9,12 @@ from typing import Any
 import click
 
 from kafka_native import KafkaException, TopicPartition
-from kafka_native.admin import AdminClient, HangingTransaction, TransactionDescription, TransactionState
+from kafka_native.admin import (
+    AdminClient,
+    HangingTransaction,
+    TransactionDescription,
+    TransactionState,
+)
 from kafka_native.cli.administration import (
     Outcomes,
     administration,
@@ -34,7 +39,9 @@ STATES = {
     for each in TransactionState
     if each is not TransactionState.UNKNOWN
 }
-STATE_NAMES = {state: name for name, state in STATES.items()} | {TransactionState.UNKNOWN: "unknown"}
+STATE_NAMES = {state: name for name, state in STATES.items()} | {
+    TransactionState.UNKNOWN: "unknown"
+}
 HANGING_HEADINGS = {
     "topic": "topic",
     "partition": "partition",
@@ -71,10 +78,29 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--state", "states", multiple=True, type=click.Choice(list(STATES)), help="Only those doing this.")
-@click.option("--producer-id", "producers", multiple=True, type=click.IntRange(0), help="Only this producer's.")
-@click.option("--longer-than", type=span, metavar="DURATION", help="Only those open for longer (Kafka 3.8 or newer).")
-@click.option("--id-pattern", metavar="REGEX", help="Only ids that this fits as a whole (Kafka 4.1 or newer).")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(list(STATES)),
+    help="Only those doing this.",
+)
+@click.option(
+    "--producer-id",
+    "producers",
+    multiple=True,
+    type=click.IntRange(0),
+    help="Only this producer's.",
+)
+@click.option(
+    "--longer-than",
+    type=span,
+    metavar="DURATION",
+    help="Only those open for longer (Kafka 3.8 or newer).",
+)
+@click.option(
+    "--id-pattern", metavar="REGEX", help="Only ids that this fits as a whole (Kafka 4.1 or newer)."
+)
 @connected()
 @json_option
 def list_transactions(
@@ -95,11 +121,17 @@ def list_transactions(
             request_timeout=connection.timeout_s,
         ).result()
     records = [
-        {"id": each.transactional_id, "state": STATE_NAMES[each.state], "producer_id": each.producer_id}
+        {
+            "id": each.transactional_id,
+            "state": STATE_NAMES[each.state],
+            "producer_id": each.producer_id,
+        }
         for each in sorted(found.valid, key=lambda each: each.transactional_id)
     ]
     output.rows(records, {"id": "transactional id", "state": "state", "producer_id": "producer id"})
-    report_errors(output, "broker", {str(number): line_of(why) for number, why in enumerate(found.errors, 1)})
+    report_errors(
+        output, "broker", {str(number): line_of(why) for number, why in enumerate(found.errors, 1)}
+    )
 
 
 @command.command("describe")
@@ -115,9 +147,15 @@ def describe(connection: Connection, output: Output, ids: tuple[str, ...]) -> No
     if output.as_json:
         output.document(records)
     elif records:
-        rows = [{**record, "writes": _short(found[record["id"]].topic_partitions)} for record in records]
+        rows = [
+            {**record, "writes": _short(found[record["id"]].topic_partitions)} for record in records
+        ]
         headings = {"id": "transactional id", "state": "state", "coordinator": "coordinator"}
-        headings |= {"producer_id": "producer id", "producer_epoch": "epoch", "timeout_ms": "timeout ms"}
+        headings |= {
+            "producer_id": "producer id",
+            "producer_epoch": "epoch",
+            "timeout_ms": "timeout ms",
+        }
         output.rows(rows, headings | {"started": "started", "writes": "writes to"})
     report_errors(output, "transactional id", found.errors)
 
@@ -132,7 +170,9 @@ def _record(name: str, found: TransactionDescription) -> dict[str, Any]:
         "producer_epoch": found.producer_epoch,
         "timeout_ms": found.transaction_timeout_ms,
         "started": None if started is None else time_text(started),
-        "partitions": [{"topic": each.topic, "partition": each.partition} for each in found.topic_partitions],
+        "partitions": [
+            {"topic": each.topic, "partition": each.partition} for each in found.topic_partitions
+        ],
     }
 
 
@@ -149,7 +189,10 @@ def _short(partitions: Iterable[TopicPartition]) -> str | None:
 @connected()
 @json_option
 def hanging(
-    connection: Connection, output: Output, topics: tuple[tuple[str, tuple[int, ...]], ...], longest_ms: int
+    connection: Connection,
+    output: Output,
+    topics: tuple[tuple[str, tuple[int, ...]], ...],
+    longest_ms: int,
 ) -> None:
     """Find transactions that are open in a partition and that no coordinator will end.
 
@@ -175,7 +218,9 @@ def hanging(
     ]
     output.rows(records, HANGING_HEADINGS)
     report_errors(
-        output, "partition", {f"{at.topic} [{at.partition}]": line_of(why) for at, why in found.errors.items()}
+        output,
+        "partition",
+        {f"{at.topic} [{at.partition}]": line_of(why) for at, why in found.errors.items()},
     )
 
 
@@ -198,12 +243,17 @@ def _partitions(
 @click.argument("topic")
 @click.argument("partition", type=click.IntRange(0))
 @click.option(
-    "--start-offset", type=click.IntRange(0), required=True, help="Where it begins: see `transactions hanging`."
+    "--start-offset",
+    type=click.IntRange(0),
+    required=True,
+    help="Where it begins: see `transactions hanging`.",
 )
 @yes_option
 @connected()
 @json_option
-def abort(connection: Connection, output: Output, topic: str, partition: int, start_offset: int, yes: bool) -> None:
+def abort(
+    connection: Connection, output: Output, topic: str, partition: int, start_offset: int, yes: bool
+) -> None:
     """Abort the transaction of PARTITION of TOPIC that begins at an offset, behind the back of its coordinator.
 
     For transactions that hang. One that its coordinator still knows ends by itself, or by `transactions fence`.
@@ -211,11 +261,16 @@ def abort(connection: Connection, output: Output, topic: str, partition: int, st
     place, timeout_s = TopicPartition(topic, partition), connection.timeout_s
     with administration(connection) as admin:
         producers = admin.describe_producers([place], request_timeout=timeout_s)[place].result()
-        open_here = [each for each in producers if each.current_transaction_start_offset == start_offset]
+        open_here = [
+            each for each in producers if each.current_transaction_start_offset == start_offset
+        ]
         if not open_here:
             raise Failed(f"{topic} [{partition}]: no open transaction begins at {start_offset}")
         producer = open_here[0]
-        make_sure(f"Abort the transaction of producer {producer.producer_id} at {topic} [{partition}]?", yes)
+        make_sure(
+            f"Abort the transaction of producer {producer.producer_id} at {topic} [{partition}]?",
+            yes,
+        )
         spec = HangingTransaction(place, producer).abort_spec
         why: str | None = None
         try:

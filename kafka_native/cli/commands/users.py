@@ -27,8 +27,13 @@ from kafka_native.cli.errors import Failed
 from kafka_native.terminal.lines import ask_secret
 from kafka_native.terminal.output import Output, json_option
 
-MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
-MECHANISM_NAMES = {member: name for name, member in MECHANISMS.items()} | {ScramMechanism.UNKNOWN: "unknown"}
+MECHANISMS = {
+    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
+}
+MECHANISM_NAMES = {member: name for name, member in MECHANISMS.items()} | {
+    ScramMechanism.UNKNOWN: "unknown"
+}
 ITERATIONS = 4096
 ITERATIONS_RANGE = (4096, 16384)
 """What Apache Kafka takes."""
@@ -50,7 +55,9 @@ def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -
         timeout_s = connection.timeout_s
         if users:
             names = list(dict.fromkeys(users))
-            found = Outcomes(admin.describe_user_scram_credentials(names, request_timeout=timeout_s))
+            found = Outcomes(
+                admin.describe_user_scram_credentials(names, request_timeout=timeout_s)
+            )
             everyone, errors = dict(found), found.errors
         else:
             everyone = admin.describe_user_scram_credentials(request_timeout=timeout_s).result()
@@ -66,7 +73,11 @@ def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -
 @command.command("set")
 @click.argument("user")
 @click.option(
-    "--mechanism", type=click.Choice(list(MECHANISMS)), default="SCRAM-SHA-512", show_default=True, help="For which."
+    "--mechanism",
+    type=click.Choice(list(MECHANISMS)),
+    default="SCRAM-SHA-512",
+    show_default=True,
+    help="For which.",
 )
 @click.option(
     "--iterations",
@@ -75,8 +86,14 @@ def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -
     show_default=True,
     help="How often it is hashed.",
 )
-@click.option("--password-stdin", is_flag=True, help="Read the password from stdin, to the end of its first line.")
-@click.option("--password-env", metavar="VARIABLE", help="Take the password from this environment variable.")
+@click.option(
+    "--password-stdin",
+    is_flag=True,
+    help="Read the password from stdin, to the end of its first line.",
+)
+@click.option(
+    "--password-env", metavar="VARIABLE", help="Take the password from this environment variable."
+)
 @connected()
 @json_option
 def set_user(
@@ -96,7 +113,9 @@ def set_user(
     info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
     change = UserScramCredentialUpsertion(user, info, password.encode())
     with administration(connection) as admin:
-        outcomes = settled(admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_s))
+        outcomes = settled(
+            admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_s)
+        )
     report(output, "user", outcomes, f"has a password for {mechanism}")
 
 
@@ -114,7 +133,9 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
             raise Failed("there is no password on stdin")
         return found
     if not sys.stdin.isatty():
-        raise Failed("nobody can be asked for the password here: --password-stdin or --password-env")
+        raise Failed(
+            "nobody can be asked for the password here: --password-stdin or --password-env"
+        )
     return ask_secret(f"Password of {user}")
 
 
@@ -130,11 +151,15 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
 @yes_option
 @connected()
 @json_option
-def delete(connection: Connection, output: Output, user: str, mechanisms: tuple[str, ...], yes: bool) -> None:
+def delete(
+    connection: Connection, output: Output, user: str, mechanisms: tuple[str, ...], yes: bool
+) -> None:
     """Delete USER's SCRAM credentials: nobody can log in by them any more."""
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
-        described = admin.describe_user_scram_credentials([user], request_timeout=timeout_s)[user].result()
+        described = admin.describe_user_scram_credentials([user], request_timeout=timeout_s)[
+            user
+        ].result()
         have = [info.mechanism for info in described.scram_credential_infos]
         wanted = [MECHANISMS[each] for each in dict.fromkeys(mechanisms)] or have
         names = ", ".join(MECHANISM_NAMES[each] for each in wanted)

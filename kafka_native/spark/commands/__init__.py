@@ -54,9 +54,13 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(
-    version(), prog_name="kafka_native.spark", message=f"%(prog)s %(version)s, Python {sys.version.split()[0]}"
+    version(),
+    prog_name="kafka_native.spark",
+    message=f"%(prog)s %(version)s, Python {sys.version.split()[0]}",
 )
 def cli() -> None:
     """Pipelines between Kafka, files and other clusters, run by Spark without a row crossing into its JVM."""
     log_to_stderr()
-    logging.getLogger("py4j").propagate = False  # the call that fails raises an error, which says the same
+    logging.getLogger(
+        "py4j"
+    ).propagate = False  # the call that fails raises an error, which says the same

@@ -33,7 +33,9 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def pairs(_context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+def pairs(
+    _context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str]:
     """``name=value``, repeated, as a dict. A refused one isn't shown: it may be a secret."""
     found = {}
     for text in texts:
@@ -44,7 +46,9 @@ def pairs(_context: click.Context, parameter: click.Parameter, texts: tuple[str,
     return found
 
 
-def names(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
+def names(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> tuple[str, ...]:
     """``a,b`` as a tuple."""
     return tuple(filter(None, (each.strip() for each in (text or "").split(","))))
 
@@ -59,17 +63,23 @@ def size(_context: click.Context, parameter: click.Parameter, text: str | int | 
     return int(match[1]) * _UNITS[match[2]]
 
 
-def seconds(_context: click.Context, parameter: click.Parameter, text: str | float | None) -> float | None:
+def seconds(
+    _context: click.Context, parameter: click.Parameter, text: str | float | None
+) -> float | None:
     """Converts a duration such as ``30s`` to seconds."""
     if text is None or isinstance(text, (int, float)):
         return text
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|min|h)?\s*", text.lower())
     if match is None:
-        raise click.BadParameter(f"{text!r}: write a duration such as 500ms, 30s or 5m", param=parameter)
+        raise click.BadParameter(
+            f"{text!r}: write a duration such as 500ms, 30s or 5m", param=parameter
+        )
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def kafka_config(bootstrap: str | None, config: Mapping[str, str], file: Path | None) -> dict[str, str]:
+def kafka_config(
+    bootstrap: str | None, config: Mapping[str, str], file: Path | None
+) -> dict[str, str]:
     """The client's configuration: the file's, then ``--config``, then ``--bootstrap``; the later ones win.
 
     :raises click.BadParameter: A line of the file isn't ``name=value``.
@@ -90,7 +100,13 @@ def kafka_config(bootstrap: str | None, config: Mapping[str, str], file: Path | 
 def spark_options(command: Command) -> Command:
     """``--master`` and ``--conf``: parameters ``master: str`` and ``conf: dict[str, str]``."""
     for option in (
-        click.option("--conf", multiple=True, callback=pairs, metavar="KEY=VALUE", help="Spark's configuration."),
+        click.option(
+            "--conf",
+            multiple=True,
+            callback=pairs,
+            metavar="KEY=VALUE",
+            help="Spark's configuration.",
+        ),
         click.option("--master", default="local[*]", show_default=True, help="Where Spark runs."),
     ):
         command = option(command)
@@ -99,7 +115,9 @@ def spark_options(command: Command) -> Command:
 
 def topic_options(command: Command) -> Command:
     """``--topics`` and ``--pattern``: parameters ``topics: tuple[str, ...]`` and ``pattern: str``."""
-    command = click.option("--pattern", default="", metavar="REGEX", help="Or those whose whole name matches.")(command)
+    command = click.option(
+        "--pattern", default="", metavar="REGEX", help="Or those whose whole name matches."
+    )(command)
     return click.option("--topics", callback=names, metavar="A,B", help="Which topics.")(command)
 
 
@@ -107,11 +125,24 @@ def kafka_options(command: Command) -> Command:
     """``--bootstrap``, ``--config`` and ``--config-file``: parameters ``bootstrap``, ``config`` and ``config_file``."""
     path = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
-        click.option("--config-file", type=path, help="The same from a properties file: the place for secrets."),
         click.option(
-            "--config", "-X", multiple=True, callback=pairs, metavar="KEY=VALUE", help="Kafka client's configuration."
+            "--config-file",
+            type=path,
+            help="The same from a properties file: the place for secrets.",
         ),
-        click.option("--bootstrap", envvar="BOOTSTRAP", help="host:port of some brokers, with commas between them."),
+        click.option(
+            "--config",
+            "-X",
+            multiple=True,
+            callback=pairs,
+            metavar="KEY=VALUE",
+            help="Kafka client's configuration.",
+        ),
+        click.option(
+            "--bootstrap",
+            envvar="BOOTSTRAP",
+            help="host:port of some brokers, with commas between them.",
+        ),
     ):
         command = option(command)
     return command
@@ -159,7 +190,10 @@ def spark_session(name: str, master: str, conf: Mapping[str, str]) -> Iterator[S
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[Work], None]]:
     """A line that is kept up to date; call what it yields with how far the work is."""
-    description, text_column = CleanTextColumn("{task.description}"), CleanTextColumn("{task.fields[text]}")
+    description, text_column = (
+        CleanTextColumn("{task.description}"),
+        CleanTextColumn("{task.fields[text]}"),
+    )
     columns = (SpinnerColumn(), description, BarColumn(), text_column, TimeElapsedColumn())
     with Progress(*columns, console=printer(), transient=True) as bar:
         task = bar.add_task(title, total=None, text="starting")
@@ -172,7 +206,9 @@ def progress(title: str) -> Iterator[Callable[[Work], None]]:
         yield show
 
 
-def show_ranges(ranges: Sequence[Range | PartitionRange], title: str, unit: str = "partitions") -> None:
+def show_ranges(
+    ranges: Sequence[Range | PartitionRange], title: str, unit: str = "partitions"
+) -> None:
     """What a dry run prints."""
     table = CleanTable("topic", "partition", "from offset", "to offset", "offsets", title=title)
     for each in ranges:
@@ -186,7 +222,9 @@ def show_ranges(ranges: Sequence[Range | PartitionRange], title: str, unit: str 
 def summary(title: str, lines: Sequence[tuple[str, str]]) -> None:
     """The title and the table at the end."""
     console = printer()
-    console.print(styled((title, "table.title")))  # no title of the table: it would be wrapped at the table's width
+    console.print(
+        styled((title, "table.title"))
+    )  # no title of the table: it would be wrapped at the table's width
     table = CleanTable(show_header=False, box=None, pad_edge=False)
     for name, value in lines:
         table.add_row(name, value)

@@ -9,12 +9,21 @@ from typing import Any
 import click
 
 from kafka_native.spark.commands import common
-from kafka_native.spark.pipelines.mirror import MAX_RECORDS, Mirrored, Route, mirror, plan_mirror, translate_offset
+from kafka_native.spark.pipelines.mirror import (
+    MAX_RECORDS,
+    Mirrored,
+    Route,
+    mirror,
+    plan_mirror,
+    translate_offset,
+)
 from kafka_native.terminal.lines import echo
 from kafka_native.terminal.output import CleanTable, printer
 
 
-def _place(_context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, int, int] | None:
+def _place(
+    _context: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[str, int, int] | None:
     """``TOPIC:PARTITION:OFFSET``."""
     if text is None:
         return None
@@ -27,20 +36,42 @@ def _place(_context: click.Context, parameter: click.Parameter, text: str | None
 @click.command("mirror")
 @common.kafka_options
 @click.option("--to-bootstrap", help="Brokers of the target (default: those of the source).")
-@click.option("--to-config", multiple=True, callback=common.pairs, metavar="KEY=VALUE", help="The target's clients.")
+@click.option(
+    "--to-config",
+    multiple=True,
+    callback=common.pairs,
+    metavar="KEY=VALUE",
+    help="The target's clients.",
+)
 @click.option("--to-config-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="The same from a properties file: the place for secrets.")  # fmt: skip
 @common.topic_options
-@click.option("--to", default="{topic}", show_default=True, help="Name of a topic's mirror, as backup.{topic}.")
-@click.option("--checkpoint", required=True, help="The folder (or URI) that says how far the mirror is.")
+@click.option(
+    "--to",
+    default="{topic}",
+    show_default=True,
+    help="Name of a topic's mirror, as backup.{topic}.",
+)
+@click.option(
+    "--checkpoint", required=True, help="The folder (or URI) that says how far the mirror is."
+)
 @click.option("--trigger", type=click.Choice(["available-now", "continuous"]), default="available-now",
               show_default=True, help="What there is now, or a batch every --interval until interrupted.")  # fmt: skip
-@click.option("--interval", default="1s", show_default=True, callback=common.seconds, help="For continuous.")
-@click.option("--start", default="earliest", show_default=True, help="Where a new checkpoint starts; or latest, JSON.")
+@click.option(
+    "--interval", default="1s", show_default=True, callback=common.seconds, help="For continuous."
+)
+@click.option(
+    "--start",
+    default="earliest",
+    show_default=True,
+    help="Where a new checkpoint starts; or latest, JSON.",
+)
 @click.option("--max-records-per-batch", type=click.IntRange(1), default=MAX_RECORDS, show_default=True,
               help="Of all partitions together.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Records a second at most.")
-@click.option("--groups", callback=common.names, metavar="A,B", help="Carry these groups' offsets over, too.")
+@click.option(
+    "--groups", callback=common.names, metavar="A,B", help="Carry these groups' offsets over, too."
+)
 @click.option("--translate", callback=_place, metavar="TOPIC:PARTITION:OFFSET",
               help="Print where that offset is in the mirror, and do nothing else.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print what would be copied, and do nothing.")
@@ -109,16 +140,26 @@ def command(
 def _translate(checkpoint: str, topic: str, partition: int, offset: int) -> None:
     found = translate_offset(checkpoint, topic, partition, offset)
     if found is None:
-        raise click.ClickException(f"nothing of {topic} [{partition}] was mirrored with this checkpoint")
+        raise click.ClickException(
+            f"nothing of {topic} [{partition}] was mirrored with this checkpoint"
+        )
     echo(str(found))
 
 
 def _show_plan(routes: list[Route]) -> None:
     table = CleanTable("topic", "to", "partitions", "there", "offsets", title="to be mirrored")
     for each in routes:
-        table.add_row(each.topic, each.target, str(each.partitions), str(each.target_partitions), f"{each.records:,}")
+        table.add_row(
+            each.topic,
+            each.target,
+            str(each.partitions),
+            str(each.target_partitions),
+            f"{each.records:,}",
+        )
     printer().print(table)
-    echo(f"{len(routes)} topics, {sum(each.records for each in routes):,} offsets; nothing was copied.")
+    echo(
+        f"{len(routes)} topics, {sum(each.records for each in routes):,} offsets; nothing was copied."
+    )
 
 
 def _show(done: Mirrored) -> None:

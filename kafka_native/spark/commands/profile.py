@@ -18,10 +18,23 @@ from kafka_native.terminal.lines import echo, json_text
 @common.topic_options
 @click.option("--start", default="earliest", show_default=True,
               help="Where to start: earliest, JSON, or a timestamp in milliseconds since 1970.")  # fmt: skip
-@click.option("--groups", callback=common.names, metavar="A,B", help="Consumer groups whose lag is told.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="File for the report with charts.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
-@click.option("--min-tasks", type=click.IntRange(1), help="Split partitions into at least so many tasks.")
+@click.option(
+    "--groups", callback=common.names, metavar="A,B", help="Consumer groups whose lag is told."
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File for the report with charts.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File for the figures.",
+)
+@click.option(
+    "--min-tasks", type=click.IntRange(1), help="Split partitions into at least so many tasks."
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be read, and do nothing.")
 @common.spark_options
 def command(
@@ -52,8 +65,13 @@ def command(
         if html is not None:
             import matplotlib  # noqa: F401 - what is missing is said before a minute has gone
         started = time.monotonic()
-        with common.spark_session("profile", master, conf) as session, common.progress("profile") as show:
-            found = profile(session, kafka, **where, groups=groups, min_partitions=min_tasks, show=show)
+        with (
+            common.spark_session("profile", master, conf) as session,
+            common.progress("profile") as show,
+        ):
+            found = profile(
+                session, kafka, **where, groups=groups, min_partitions=min_tasks, show=show
+            )
     _show(found, time.monotonic() - started)
     if json_file is not None:
         _write(json_file, json_text(found, indent=1) + "\n")
@@ -74,11 +92,21 @@ def _show(found: Profile, elapsed_s: float) -> None:
     for topic, each in found["topics"].items():
         sizes, keys = each["sizes"]["record"], each["keys"]
         distinct = "many" if keys["distinct"] is None else f"{keys['distinct']:,}"
-        p50, p99, ratios = sizes["percentiles"]["50"], sizes["percentiles"]["99"], each["compression"]["ratios"]
+        p50, p99, ratios = (
+            sizes["percentiles"]["50"],
+            sizes["percentiles"]["99"],
+            each["compression"]["ratios"],
+        )
         lines = common.rates(each["records"], each["bytes"], elapsed_s)
         lines += [
-            ("record", f"{sizes['mean']:,.0f} bytes, p50 {p50:,}, p99 {p99:,}, largest {sizes['max']:,}"),
-            ("keys", f"{distinct}, the 10 most frequent have {keys['top_shares']['10']:.1%} of the records with a key"),
+            (
+                "record",
+                f"{sizes['mean']:,.0f} bytes, p50 {p50:,}, p99 {p99:,}, largest {sizes['max']:,}",
+            ),
+            (
+                "keys",
+                f"{distinct}, the 10 most frequent have {keys['top_shares']['10']:.1%} of the records with a key",
+            ),
             ("without key / value", f"{keys['without_key']:,} / {each['tombstones']:,}"),
             ("compression", ", ".join(f"{codec} {ratio:g}:1" for codec, ratio in ratios.items())),
         ]

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines.lake import LOG, Key, Lake, LakeFile, Manifest, Range, Skipped, staging_of
+from kafka_native.spark.pipelines.lake import (
+    LOG,
+    Key,
+    Lake,
+    LakeFile,
+    Manifest,
+    Range,
+    Skipped,
+    staging_of,
+)
 from kafka_native.spark.pipelines.parquet import COLUMNS, ParquetSettings, RangeWriter
 from kafka_native.spark.pipelines.session import (
     PipelineError,
@@ -115,14 +124,25 @@ class ArchiveTask:
 
 
 def _check_topic(range_: OffsetRange, topic_ids: Mapping[str, str]) -> None:
-    check_topic(range_.topic, range_.topic_id, topic_ids, "Archive it into another folder, with a new checkpoint")
+    check_topic(
+        range_.topic,
+        range_.topic_id,
+        topic_ids,
+        "Archive it into another folder, with a new checkpoint",
+    )
 
 
 def _without(range_: OffsetRange, skipped: list[Skipped]) -> list[Range]:
     """What was read of a range, of which some was skipped."""
-    edges = [range_.start, *(edge for each in skipped for edge in (each.start, each.end)), range_.end]
+    edges = [
+        range_.start,
+        *(edge for each in skipped for edge in (each.start, each.end)),
+        range_.end,
+    ]
     pairs = zip(edges[::2], edges[1::2], strict=True)
-    return [Range(range_.topic, range_.partition, start, end) for start, end in pairs if start < end]
+    return [
+        Range(range_.topic, range_.partition, start, end) for start, end in pairs if start < end
+    ]
 
 
 def _attempt() -> int:
@@ -215,7 +235,9 @@ def archive(
         writer = writer.trigger(**_trigger(trigger, interval_s))
         with watch(lambda: counter.work(run.note()), on_progress):
             try:
-                run_query(writer.start, lambda: stop is not None and stop.is_set(), lambda: run.failure)
+                run_query(
+                    writer.start, lambda: stop is not None and stop.is_set(), lambda: run.failure
+                )
             except KeyboardInterrupt:  # PySpark's own handler of Ctrl+C
                 if stop is None:
                     raise
@@ -256,7 +278,12 @@ def plan_archive(
     for each in found:
         _check_topic(each, topic_ids)
     trimmed = (
-        Range(each.topic, each.partition, max(each.start, ends.get((each.topic, each.partition), 0)), each.end)
+        Range(
+            each.topic,
+            each.partition,
+            max(each.start, ends.get((each.topic, each.partition), 0)),
+            each.end,
+        )
         for each in found
     )
     return sorted(each for each in trimmed if each.start < each.end)
@@ -266,7 +293,12 @@ class _Run:
     """The driver's side of one run: what is done with each micro-batch."""
 
     def __init__(
-        self, lake: Lake, options: SourceOptions, settings: ParquetSettings, overlap: Overlap, counter: WorkCounter
+        self,
+        lake: Lake,
+        options: SourceOptions,
+        settings: ParquetSettings,
+        overlap: Overlap,
+        counter: WorkCounter,
     ) -> None:
         self._lake = lake
         self._options = options
@@ -294,10 +326,14 @@ class _Run:
             self.result.query = query
             self._lake.sweep(query)  # attempts of a run that was killed
         if self._lake.is_published(query, batch):
-            self.result.repeated += 1  # Spark was stopped after we had published it and before it had noted so
+            self.result.repeated += (
+                1  # Spark was stopped after we had published it and before it had noted so
+            )
             return
         ends, ids = self._lake.ends(), self._lake.topic_ids()
-        task = ArchiveTask(self._lake, self._options, query, batch, self._settings, ends, self._overlap, ids)
+        task = ArchiveTask(
+            self._lake, self._options, query, batch, self._settings, ends, self._overlap, ids
+        )
         results = map_ranges(frame, task, self._counter)
         if not results:
             return
@@ -309,7 +345,9 @@ class _Run:
         self._lake.sweep(query, batch)  # attempts that failed, and emptied folders
 
 
-def _session(session: SparkSession | SessionOpener | None, master: str, conf: Mapping[str, str] | None) -> Any:
+def _session(
+    session: SparkSession | SessionOpener | None, master: str, conf: Mapping[str, str] | None
+) -> Any:
     return open_session("kafka_native archive", master, conf, session)
 
 

@@ -90,7 +90,10 @@ def copy_range(
     :raises TimeoutError: The last acknowledgements didn't come.
     :raises ExactlyOnceError: The transaction is over, or somebody else writes to the partition in it.
     """
-    with producers.lent(sink) as producer, nullcontext() if writing is None else writing.joined(producer):
+    with (
+        producers.lent(sink) as producer,
+        nullcontext() if writing is None else writing.joined(producer),
+    ):
         _check_partition(producer, topic, range_, sink.propagation_s)
         if writing is not None:
             writing.claim([(topic, range_.partition)])
@@ -110,7 +113,9 @@ def copy_range(
 class _Copying:
     """Has a relay send what it is given, and hears what becomes of it."""
 
-    def __init__(self, producer: Producer, relay: Relay, where: str, look: Callable[[], None] | None) -> None:
+    def __init__(
+        self, producer: Producer, relay: Relay, where: str, look: Callable[[], None] | None
+    ) -> None:
         """``look`` raises what no record's report tells: that nothing of the transaction can be seen any more."""
         self._producer = producer
         self._relay = relay
@@ -141,19 +146,27 @@ class _Copying:
     def _check(self) -> None:
         error = self._relay.error
         if error is not None:
-            raise KafkaException(KafkaError(error.code(), f"writing to {self._where} failed: {error.str()}"))
+            raise KafkaException(
+                KafkaError(error.code(), f"writing to {self._where} failed: {error.str()}")
+            )
         if self._look is not None:
             self._look()
 
 
-def _check_partition(producer: Producer, topic: str, range_: OffsetRange, patience_s: float) -> None:
+def _check_partition(
+    producer: Producer, topic: str, range_: OffsetRange, patience_s: float
+) -> None:
     """Says in time, and clearly, that the target can't take a partition, which not every broker may know yet."""
     until = time.monotonic() + patience_s
-    while (count := partition_count(producer.list_topics(topic, METADATA_S), topic)) <= range_.partition:
+    while (
+        count := partition_count(producer.list_topics(topic, METADATA_S), topic)
+    ) <= range_.partition:
         if time.monotonic() < until:
             time.sleep(_STEP_S)
             continue
-        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, lacking(topic, count, range_.partition + 1)))
+        raise KafkaException(
+            KafkaError(KafkaError._UNKNOWN_PARTITION, lacking(topic, count, range_.partition + 1))
+        )
 
 
 def lacking(topic: str, count: int, needed: int) -> str:

@@ -47,7 +47,11 @@ class Folder:
 
     def absolute(self, path: str) -> str:
         """A path as other readers understand it: with the URI that was given."""
-        return f"{self.uri.partition('?')[0].rstrip('/')}/{path}" if "://" in self.uri else self.full(path)
+        return (
+            f"{self.uri.partition('?')[0].rstrip('/')}/{path}"
+            if "://" in self.uri
+            else self.full(path)
+        )
 
     def make(self, path: str = "") -> None:
         """Makes a folder and those above it, unless they are there."""
@@ -92,7 +96,9 @@ class Folder:
             self.fs.move(self.full(source), self.full(target))
         except OSError as error:
             if not self.exists(target):
-                raise PipelineError(f"{target} is gone from {self.uri}, {source} can't take its place") from error
+                raise PipelineError(
+                    f"{target} is gone from {self.uri}, {source} can't take its place"
+                ) from error
 
     def sync(self, path: str) -> None:
         """Makes the names in a folder last, where that has to be said."""

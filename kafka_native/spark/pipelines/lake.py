@@ -157,7 +157,9 @@ class Lake(Folder):
         found = [self._seen[name] for name in names]
         return sorted(found, key=lambda each: (each.published_ms, each.query, each.batch))
 
-    def files(self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None) -> list[LakeFile]:
+    def files(
+        self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None
+    ) -> list[LakeFile]:
         """The published files, by topic, partition and offset.
 
         :param topics: Only these topics.
@@ -171,7 +173,9 @@ class Lake(Folder):
             if (wanted is None or each.topic in wanted) and (dates is None or each.date in dates)
         )
 
-    def paths(self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None) -> list[str]:
+    def paths(
+        self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None
+    ) -> list[str]:
         """Where the published files are, for others: ``spark.read.parquet(*paths)``, DuckDB's ``read_parquet``."""
         return [self.absolute(each.path) for each in self.files(topics, dates)]
 
@@ -187,7 +191,9 @@ class Lake(Folder):
         files = self.files(topics, dates)
         if not files:
             raise PipelineError(f"the lake {self.uri} has no published files of that kind")
-        partitioning = dataset.partitioning(pa.schema([("topic", pa.string()), ("date", pa.date32())]), flavor="hive")
+        partitioning = dataset.partitioning(
+            pa.schema([("topic", pa.string()), ("date", pa.date32())]), flavor="hive"
+        )
         return dataset.dataset(
             [f"{self.root}/{each.path}" for each in files],
             filesystem=self.fs,
@@ -207,7 +213,11 @@ class Lake(Folder):
 
     def topic_ids(self) -> dict[str, str]:
         """The ids of the topics that are archived, as far as they are known."""
-        return {topic: found for manifest in self.manifests() for topic, found in manifest.topic_ids.items()}
+        return {
+            topic: found
+            for manifest in self.manifests()
+            for topic, found in manifest.topic_ids.items()
+        }
 
     def gaps(self) -> list[Gap]:
         """Offsets that the lake lacks, or has twice. None in a lake that is whole.
@@ -240,7 +250,9 @@ class Lake(Folder):
         if self.exists(described):
             layout = loaded(self.read(described), described).get("layout")
             if layout != LAYOUT:
-                raise PipelineError(f"the lake {self.uri} has layout {layout!r}: this version knows {LAYOUT} only")
+                raise PipelineError(
+                    f"the lake {self.uri} has layout {layout!r}: this version knows {LAYOUT} only"
+                )
         else:
             self.make(LOG)
             self.write(described, {"layout": LAYOUT, "made_by": "kafka_native"})
@@ -342,7 +354,9 @@ def _check_file(file: LakeFile) -> None:
     inside = file.path.startswith(f"{partition_folder(file.topic, file.date)}/")
     staged = file.staged.startswith(f"{LOG}/staging/")
     if not inside or not staged or ".." in file.path.split("/") or ".." in file.staged.split("/"):
-        raise PipelineError(f"file {file.path!r}, staged as {file.staged!r}, isn't where files of the lake are")
+        raise PipelineError(
+            f"file {file.path!r}, staged as {file.staged!r}, isn't where files of the lake are"
+        )
 
 
 # --- manifests as JSON ---

@@ -16,7 +16,16 @@ from kafka_native.spark.pipelines.folder import Folder, checked_topic
 from kafka_native.spark.range_reader import read_range
 from kafka_native.spark.ranges import OffsetRange
 
-__all__ = ["Form", "Latest", "NullKeyError", "final_path", "merge_task", "part_path", "part_task", "write_final"]
+__all__ = [
+    "Form",
+    "Latest",
+    "NullKeyError",
+    "final_path",
+    "merge_task",
+    "part_path",
+    "part_task",
+    "write_final",
+]
 
 Parts = Mapping[tuple[str, int], Sequence[str]]
 
@@ -56,7 +65,14 @@ class Form:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the tasks read."""
-        return ("key", "value", "partition", "offset", "timestamp", *(["headers"] if self.headers else []))
+        return (
+            "key",
+            "value",
+            "partition",
+            "offset",
+            "timestamp",
+            *(["headers"] if self.headers else []),
+        )
 
     @property
     def gathered(self) -> pa.Schema:
@@ -68,7 +84,9 @@ class Form:
         """The columns of the table's files."""
         kinds = {"binary": pa.large_binary(), "string": pa.large_string()}
         fields = [
-            field.with_type(kinds[getattr(self, f"{field.name}_type")]) if field.name in ("key", "value") else field
+            field.with_type(kinds[getattr(self, f"{field.name}_type")])
+            if field.name in ("key", "value")
+            else field
             for field in self.gathered
         ]
         return pa.schema(fields)
@@ -112,7 +130,9 @@ class Latest:
         self._pending.append(table.select(self._form.gathered.names).cast(self._form.gathered))
         self._rows += table.num_rows
         self._bytes += table.nbytes
-        if self._rows >= max(STEP_ROWS, self._kept.num_rows) or self._bytes >= max(STEP_BYTES, self._kept.nbytes):
+        if self._rows >= max(STEP_ROWS, self._kept.num_rows) or self._bytes >= max(
+            STEP_BYTES, self._kept.nbytes
+        ):
             self._reduce()
 
     def table(self, *, tombstones: bool) -> pa.Table:
@@ -129,13 +149,17 @@ class Latest:
         rows = pa.concat_tables([self._kept, *self._pending])
         self._pending = []
         self._rows = self._bytes = 0
-        numbers = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)), 1)
+        numbers = pc.subtract(
+            pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)), 1
+        )
         groups = pa.table({"key": rows["key"], "row": numbers}).group_by("key", use_threads=False)
         newest = groups.aggregate([("row", "max")])["row_max"].combine_chunks()
         self._kept = rows.take(newest.take(pc.array_sort_indices(newest))).combine_chunks()
 
 
-def part_task(source: SourceOptions, form: Form, folder: str, range_: OffsetRange) -> dict[str, Any]:
+def part_task(
+    source: SourceOptions, form: Form, folder: str, range_: OffsetRange
+) -> dict[str, Any]:
     """For `map_ranges()`: reduces a range to its newest rows, tombstones among them, in a file for `merge_task()`.
 
     :param folder: Where the file goes; the driver makes it and takes it away.
@@ -196,7 +220,9 @@ def _tables(fs: pafs.FileSystem, path: str, form: Form) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch]).select(form.gathered.names).cast(form.gathered)
 
 
-def write_final(fs: pafs.FileSystem, path: str, table: pa.Table, form: Form, key: tuple[str, int]) -> int:
+def write_final(
+    fs: pafs.FileSystem, path: str, table: pa.Table, form: Form, key: tuple[str, int]
+) -> int:
     """Writes the file of a partition, in the types that are asked for; its number of rows.
 
     :raises ValueError: A key or value isn't UTF-8 and is to be a string.

@@ -59,7 +59,9 @@ class Sizes:
     def add(self, sizes: pa.Array) -> None:
         """Counts sizes; those that are null aren't there."""
         found = pc.value_counts(sizes.drop_null())
-        for size, count in zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True):
+        for size, count in zip(
+            found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True
+        ):
             self._add(size, count)
 
     def _add(self, size: int, count: int) -> None:
@@ -200,7 +202,13 @@ class KeyCounts:
         self._reduce()
         keys = [base64.b64encode(key).decode() for key in self._kept["key"].to_pylist()]
         counts = self._kept["count"].to_pylist()
-        return {"total": self.total, "nulls": self.nulls, "slack": self.slack, "keys": keys, "counts": counts}
+        return {
+            "total": self.total,
+            "nulls": self.nulls,
+            "slack": self.slack,
+            "keys": keys,
+            "counts": counts,
+        }
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> KeyCounts:
@@ -231,7 +239,9 @@ class Timeline:
         edges = pc.min_max(table["ms"]).as_py()
         self._span(edges["min"], edges["max"])
         table = table.set_column(0, "bucket", pc.divide(table["ms"], self.width_ms))
-        found = table.group_by("bucket", use_threads=False).aggregate([("size", "count"), ("size", "sum")])
+        found = table.group_by("bucket", use_threads=False).aggregate(
+            [("size", "count"), ("size", "sum")]
+        )
         columns = (found[name].to_pylist() for name in ("bucket", "size_count", "size_sum"))
         self._add(zip(*columns, strict=True))
 
@@ -250,7 +260,9 @@ class Timeline:
         self.width_ms *= 2
         old, self.buckets = self.buckets, {}
         # towards zero, as pyarrow divides
-        halves = ((bucket // 2 if bucket >= 0 else -(-bucket // 2), *both) for bucket, both in old.items())
+        halves = (
+            (bucket // 2 if bucket >= 0 else -(-bucket // 2), *both) for bucket, both in old.items()
+        )
         self._add(halves)
 
     def merge(self, other: Timeline) -> None:
@@ -265,7 +277,12 @@ class Timeline:
 
     def to_json(self) -> list[Any]:
         """Returns the state as JSON, for `from_json`."""
-        return [self.width_ms, self.first_ms, self.last_ms, [[at, *both] for at, both in sorted(self.buckets.items())]]
+        return [
+            self.width_ms,
+            self.first_ms,
+            self.last_ms,
+            [[at, *both] for at, both in sorted(self.buckets.items())],
+        ]
 
     @classmethod
     def from_json(cls, told: list[Any]) -> Timeline:
@@ -289,7 +306,9 @@ class Compression:
         """Takes a sample of the first records of a batch."""
         rows = batch.slice(0, 2000)
         sample = bytearray()
-        for key, value in zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True):
+        for key, value in zip(
+            rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True
+        ):
             sample += (key or b"") + (value or b"")
             if len(sample) >= SAMPLE_BYTES:
                 break
@@ -340,7 +359,11 @@ class Measured:
         if not batch.num_rows:
             return
         key, value = batch.column("key"), batch.column("value")
-        sizes = {"key": pc.binary_length(key), "value": pc.binary_length(value), "headers": _header_sizes(batch)}
+        sizes = {
+            "key": pc.binary_length(key),
+            "value": pc.binary_length(value),
+            "headers": _header_sizes(batch),
+        }
         whole = [pc.cast(pc.fill_null(each, 0), pa.int64()) for each in sizes.values()]
         sizes["record"] = pc.add(pc.add(whole[0], whole[1]), whole[2])
         for part, each in sizes.items():
@@ -393,7 +416,9 @@ def _header_sizes(batch: pa.RecordBatch) -> pa.Array:
     if headers.null_count == len(headers):
         return pa.nulls(len(headers), pa.int64())
     each = headers.flatten()
-    sizes = pc.add(pc.binary_length(each.field("key")), pc.fill_null(pc.binary_length(each.field("value")), 0))
+    sizes = pc.add(
+        pc.binary_length(each.field("key")), pc.fill_null(pc.binary_length(each.field("value")), 0)
+    )
     parents = pc.list_parent_indices(headers)
     table = pa.table([parents, sizes], names=["record", "size"])
     sums = table.group_by("record", use_threads=False).aggregate([("size", "sum")])

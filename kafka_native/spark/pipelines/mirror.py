@@ -47,7 +47,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["GroupOffset", "Mirrored", "Route", "mirror", "plan_mirror", "sync_groups", "translate_offset"]
+__all__ = [
+    "GroupOffset",
+    "Mirrored",
+    "Route",
+    "mirror",
+    "plan_mirror",
+    "sync_groups",
+    "translate_offset",
+]
 
 MAX_RECORDS: Final = 10_000_000
 """Offsets of a batch at most, by default: what is copied again after a crash."""
@@ -146,8 +154,18 @@ def mirror(
     :raises KafkaException: A cluster doesn't answer.
     """
     # ranges are never split: one task has a partition, or order would be lost
-    options = topic_options(config, topics, pattern, startingOffsets=starting, maxOffsetsPerTrigger=max_records)
-    plan_mirror(config, to_config, topics=topics, pattern=pattern, to=to, starting=starting, checkpoint=checkpoint)
+    options = topic_options(
+        config, topics, pattern, startingOffsets=starting, maxOffsetsPerTrigger=max_records
+    )
+    plan_mirror(
+        config,
+        to_config,
+        topics=topics,
+        pattern=pattern,
+        to=to,
+        starting=starting,
+        checkpoint=checkpoint,
+    )
     running = _Running(session, options, _sink(to_config), to, checkpoint, rate)
     running.groups = tuple(groups)
     stream = session.readStream.format("kafka_native").options(**options).load()
@@ -161,14 +179,18 @@ def mirror(
             run_query(writer.trigger(**when).start, stop, lambda: running.failure, running.end)
         except Exception as error:
             if not isinstance(running.failure, _Stopped):
-                raise PipelineError(f"the mirror has failed: {cause_of(running.failure or error)}") from error
+                raise PipelineError(
+                    f"the mirror has failed: {cause_of(running.failure or error)}"
+                ) from error
     running.done.elapsed_s = time.monotonic() - started
     return running.done
 
 
 def _sink(to_config: Mapping[str, str]) -> SinkOptions:
     if str(to_config.get("enable.idempotence", "true")).lower() != "true":
-        raise PipelineError("enable.idempotence must stay true on the target: without it, order isn't kept")
+        raise PipelineError(
+            "enable.idempotence must stay true on the target: without it, order isn't kept"
+        )
     given = {**TARGET_DEFAULTS, **to_config}
     return SinkOptions.parse({f"kafka.{name}": str(value) for name, value in given.items()})
 
@@ -238,15 +260,21 @@ class _Running:
 
     def _copy(self, frame: DataFrame, batch_id: int, turn: Turn | None) -> list[dict[str, Any]]:
         rate = None if self._rate is None else self._rate / max(1, frame.rdd.getNumPartitions())
-        task = partial(copy.copy_task, self._source, self._sink, self._to, rate, turn, self._topic_ids)
+        task = partial(
+            copy.copy_task, self._source, self._sink, self._to, rate, turn, self._topic_ids
+        )
         results = map_ranges(frame, task, self._counter)
         _check_whole(results)
         self._keep_ids({each["topic"]: each["topic_id"] for each in results if each["topic_id"]})
         pieces = [Piece(*each) for result in results for each in result["pieces"]]
-        self._translations.write(batch_id, pieces)  # before the commit: a batch that is done has them
+        self._translations.write(
+            batch_id, pieces
+        )  # before the commit: a batch that is done has them
         if turn is not None:
             copied = [result for result in results if result["records"]]
-            written = {(copy.target_name(self._to, each["topic"]), each["partition"]) for each in copied}
+            written = {
+                (copy.target_name(self._to, each["topic"]), each["partition"]) for each in copied
+            }
             exactly_once.commit(self._sink, turn, self._query(), batch_id, written)
         return results
 
@@ -265,7 +293,9 @@ class _Running:
         try:
             exactly_once.abort(self._sink, turn)
         except KafkaException as error:
-            logger.warning("the batch that has failed is still to be aborted: %s", error.args[0].str())
+            logger.warning(
+                "the batch that has failed is still to be aborted: %s", error.args[0].str()
+            )
 
     def _carry_over(self) -> None:
         """Offsets of groups follow; what doesn't work out now is tried again after the next batch."""
@@ -277,7 +307,9 @@ class _Running:
             self.done.groups_error = ""
         except KafkaException as error:
             self.done.groups_error = error.args[0].str()
-            logger.warning("the offsets of groups couldn't be carried over: %s", self.done.groups_error)
+            logger.warning(
+                "the offsets of groups couldn't be carried over: %s", self.done.groups_error
+            )
 
     def work(self) -> Work:
         """How far it is."""
@@ -337,12 +369,16 @@ def plan_mirror(
     wrong = [each for each in routes if each.target_partitions < each.partitions]
     if wrong:
         raise PipelineError(
-            "; ".join(copy.lacking(each.target, each.target_partitions, each.partitions) for each in wrong)
+            "; ".join(
+                copy.lacking(each.target, each.target_partitions, each.partitions) for each in wrong
+            )
         )
     return routes
 
 
-def _starts(cluster: OffsetReader, options: SourceOptions, keys: list[Key], checkpoint: str) -> dict[Key, int]:
+def _starts(
+    cluster: OffsetReader, options: SourceOptions, keys: list[Key], checkpoint: str
+) -> dict[Key, int]:
     """Where a mirror goes on, or starts."""
     kept = _checkpointed(checkpoint) if checkpoint else None
     earliest = cluster.earliest(keys)
@@ -366,7 +402,9 @@ def _checkpointed(checkpoint: str) -> dict[Key, int] | None:
         return None
     text = home.read(f"offsets/{max(numbers)}").decode()
     lines = [line for line in text.splitlines() if line.startswith("{")]
-    return parse_offsets(lines[-1], f"{checkpoint}/offsets/{max(numbers)}") if len(lines) > 1 else None
+    return (
+        parse_offsets(lines[-1], f"{checkpoint}/offsets/{max(numbers)}") if len(lines) > 1 else None
+    )
 
 
 def _check_names(targets: Mapping[str, str], pattern: str, same: bool) -> None:
@@ -405,7 +443,10 @@ def translate_offset(checkpoint: str, topic: str, partition: int, offset: int) -
 
 
 def sync_groups(
-    config: Mapping[str, Any], to_config: Mapping[str, Any], translations: Translations, groups: Sequence[str]
+    config: Mapping[str, Any],
+    to_config: Mapping[str, Any],
+    translations: Translations,
+    groups: Sequence[str],
 ) -> list[GroupOffset]:
     """Commits on the target what groups have committed on the source, translated; offsets there never go back.
 
@@ -420,7 +461,11 @@ def sync_groups(
             committed = consumer.committed([TopicPartition(*key) for key in mirrored], METADATA_S)
         wanted = []
         for each in committed:
-            place = translate(mirrored[each.topic, each.partition], each.offset) if each.offset >= 0 else None
+            place = (
+                translate(mirrored[each.topic, each.partition], each.offset)
+                if each.offset >= 0
+                else None
+            )
             if place is not None:
                 wanted.append(GroupOffset(group, each.topic, each.partition, each.offset, *place))
         if wanted:
@@ -428,19 +473,29 @@ def sync_groups(
     return found
 
 
-def _commit(to_config: Mapping[str, Any], group: str, wanted: list[GroupOffset]) -> list[GroupOffset]:
+def _commit(
+    to_config: Mapping[str, Any], group: str, wanted: list[GroupOffset]
+) -> list[GroupOffset]:
     with Consumer({**_asking(to_config), "group.id": group}) as consumer:
         try:
-            there = consumer.committed([TopicPartition(each.target, each.partition) for each in wanted], METADATA_S)
+            there = consumer.committed(
+                [TopicPartition(each.target, each.partition) for each in wanted], METADATA_S
+            )
             now = {(each.topic, each.partition): each.offset for each in there}
-            ahead = [each for each in wanted if each.target_offset > now[each.target, each.partition]]
+            ahead = [
+                each for each in wanted if each.target_offset > now[each.target, each.partition]
+            ]
             if not ahead:
                 return wanted
-            given = [TopicPartition(each.target, each.partition, each.target_offset) for each in ahead]
+            given = [
+                TopicPartition(each.target, each.partition, each.target_offset) for each in ahead
+            ]
             outcome = consumer.commit(offsets=given, asynchronous=False) or []
         except KafkaException as error:
             return [_failed(each, error.args[0]) for each in wanted]
-    errors = {(each.topic, each.partition): each.error for each in outcome if each.error is not None}
+    errors = {
+        (each.topic, each.partition): each.error for each in outcome if each.error is not None
+    }
     return [_failed(each, errors.get((each.target, each.partition))) for each in wanted]
 
 
@@ -448,7 +503,13 @@ def _failed(each: GroupOffset, error: KafkaError | None) -> GroupOffset:
     if error is None:
         return each
     return GroupOffset(
-        each.group, each.topic, each.partition, each.offset, each.target, each.target_offset, error.str()
+        each.group,
+        each.topic,
+        each.partition,
+        each.offset,
+        each.target,
+        each.target_offset,
+        error.str(),
     )
 
 
@@ -457,4 +518,8 @@ def _asking(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Of the configuration of a producer, or a consumer, they get what both have in common.
     """
-    return {**common_properties(config), "enable.auto.commit": False, "allow.auto.create.topics": False}
+    return {
+        **common_properties(config),
+        "enable.auto.commit": False,
+        "allow.auto.create.topics": False,
+    }

@@ -63,7 +63,9 @@ class ParquetSettings:
         :raises ValueError: One can't be.
         """
         if self.compression not in COMPRESSIONS:
-            raise ValueError(f"compression {self.compression!r}: write one of {', '.join(COMPRESSIONS)}")
+            raise ValueError(
+                f"compression {self.compression!r}: write one of {', '.join(COMPRESSIONS)}"
+            )
         for name in ("row_group_rows", "row_group_bytes", "file_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: write at least 1")
@@ -75,8 +77,17 @@ class ParquetSettings:
             "compression_level": self.level,
             # offsets and timestamps go up by small steps; keys and values often repeat, and if they don't, the
             # dictionary is given up within its first megabyte
-            "use_dictionary": ["partition", "timestamp_type", "key", "value", "headers.list.element.key"],
-            "column_encoding": {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
+            "use_dictionary": [
+                "partition",
+                "timestamp_type",
+                "key",
+                "value",
+                "headers.list.element.key",
+            ],
+            "column_encoding": {
+                "offset": "DELTA_BINARY_PACKED",
+                "timestamp": "DELTA_BINARY_PACKED",
+            },
             "write_statistics": ["partition", "offset", "timestamp"],
         }
         if self.level is None or self.compression not in ("zstd", "gzip"):
@@ -96,7 +107,13 @@ class RangeWriter:
     """
 
     def __init__(
-        self, lake: Lake, staging: str, tag: str, topic: str, partition: int, settings: ParquetSettings
+        self,
+        lake: Lake,
+        staging: str,
+        tag: str,
+        topic: str,
+        partition: int,
+        settings: ParquetSettings,
     ) -> None:
         """Open nothing yet."""
         self._lake = lake
@@ -117,7 +134,10 @@ class RangeWriter:
             day.write(part)
             if day.is_full:
                 self._end(date)
-        while sum(each.pending_bytes for each in self._days.values()) > 2 * self._settings.row_group_bytes:
+        while (
+            sum(each.pending_bytes for each in self._days.values())
+            > 2 * self._settings.row_group_bytes
+        ):
             max(self._days.values(), key=lambda each: each.pending_bytes).flush()
 
     def close(self) -> list[LakeFile]:
@@ -146,7 +166,9 @@ class RangeWriter:
 class _DayWriter:
     """One open file."""
 
-    def __init__(self, lake: Lake, staging: str, folder: str, tag: str, settings: ParquetSettings) -> None:
+    def __init__(
+        self, lake: Lake, staging: str, folder: str, tag: str, settings: ParquetSettings
+    ) -> None:
         self._lake = lake
         self._staging = staging
         self._folder = folder
@@ -194,7 +216,9 @@ class _DayWriter:
             name = f"part-{table.column(0)[0].as_py():05d}-{self._first:019d}-{self._tag}.parquet"
             self._path = f"{self._folder}/{name}"
             self._staged = f"{self._staging}/{self._folder}/{name}.staged"
-            self._lake.fs.create_dir(f"{self._lake.root}/{self._staging}/{self._folder}", recursive=True)
+            self._lake.fs.create_dir(
+                f"{self._lake.root}/{self._staging}/{self._folder}", recursive=True
+            )
             self._sink = self._lake.fs.open_output_stream(f"{self._lake.root}/{self._staged}")
             self._writer = pq.ParquetWriter(self._sink, SCHEMA, **self._settings.writer_options())
         self._writer.write_table(table, row_group_size=table.num_rows)
@@ -230,7 +254,9 @@ class _DayWriter:
         """Closes the file as it is."""
         self._pending.clear()
         if self._sink is not None and self._writer is not None:
-            with contextlib.suppress(OSError, pa.ArrowException):  # the error that led here is the one to tell
+            with contextlib.suppress(
+                OSError, pa.ArrowException
+            ):  # the error that led here is the one to tell
                 self._writer.close()
                 self._sink.close()
 
@@ -265,7 +291,9 @@ def date_of(day: int) -> str:
 
 def _as_lake_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     if batch.schema.names != list(COLUMNS):
-        raise PipelineError(f"the source gave the columns {batch.schema.names}, not {list(COLUMNS)}")
+        raise PipelineError(
+            f"the source gave the columns {batch.schema.names}, not {list(COLUMNS)}"
+        )
     columns = [
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(batch.columns, SCHEMA, strict=True)

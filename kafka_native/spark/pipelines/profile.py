@@ -106,8 +106,13 @@ def profile(
     """
     planned = plan_profile(config, topics=topics, pattern=pattern, starting=starting)
     measured = _measure(session, config, planned, min_partitions, show)
-    lags = _lags(SourceOptions.parse(topic_options(config, topics, pattern)).consumer, planned, groups)
-    found: Profile = {"made": datetime.now(timezone.utc).isoformat(timespec="seconds"), "topics": {}}
+    lags = _lags(
+        SourceOptions.parse(topic_options(config, topics, pattern)).consumer, planned, groups
+    )
+    found: Profile = {
+        "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "topics": {},
+    }
     for topic in sorted({each.topic for each in planned}):
         own = [each for each in planned if each.topic == topic]
         found["topics"][topic] = _topic(own, measured, lags)
@@ -115,7 +120,11 @@ def profile(
 
 
 def plan_profile(
-    config: Mapping[str, str], *, topics: Sequence[str] = (), pattern: str = "", starting: str = "earliest"
+    config: Mapping[str, str],
+    *,
+    topics: Sequence[str] = (),
+    pattern: str = "",
+    starting: str = "earliest",
 ) -> list[PartitionRange]:
     """What `profile()` would read of each partition; reads nothing. Arguments as there."""
     where = {"startingTimestamp" if starting.isdigit() else "startingOffsets": starting}
@@ -146,7 +155,9 @@ def _measure(
     try:
         with watch(lambda: counter.work(total=total), show):
             frame = session.read.format("kafka_native").options(**options).load()
-            results = map_ranges(frame, partial(measure_task, SourceOptions.parse(options)), counter)
+            results = map_ranges(
+                frame, partial(measure_task, SourceOptions.parse(options)), counter
+            )
     except Exception as error:
         raise PipelineError(f"the profile has failed: {cause_of(error)}") from error
     for result in results:
@@ -156,12 +167,16 @@ def _measure(
     return found
 
 
-def _lags(config: Mapping[str, Any], planned: list[PartitionRange], groups: Sequence[str]) -> dict[Key, dict[str, Any]]:
+def _lags(
+    config: Mapping[str, Any], planned: list[PartitionRange], groups: Sequence[str]
+) -> dict[Key, dict[str, Any]]:
     """How far each group is behind, by partition."""
     found: dict[Key, dict[str, Any]] = {(each.topic, each.partition): {} for each in planned}
     for group in groups:
         with Consumer({**config, "group.id": group}) as consumer:
-            committed = consumer.committed([TopicPartition(*key) for key in found], _OFFSETS_TIMEOUT_S)
+            committed = consumer.committed(
+                [TopicPartition(*key) for key in found], _OFFSETS_TIMEOUT_S
+            )
         at = {(each.topic, each.partition): each.offset for each in committed}
         for each in planned:
             key = each.topic, each.partition
@@ -173,10 +188,16 @@ def _lags(config: Mapping[str, Any], planned: list[PartitionRange], groups: Sequ
 
 
 def _topic(
-    planned: list[PartitionRange], measured: Mapping[Key, Measured], lags: Mapping[Key, dict[str, Any]]
+    planned: list[PartitionRange],
+    measured: Mapping[Key, Measured],
+    lags: Mapping[Key, dict[str, Any]],
 ) -> TopicProfile:
     partitions = [
-        _partition(each, measured.get((each.topic, each.partition), Measured()), lags[each.topic, each.partition])
+        _partition(
+            each,
+            measured.get((each.topic, each.partition), Measured()),
+            lags[each.topic, each.partition],
+        )
         for each in planned
     ]
     whole = Measured()
@@ -195,7 +216,9 @@ def _topic(
     }
 
 
-def _partition(planned: PartitionRange, measured: Measured, lag: dict[str, Any]) -> PartitionProfile:
+def _partition(
+    planned: PartitionRange, measured: Measured, lag: dict[str, Any]
+) -> PartitionProfile:
     return {
         "partition": planned.partition,
         "start": planned.start,
@@ -218,7 +241,9 @@ def _sizes(sizes: Sizes) -> dict[str, Any]:
         "mean": round(sizes.mean, 2),
         "max": sizes.most,
         "percentiles": {f"{100 * share:g}": sizes.percentile(share) for share in SHARES},
-        "histogram": [[bucket, width_of(bucket), count] for bucket, count in sorted(sizes.counts.items())],
+        "histogram": [
+            [bucket, width_of(bucket), count] for bucket, count in sorted(sizes.counts.items())
+        ],
     }
 
 
@@ -231,18 +256,31 @@ def _keys(measured: Measured) -> dict[str, Any]:
         "without_key": keys.nulls,
         "distinct": keys.distinct if keys.slack == 0 else None,
         "too_low_by": keys.slack,
-        "top": [{"key": escaped_data(key), "hex": key.hex(), "count": count} for key, count in top[:TOP_KEYS]],
-        "top_shares": {str(number): round(sum(count for _, count in top[:number]) / total, 6) for number in TOP_SHARES},
+        "top": [
+            {"key": escaped_data(key), "hex": key.hex(), "count": count}
+            for key, count in top[:TOP_KEYS]
+        ],
+        "top_shares": {
+            str(number): round(sum(count for _, count in top[:number]) / total, 6)
+            for number in TOP_SHARES
+        },
     }
 
 
 def _times(measured: Measured) -> dict[str, Any]:
     times = measured.times
     buckets = [[bucket * times.width_ms, *both] for bucket, both in sorted(times.buckets.items())]
-    return {"width_ms": times.width_ms, "first_ms": times.first_ms, "last_ms": times.last_ms, "buckets": buckets}
+    return {
+        "width_ms": times.width_ms,
+        "first_ms": times.first_ms,
+        "last_ms": times.last_ms,
+        "buckets": buckets,
+    }
 
 
 def _compression(measured: Measured) -> dict[str, Any]:
     sample = measured.compression
-    ratios = {codec: round(sample.raw / max(1, size), 2) for codec, size in sorted(sample.packed.items())}
+    ratios = {
+        codec: round(sample.raw / max(1, size), 2) for codec, size in sorted(sample.packed.items())
+    }
     return {"sample_bytes": sample.raw, "ratios": ratios}

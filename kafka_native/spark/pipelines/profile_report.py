@@ -95,10 +95,22 @@ def _histogram(axes: Any, histogram: Sequence[Sequence[int]]) -> None:
     wide = high > 50 * max(1, low) and high > 4096
     bars: dict[float, int] = {}
     for size, _, count in histogram:
-        place = float(1 << max(0, size.bit_length() - 1)) if wide else float(low + (size - low) // step * step)
+        place = (
+            float(1 << max(0, size.bit_length() - 1))
+            if wide
+            else float(low + (size - low) // step * step)
+        )
         bars[place] = bars.get(place, 0) + count
     widths = [place if wide else step for place in bars]
-    axes.bar(list(bars), list(bars.values()), widths, align="edge", color=BLUE, edgecolor="white", linewidth=0.3)
+    axes.bar(
+        list(bars),
+        list(bars.values()),
+        widths,
+        align="edge",
+        color=BLUE,
+        edgecolor="white",
+        linewidth=0.3,
+    )
     if wide:
         axes.set_xscale("log", base=2)
     axes.set_xlabel("bytes of a record")
@@ -123,7 +135,11 @@ def _throughput(found: TopicProfile) -> str:
         f"Busiest {_duration(width)}: {_time(busiest[0])}, {busiest[1][0] * 1000 / width:,.1f} records/s, "
         f"{busiest[1][1] * 1000 / width:,.0f} bytes/s."
     )
-    return "<h3>Throughput, by timestamp</h3>" + _figure(lambda axes: _rates(axes, points, width)) + _note(text)
+    return (
+        "<h3>Throughput, by timestamp</h3>"
+        + _figure(lambda axes: _rates(axes, points, width))
+        + _note(text)
+    )
 
 
 def _rates(axes: Any, points: dict[int, list[int]], width_ms: int) -> None:
@@ -148,7 +164,9 @@ def _keys(found: TopicProfile) -> str:
     text = f"{keys['with_key']:,} records with a key; different keys: {many}."
     if low:
         text += f" Counts of keys may be too low, by {low:,} at most."
-    shares = ", ".join(f"the top {number} have {share:.1%}" for number, share in keys["top_shares"].items())
+    shares = ", ".join(
+        f"the top {number} have {share:.1%}" for number, share in keys["top_shares"].items()
+    )
     rows = [
         (_key(each["key"]), f"{each['count']:,}", f"{each['count'] / keys['with_key']:.2%}")
         for each in keys["top"][:20]
@@ -205,13 +223,19 @@ def _partitions(partitions: Sequence[PartitionProfile]) -> str:
     chart = ""
     if len(records) > 1 and any(records):
         mean = sum(records) / len(records)
-        skew = _note(f"The largest partition has {max(records) / mean:.2f} times the records of an average one.")
+        skew = _note(
+            f"The largest partition has {max(records) / mean:.2f} times the records of an average one."
+        )
         chart = _figure(lambda axes: _bars(axes, partitions)) + skew
     return "<h3>Partitions</h3>" + chart + _table(heads, rows) + more
 
 
 def _bars(axes: Any, partitions: Sequence[PartitionProfile]) -> None:
-    axes.bar([each["partition"] for each in partitions], [each["records"] for each in partitions], color=ORANGE)
+    axes.bar(
+        [each["partition"] for each in partitions],
+        [each["records"] for each in partitions],
+        color=ORANGE,
+    )
     axes.set_xlabel("partition")
     axes.set_ylabel("records")
 
@@ -221,7 +245,9 @@ def _bars(axes: Any, partitions: Sequence[PartitionProfile]) -> None:
 
 def escape(text: str) -> str:
     """Text for a page; what isn't printable, such as marks that turn the direction of writing, as escapes."""
-    return escape_html(text if text.isprintable() else escaped(text))  # the profile's keys are escaped already
+    return escape_html(
+        text if text.isprintable() else escaped(text)
+    )  # the profile's keys are escaped already
 
 
 def _figure(draw: Callable[[Any], None]) -> str:
@@ -245,7 +271,9 @@ def _figure(draw: Callable[[Any], None]) -> str:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     top = "<tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>" if heads else ""
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
     return f"<table>{top}{body}</table>"
 
 

@@ -109,7 +109,9 @@ def open_session(
     session = session or SparkSession.getActiveSession()
     own = session is None
     if session is None:
-        os.environ.setdefault("PYSPARK_PYTHON", worker_python() if master.startswith("local") else sys.executable)
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", worker_python() if master.startswith("local") else sys.executable
+        )
         builder = SparkSession.builder.appName(name).master(master)
         for key, value in {**settings_for(master), **(conf or {})}.items():
             builder = builder.config(key, value)
@@ -139,7 +141,10 @@ def settings_for(master: str) -> dict[str, str]:
     if master.startswith("local"):
         # No record goes through the JVM: what its second compiler takes from the cores is more than it gives back.
         quick = "-XX:TieredStopAtLevel=1"
-        settings |= {"spark.driver.extraJavaOptions": quick, "spark.executor.extraJavaOptions": quick}
+        settings |= {
+            "spark.driver.extraJavaOptions": quick,
+            "spark.executor.extraJavaOptions": quick,
+        }
         # executors of local-cluster are processes of their own, which start elsewhere
         here = str(Path(__file__).resolve().parents[3])
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(
@@ -155,10 +160,16 @@ def range_options(config: Mapping[str, str], options: Mapping[str, Any]) -> dict
     :param options: The source's own options; those that are None are left out.
     """
     own = {key: str(value) for key, value in options.items() if value is not None}
-    return {**{f"kafka.{key}": str(value) for key, value in config.items()}, **own, "rows": "ranges"}
+    return {
+        **{f"kafka.{key}": str(value) for key, value in config.items()},
+        **own,
+        "rows": "ranges",
+    }
 
 
-def topic_options(config: Mapping[str, str], topics: Sequence[str], pattern: str | None, **own: Any) -> dict[str, str]:
+def topic_options(
+    config: Mapping[str, str], topics: Sequence[str], pattern: str | None, **own: Any
+) -> dict[str, str]:
     """The same for topics whose partitions and offsets are still to be seen.
 
     :param pattern: Or else those whose whole name matches this regular expression.
@@ -193,7 +204,9 @@ class WorkCounter:
 
 
 def map_ranges(
-    frame: DataFrame, task: Callable[[OffsetRange], Mapping[str, Any]], counter: WorkCounter | None = None
+    frame: DataFrame,
+    task: Callable[[OffsetRange], Mapping[str, Any]],
+    counter: WorkCounter | None = None,
 ) -> list[dict[str, Any]]:
     """Runs a task for each row of a frame of ranges, and waits for all of them.
 
@@ -214,13 +227,18 @@ def map_ranges(
 
 
 def map_numbers(
-    session: SparkSession, count: int, task: Callable[[int], Mapping[str, Any]], counter: WorkCounter | None = None
+    session: SparkSession,
+    count: int,
+    task: Callable[[int], Mapping[str, Any]],
+    counter: WorkCounter | None = None,
 ) -> list[dict[str, Any]]:
     """Runs ``task(0)``, ``task(1)``, ... as tasks of their own, and waits for all of them; else like `map_ranges`."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield _result_batch(_counted(task(each), counter) for each in batch.column(0).to_pylist())
+            yield _result_batch(
+                _counted(task(each), counter) for each in batch.column(0).to_pylist()
+            )
         _settle()
 
     rows = session.range(0, count, 1, count).mapInArrow(work, RESULT_SCHEMA).collect()
@@ -259,7 +277,9 @@ def _counted(result: Mapping[str, Any], counter: WorkCounter | None) -> Mapping[
 def _result_batch(results: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    return pa.record_batch({"result": pa.array([json.dumps(each) for each in results], pa.string())})
+    return pa.record_batch(
+        {"result": pa.array([json.dumps(each) for each in results], pa.string())}
+    )
 
 
 def run_query(
@@ -285,7 +305,11 @@ def run_query(
             end(query)
             return
         except Exception as error:
-            if attempt + 1 == _START_TRIES_MAX or failure() is not None or _WORKER_TOO_SLOW_TEXT not in str(error):
+            if (
+                attempt + 1 == _START_TRIES_MAX
+                or failure() is not None
+                or _WORKER_TOO_SLOW_TEXT not in str(error)
+            ):
                 raise
         finally:
             query.stop()
@@ -322,7 +346,9 @@ def watch(counter: Callable[[], Work], show: Callable[[Work], None] | None) -> I
 def cause_of(error: BaseException) -> str:
     """What has gone wrong, in a line: the last error in the text, which Spark wraps in its own and in the worker's."""
     found = _ERROR_LINE.findall(str(error))
-    return str(found[-1]) if found else str(error).strip().partition("\n")[0] or type(error).__name__
+    return (
+        str(found[-1]) if found else str(error).strip().partition("\n")[0] or type(error).__name__
+    )
 
 
 def now_ms() -> int:

@@ -20,7 +20,16 @@ import pyarrow.parquet as pq
 
 from kafka_native.spark.pipelines.folder import Folder
 
-__all__ = ["PIECE_SCHEMA", "Piece", "Run", "Translations", "joined", "pieces_of", "thinned", "translate"]
+__all__ = [
+    "PIECE_SCHEMA",
+    "Piece",
+    "Run",
+    "Translations",
+    "joined",
+    "pieces_of",
+    "thinned",
+    "translate",
+]
 
 PIECE_SCHEMA: Final = pa.schema(
     [
@@ -66,7 +75,11 @@ class Piece:
         """The offset of the target behind everything that is before ``offset`` in the source; maybe further before."""
         if offset >= self.source_end:
             return self.target_end
-        return self.target_start + max(0, offset - self.source_start) if self.exact else self.target_start
+        return (
+            self.target_start + max(0, offset - self.source_start)
+            if self.exact
+            else self.target_start
+        )
 
 
 class Run(NamedTuple):
@@ -79,7 +92,9 @@ class Run(NamedTuple):
     length: int
 
 
-def pieces_of(place: tuple[str, int, str], runs: Sequence[Run], placed: Sequence[Run]) -> list[Piece]:
+def pieces_of(
+    place: tuple[str, int, str], runs: Sequence[Run], placed: Sequence[Run]
+) -> list[Piece]:
     """The pieces of a range: runs of the source, cut where the offsets of the target jump.
 
     :param place: Topic, partition and the target's topic.
@@ -97,9 +112,13 @@ def pieces_of(place: tuple[str, int, str], runs: Sequence[Run], placed: Sequence
             stretch = stretches[at]
             upto = min(end, stretch.end)
             source = run.offset + row - run.row
-            target = stretch.offset + row - stretch.row  # inexact: not before that, as each record takes an offset
+            target = (
+                stretch.offset + row - stretch.row
+            )  # inexact: not before that, as each record takes an offset
             target_end = stretch.end_offset if upto == stretch.end else target + upto - row
-            found.append(Piece(*place, source, source + upto - row, target, target_end, stretch.exact))
+            found.append(
+                Piece(*place, source, source + upto - row, target, target_end, stretch.exact)
+            )
             row = upto
     return thinned(joined(found))
 
@@ -133,8 +152,20 @@ def joined(pieces: Iterable[Piece]) -> list[Piece]:
         before = found[-1] if found else None
         if (
             before is not None
-            and (before.topic, before.partition, before.target_topic, before.source_end, before.target_end)
-            == (piece.topic, piece.partition, piece.target_topic, piece.source_start, piece.target_start)
+            and (
+                before.topic,
+                before.partition,
+                before.target_topic,
+                before.source_end,
+                before.target_end,
+            )
+            == (
+                piece.topic,
+                piece.partition,
+                piece.target_topic,
+                piece.source_start,
+                piece.target_start,
+            )
             and before.exact
             and piece.exact
         ):
@@ -148,7 +179,9 @@ def thinned(pieces: list[Piece], most: int = PIECES_MAX) -> list[Piece]:
     """At most so many pieces of one partition: neighbours become one that isn't exact."""
     while len(pieces) > most:
         pairs = [pieces[at : at + 2] for at in range(0, len(pieces), 2)]
-        pieces = [_spanning(pair[0], pair[-1], False) if len(pair) == 2 else pair[0] for pair in pairs]
+        pieces = [
+            _spanning(pair[0], pair[-1], False) if len(pair) == 2 else pair[0] for pair in pairs
+        ]
     return pieces
 
 
@@ -159,7 +192,9 @@ def _aged(pieces: list[Piece]) -> list[Piece]:
 
 def _spanning(first: Piece, last: Piece, exact: bool) -> Piece:
     place = (first.topic, first.partition, first.target_topic)
-    return Piece(*place, first.source_start, last.source_end, first.target_start, last.target_end, exact)
+    return Piece(
+        *place, first.source_start, last.source_end, first.target_start, last.target_end, exact
+    )
 
 
 class Translations:
@@ -188,7 +223,9 @@ class Translations:
             self._compact(names)
 
     def _put(self, name: str, pieces: Sequence[Piece]) -> None:
-        columns = {field.name: [getattr(piece, field.name) for piece in pieces] for field in PIECE_SCHEMA}
+        columns = {
+            field.name: [getattr(piece, field.name) for piece in pieces] for field in PIECE_SCHEMA
+        }
         unfinished = f"{self._path}/.{name}.{uuid4().hex}"
         with self._fs.open_output_stream(unfinished) as out:
             pq.write_table(pa.table(columns, schema=PIECE_SCHEMA), out)
@@ -198,7 +235,9 @@ class Translations:
         """The files that count, oldest first: what a later file has taken in is left out."""
         selector = pafs.FileSelector(self._path, allow_not_found=True)
         matches = [
-            match for each in self._fs.get_file_info(selector) if (match := _FILE_NAME.fullmatch(each.base_name))
+            match
+            for each in self._fs.get_file_info(selector)
+            if (match := _FILE_NAME.fullmatch(each.base_name))
         ]
         upto = max((int(match[2]) for match in matches if match[1] == "through"), default=-1)
         kept = [
