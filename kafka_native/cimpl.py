@@ -1,7 +1,7 @@
-"""The names of confluent_kafka's C module, for programs that import from it; the classes are this package's own.
+"""The names of confluent_kafka's C module, for programs that import them from it.
 
-Programs import ``Producer`` and its kin from ``kafka_native``. The numbers are those of librdkafka's enums, which the
-members of ``kafka_native``'s enums stand for.
+The classes are kafka_native's own: import them from ``kafka_native`` in new programs. The numbers
+are the values of librdkafka's enums. kafka_native has Python enums in their place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The chart of ``kafka-native perf``."""
+"""Draws the charts of ``kafka-native perf``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ WIDTH = 0.38
 
 
 def chart(outcomes: list[Outcome], title: str, path: Path) -> None:
-    """Rates and CPU a message, produce beside consume, and latencies: a PNG."""
-    # No pyplot: a figure of its own needs no display and leaves no global state.
+    """Draw a PNG: rates and CPU for each message of both directions, and latencies."""
+    # Not pyplot: a Figure object needs no display and leaves no global state.
     figure = Figure(figsize=(15, 4.8), layout="constrained")
     rates, cpu, latencies = figure.subplots(1, 3)
     figure.suptitle(title, fontsize=13)
@@ -39,7 +39,7 @@ def chart(outcomes: list[Outcome], title: str, path: Path) -> None:
 
 
 def latencies(buckets: Sequence[tuple[float, float, int]], title: str, path: Path) -> None:
-    """A histogram of round trips, (from, to, how many) in milliseconds: a PNG."""
+    """Draw a histogram of round trips as a PNG. A bucket is (from, to, count), in milliseconds."""
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     lows = [low for low, _, _ in buckets]

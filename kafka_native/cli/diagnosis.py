@@ -1,7 +1,7 @@
-"""The steps of ``kafka-native doctor``: what is tried, in the order in which a client does it, and what came of each.
+"""The steps of ``kafka-native doctor``, in the order in which a client connects.
 
-`diagnose()` makes them all and never raises for what is wrong with the cluster, the network or the configuration: that
-is its result. What a failure means is said by `kafka_native.cli.remedies`.
+`diagnose` runs the steps. An error of the cluster, the network or the configuration is part of its
+result, not an exception. `kafka_native.cli.remedies` has the texts for each error.
 """
 
 from __future__ import annotations
@@ -58,44 +58,44 @@ EXIT_CODES: Final = {
     "topic": 18,
     "group": 19,
 }
-"""The kinds of steps, in their order, and the exit status that says that the first failure was one of them."""
+"""The kinds of steps in their order, each with the exit status if it is the first to fail."""
 
 
 @dataclass(slots=True)
 class Step:
-    """One thing that was tried."""
+    """One step and its result."""
 
     kind: str
     """One of `EXIT_CODES`."""
     target: str
-    """What it was tried with: a server, an address, a topic; may be empty."""
+    """The server, address or topic of the step; may be empty."""
     status: Status = "ok"
     seconds: float = 0.0
     text: str = ""
-    """What was seen."""
+    """The observation."""
     cause: str = ""
-    """What is most likely behind it."""
+    """The most likely cause."""
     advice: str = ""
-    """What to set, or to do."""
+    """A setting or an action that helps."""
     details: dict[str, Any] = field(default_factory=dict)
-    """More of what was seen, for programs."""
+    """More facts, for programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All steps, in their order."""
+    """All steps in their order."""
 
     steps: list[Step]
 
     @property
     def failed(self) -> str | None:
-        """The kind of the first step that failed and that a client can't do without, None if there is none."""
+        """The kind of the first failed step that a client needs; None if there is none."""
         kinds = {step.kind for step in self.steps if step.status == "failed"}
         return next((kind for kind in EXIT_CODES if kind in kinds), None)
 
     @property
     def exit_code(self) -> int:
-        """0, or that of the kind of step that failed."""
+        """0, or the exit status of the failed kind of step."""
         return 0 if self.failed is None else EXIT_CODES[self.failed]
 
 
@@ -105,51 +105,51 @@ def diagnose(
     topics: tuple[str, ...] = (),
     groups: tuple[str, ...] = (),
     timeout_s: float = 5.0,
-    tell: Callable[[str], None] = lambda _text: None,
+    report: Callable[[str], None] = lambda _text: None,
 ) -> Diagnosis:
-    """Tries what a client with this configuration does, step by step.
+    """Try the steps of a client with this configuration.
 
-    :param conf: Its properties.
-    :param topics: Topics that it is to be allowed to read and write.
-    :param groups: Groups that it is to be allowed to join.
-    :param timeout_s: For each attempt, in seconds.
-    :param tell: Is told what is tried next.
+    :param conf: The client's properties.
+    :param topics: Check that the user may read and write these topics.
+    :param groups: Check that the user may join these groups.
+    :param timeout_s: Seconds for each attempt.
+    :param report: Called with the name of each step before it starts.
     """
-    examination = _Examination(conf, timeout_s, tell)
+    examination = _Examination(conf, timeout_s, report)
     with suppress(_Over):
         examination.run(topics, groups)
     return Diagnosis(examination.finished())
 
 
 class _Over(Exception):
-    """A step has failed that the next ones need; it has been noted."""
+    """A step that the next ones need has failed. Its result is recorded."""
 
 
 @dataclass(slots=True)
 class _Settings:
-    """What the configuration step has made."""
+    """The results of the configuration step."""
 
     config: Config
     tls: TlsContext | None
     mechanism: Mechanism | None
     proxy: Proxy | None
     gate: Address | None = None
-    """That of the proxy's addresses which takes connections."""
+    """The proxy's address that takes connections."""
 
 
 class _Examination:
     def __init__(
-        self, conf: Mapping[str, Any], timeout_s: float, tell: Callable[[str], None]
+        self, conf: Mapping[str, Any], timeout_s: float, report: Callable[[str], None]
     ) -> None:
         self._conf = {**conf, "log_cb": lambda *_: None}
         self._timeout_s = timeout_s
-        self._report = tell
+        self._report = report
         self._steps: list[Step] = []
         self._settings: _Settings | None = None
         self._reached: set[HostPort] = set()
 
     def run(self, topics: tuple[str, ...], groups: tuple[str, ...]) -> None:
-        """All of it."""
+        """Run all steps."""
         settings = self._settings = self._configuration()
         found: MetadataResponse | None = None
         servers = [HostPort(*each) for each in settings.config.bootstrap]
@@ -176,7 +176,7 @@ class _Examination:
                     self._group(admin, group)
 
     def finished(self) -> list[Step]:
-        """The steps, with one for each kind that wasn't come to, where it would have been."""
+        """The steps. A kind of step that didn't run gets a skipped one at its place."""
         have = {step.kind for step in self._steps}
         order = list(EXIT_CODES)
         for number, kind in enumerate(order):
@@ -203,7 +203,7 @@ class _Examination:
         return "a step before it has failed"
 
     def _soften(self, steps: list[Step], why: str) -> None:
-        """What has failed without harm becomes a warning."""
+        """Turn failed steps into warnings, because a client doesn't need them."""
         for step in steps:
             if step.status == "failed":
                 step.status = "warning"
@@ -211,7 +211,7 @@ class _Examination:
 
     @contextmanager
     def _step(self, kind: str, target: object = "") -> Iterator[Step]:
-        """Times a step; a `Problem` makes it one that has failed, and ends what needs it."""
+        """Time a step. A `Problem` marks it as failed and ends the steps that need it."""
         step = Step(kind, str(target))
         self._steps.append(step)
         self._report(f"{kind} {target}".strip())
@@ -245,7 +245,10 @@ class _Examination:
                     advice="name a broker: -b host:port, or bootstrap.servers=host:port",
                 )
             remarks += [] if tls is None else tls.remarks
-            step.text = f"security.protocol={protocol}, bootstrap.servers={config.text('bootstrap.servers')}"
+            step.text = (
+                f"security.protocol={protocol}, "
+                f"bootstrap.servers={config.text('bootstrap.servers')}"
+            )
             if mechanism is not None:
                 step.text += f", {mechanism.name}" + (
                     f" as {shown(mechanism.user)}" if mechanism.user else ""
@@ -256,11 +259,11 @@ class _Examination:
         return _Settings(config, tls, mechanism, proxy)
 
     def _remarks(self) -> list[str]:
-        """What is odd about it, but for what a consumer alone, or a producer alone, has no use for."""
+        """Warnings that the configuration gives for both a producer and a consumer."""
         said: list[list[str]] = []
         for role in ("producer", "consumer"):
             texts: list[str] = []
-            with suppress(KafkaException):  # the step's own parse() says it
+            with suppress(KafkaException):  # the step calls parse() itself and reports the error
                 parse({**self._conf, "log_cb": _collector(texts)}, role)
             said.append(texts)
         return [text for text in said[0] if text in said[1]]
@@ -268,7 +271,10 @@ class _Examination:
     # --- the proxy ---
 
     def _proxy(self, proxy: Proxy, config: Config, server: HostPort) -> Address:
-        """The address of the proxy's that takes connections; what it says of a server is for the server's own steps."""
+        """The first address of the proxy that takes connections.
+
+        The steps of each server report the proxy's errors for that server.
+        """
         place = HostPort(proxy.host, proxy.port)
         with self._step("proxy", place) as step:
             gate = _gate(place, config.text("broker.address.family"), self._timeout_s)
@@ -308,14 +314,14 @@ class _Examination:
             with self._step("metadata", place) as step:
                 reply = _metadata(probe, settings, ranges, self._timeout_s)
                 step.text = (
-                    f"cluster {shown(reply.cluster_id or 'without an id')}: {len(reply.brokers)} brokers, "
-                    f"the controller is {reply.controller_id}"
+                    f"cluster {shown(reply.cluster_id or 'without an id')}: "
+                    f"{len(reply.brokers)} brokers, the controller is {reply.controller_id}"
                 )
                 step.details = {"cluster_id": reply.cluster_id, "controller": reply.controller_id}
         return reply
 
     def _connected(self, place: HostPort, addresses: Sequence[Address | Through]) -> Probe:
-        """A connection to the first address that takes one; each is tried."""
+        """Connect to the first address that takes a connection. All addresses are tried."""
         first = len(self._steps)
         probe: Probe | None = None
         for address in addresses:
@@ -332,7 +338,7 @@ class _Examination:
         self._soften(self._steps[first:], "another address of it does")
         return probe
 
-    # --- the brokers, as the cluster names them ---
+    # --- the brokers at their advertised addresses ---
 
     def _listener(
         self,
@@ -369,7 +375,7 @@ class _Examination:
                 )
 
     def _reach(self, settings: _Settings, place: HostPort) -> str | None:
-        """Goes all the way to a broker; the id of the cluster that answers there."""
+        """Connect to a broker and log in; return the id of its cluster."""
         addresses = _ways(settings, place)
         problem: Problem | None = None
         for address in addresses:
@@ -388,7 +394,7 @@ class _Examination:
         assert problem is not None, "a name that resolves has an address"
         raise problem
 
-    # --- what the user may do ---
+    # --- the user's permissions ---
 
     def _topic(self, admin: AdminClient, topic: str) -> None:
         with suppress(_Over), self._step("topic", topic) as step:
@@ -431,7 +437,10 @@ class _Examination:
     def _allowed(
         self, step: Step, operations: list[AclOperation] | None, wanted: tuple[AclOperation, ...]
     ) -> None:
-        """Notes what may be done. A broker without an authorizer allows everything; old ones don't tell."""
+        """Add the allowed operations to the step.
+
+        A broker without an authorizer allows everything. Old brokers report no operations.
+        """
         if not operations:
             return
         names = sorted(each.name for each in operations)
@@ -452,7 +461,7 @@ class _Examination:
 
 
 def _mechanism(config: Config) -> Mechanism:
-    from kafka_native.security.sasl import mechanism_of  # only who asks for it pays for it
+    from kafka_native.security.sasl import mechanism_of  # imported only if SASL is configured
 
     return mechanism_of(config)
 
@@ -464,7 +473,7 @@ def _collector(texts: list[str]) -> Callable[..., None]:
     return collect
 
 
-# --- what is tried; each raises Problem ---
+# --- single attempts; each raises Problem ---
 
 
 def _resolved(place: HostPort, family: str) -> list[Address]:
@@ -475,7 +484,7 @@ def _resolved(place: HostPort, family: str) -> list[Address]:
 
 
 def _gate(place: HostPort, family: str, timeout_s: float) -> Address:
-    """The first address of the proxy's that takes a connection."""
+    """The first address of the proxy that takes a connection."""
     problem: OSError | None = None
     try:
         addresses = resolve(place, family)
@@ -493,7 +502,7 @@ def _gate(place: HostPort, family: str, timeout_s: float) -> Address:
 
 
 def _ways(settings: _Settings, place: HostPort) -> Sequence[Address | Through]:
-    """Every way to a place, in the order in which a client tries them."""
+    """All ways to a broker, in the order in which a client tries them."""
     family = settings.config.text("broker.address.family")
     proxy, gate = settings.proxy, settings.gate
     if proxy is None or gate is None:
@@ -584,7 +593,7 @@ def _what_it_speaks(ranges: ApiRanges) -> tuple[str, dict[str, Any]]:
 def _in_common(ranges: ApiRanges, key: int) -> bool:
     try:
         return ranges.choose(registry.request(key)) >= 0
-    except KeyError:  # one for brokers among themselves, or newer than this client
+    except KeyError:  # an API between brokers, or newer than this client
         return False
 
 
@@ -625,7 +634,7 @@ def _metadata(
 ) -> MetadataResponse:
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     version = ranges.choose(MetadataRequest)
-    if version < 1:  # version 0 can't ask for no topics
+    if version < 1:  # version 0 can't ask for an empty list of topics
         raise Problem(
             "the broker speaks no version of Metadata that is known here", "it is older than 0.10"
         )

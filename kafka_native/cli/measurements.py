@@ -1,4 +1,4 @@
-"""``kafka-native perf produce``, ``consume`` and ``latency``: one thing at a time, on a topic that is there."""
+"""``kafka-native perf produce``, ``consume`` and ``latency``: measurements on an existing topic."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kafka_native.cli.texts import count
 from kafka_native.terminal.output import Output, json_option
 
 BAR = 40
-"""Characters of the longest bar of a histogram."""
+"""Width of a histogram's longest bar, in characters."""
 SHARES = (0.5, 0.9, 0.99, 0.999)
 
 _topic = click.option(
-    "-t", "--topic", required=True, metavar="TOPIC", help="A topic of yours; what is sent stays."
+    "-t", "--topic", required=True, metavar="TOPIC", help="Your topic; it keeps the messages sent."
 )
 _size = click.option(
     "--size",
@@ -36,7 +36,11 @@ _size = click.option(
 
 def _messages(default: int) -> Callable[[Command], Command]:
     return click.option(
-        "--messages", default=default, show_default=True, type=click.IntRange(1), help="How many."
+        "--messages",
+        default=default,
+        show_default=True,
+        type=click.IntRange(1),
+        help="The number of messages.",
     )
 
 
@@ -47,7 +51,7 @@ def _messages(default: int) -> Callable[[Command], Command]:
 @connected()
 @json_option
 def produce(connection: Connection, output: Output, topic: str, messages: int, size: int) -> None:
-    """Send messages to TOPIC as fast as it takes them; the clock stops with the last acknowledgement."""
+    """Send messages to TOPIC as fast as possible, until the last acknowledgement."""
     values = job.payloads(messages, size)
     _show(
         output,
@@ -65,13 +69,13 @@ def produce(connection: Connection, output: Output, topic: str, messages: int, s
     "--topic",
     required=True,
     metavar="TOPIC",
-    help="A topic of yours, read from its beginning.",
+    help="Your topic, read from its beginning.",
 )
 @_messages(1_000_000)
 @connected()
 @json_option
 def consume(connection: Connection, output: Output, topic: str, messages: int) -> None:
-    """Read messages of TOPIC, at most so many; the clock starts with the first."""
+    """Read messages of TOPIC. The clock starts at the first message."""
     own = {
         "enable.auto.offset.store": False,
         "enable.auto.commit": False,
@@ -103,14 +107,14 @@ def consume(connection: Connection, output: Output, topic: str, messages: int) -
     "--chart",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.png",
-    help="Draw it, too.",
+    help="Draw the histogram, too.",
 )
 @connected()
 @json_option
 def latency(
     connection: Connection, output: Output, topic: str, messages: int, size: int, chart: Path | None
 ) -> None:
-    """Send one message at a time to TOPIC, and show how long each takes to be acknowledged, as a histogram."""
+    """Send one message at a time to TOPIC, and show a histogram of the times to acknowledgement."""
     [value] = job.payloads(1, size)
     taken = sorted(
         _measured(lambda: job.round_trips(connection.config("producer"), topic, value, messages))
@@ -126,9 +130,9 @@ def latency(
             }
         )
     else:
-        most = max(number for _, _, number in buckets)
+        longest = max(number for _, _, number in buckets)
         for low, high, number in buckets:
-            bar = "#" * -(-number * BAR // most)
+            bar = "#" * -(-number * BAR // longest)
             output.say(f"{low:9.3f} to {high:9.3f} ms {number:8,} {bar}".rstrip())
         output.say("  ".join(f"{name} {figures[name]:.3f} ms" for name in ("min", *found, "max")))
     if chart is not None:
@@ -138,7 +142,10 @@ def latency(
 
 
 def histogram(ordered: Sequence[float]) -> list[tuple[float, float, int]]:
-    """Sorted milliseconds in buckets whose borders double in four steps: (from, to, how many), no empty end."""
+    """Count sorted milliseconds in buckets (from, to, count).
+
+    Borders double every four buckets. The first and the last bucket aren't empty.
+    """
     step = 2**0.25
     low = max(ordered[0], 1e-3)
     buckets: list[tuple[float, float, int]] = []
@@ -171,6 +178,7 @@ def _show(output: Output, rate: job.Rate) -> None:
         )
         return
     output.say(
-        f"{count(rate.messages, 'message')} in {rate.seconds:.2f} s: {rate.per_second:,.0f} messages/s, "
+        f"{count(rate.messages, 'message')} in {rate.seconds:.2f} s: "
+        f"{rate.per_second:,.0f} messages/s, "
         f"{rate.mib_per_second:,.1f} MiB/s, {rate.cpu_us:.3f} us of CPU a message"
     )

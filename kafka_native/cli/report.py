@@ -7,10 +7,10 @@ from kafka_native.terminal.output import CleanTable
 
 
 def table(outcomes: list[Outcome], title: str) -> CleanTable:
-    """A row a codec."""
+    """Make the table: one row for each codec."""
     made = CleanTable(
         title=title,
-        box=None,  # lines would make it too wide for 80 columns
+        box=None,  # with lines the table is wider than 80 columns
         padding=(0, 0, 0, 2),
         caption="CPU: this process alone. Latency: one message at a time, acknowledged.",
     )

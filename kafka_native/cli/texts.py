@@ -1,4 +1,4 @@
-"""Text in options and of messages: escapes in delimiters and formats, forms for bytes that aren't text, times."""
+"""Converts texts: escapes in delimiters and formats, hex and base64 for bytes, times, counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|(.))", re.S)
 _EPOCH = datetime(1970, 1, 1)
 
 FORMS = ("raw", "hex", "base64")
-"""How bytes are written, ``--key-as`` and ``--value-as``: as they are, or in an alphabet that any terminal has."""
+"""The forms of ``--key-as`` and ``--value-as``: the bytes themselves, or an ASCII form of them."""
 
 TO_FORM: dict[str, Callable[[bytes], bytes]] = {
     "raw": bytes,
@@ -29,11 +29,11 @@ FROM_FORM: dict[str, Callable[[bytes], bytes]] = {
     "hex": binascii.unhexlify,
     "base64": lambda text: base64.b64decode(text, validate=True),
 }
-"""ValueError for what isn't of the form."""
+"""Each raises ValueError for text that doesn't have the form."""
 
 
 def unescaped(text: str) -> bytes:
-    r"""``\n``, ``\t``, ``\r``, ``\0``, ``\xNN`` and ``\\`` as the bytes they stand for; another ``\c`` is c itself."""
+    r"""Replace ``\n``, ``\t``, ``\r``, ``\0``, ``\xNN`` and ``\\``; another ``\c`` becomes c."""
     parts: list[bytes] = []
     end = 0
     for match in _ESCAPE.finditer(text):
@@ -46,9 +46,8 @@ def unescaped(text: str) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode(
-        "utf-8", "surrogateescape"
-    )  # an argument that is no UTF-8 stays the bytes it was
+    # A command-line argument that isn't UTF-8 keeps its bytes.
+    return text.encode("utf-8", "surrogateescape")
 
 
 def argument(
@@ -61,7 +60,7 @@ def argument(
 def delimiter(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> bytes | None:
-    """An option's text as a delimiter, not an empty one."""
+    """An option's text as a delimiter, with escapes replaced. An empty one is an error."""
     if text == "":
         raise click.BadParameter("an empty delimiter separates nothing")
     return None if text is None else unescaped(text)
@@ -70,7 +69,10 @@ def delimiter(
 def headers(
     _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
 ) -> list[tuple[str, Any]]:
-    """``-H name=value``, repeated; without ``=`` the value is null."""
+    """The pairs of ``-H name=value``, an option that may repeat.
+
+    Without ``=`` the value is null.
+    """
     found: list[tuple[str, Any]] = []
     for text in texts:
         name, equals, value = text.partition("=")
@@ -81,11 +83,11 @@ def headers(
 
 
 def time_text(milliseconds: int, utc: str = "+00:00") -> str | None:
-    """A timestamp of a record as ISO-8601 in UTC; None where there is none.
+    """A record's timestamp as ISO-8601 in UTC; None if the record has none.
 
-    A producer may write any number: one before the year 1 or after 9999 stays the number.
+    A producer may write any number. A time before the year 1 or after 9999 is shown as the number.
 
-    :param utc: How the zone is written.
+    :param utc: The text for the zone.
     """
     if milliseconds == -1:  # times before 1970 are other negative numbers
         return None

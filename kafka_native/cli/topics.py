@@ -1,4 +1,4 @@
-"""Making and deleting the topics that a measurement needs."""
+"""Creates and deletes the topics of ``perf``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TIMEOUT_S = 30.0
 def create_topic(
     admin: AdminClient, name: str, partitions: int, timeout_s: float = TIMEOUT_S
 ) -> None:
-    """Makes a topic with one replica a partition; KafkaException when the cluster refuses."""
+    """Create a topic with replication factor 1; KafkaException if the cluster refuses."""
     try:
         admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=timeout_s)[
             name
@@ -21,7 +21,7 @@ def create_topic(
 
 
 def delete_topic(admin: AdminClient, name: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Deletes a topic; KafkaException when the cluster refuses."""
+    """Delete a topic; KafkaException if the cluster refuses."""
     try:
         admin.delete_topics([name], request_timeout=timeout_s)[name].result()
     except KafkaException as refusal:

@@ -1,4 +1,4 @@
-"""``kafka-native configs``: settings of topics, brokers and groups."""
+"""``kafka-native configs``: show and change settings of topics, brokers and groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafka_native.terminal.output import Output, json_option
 
 KINDS = ("topic", "broker", "group")
 EVERY_BROKER = "default"
-"""In place of a broker's id: what holds for all brokers."""
+"""The name in place of a broker's id, for the settings of all brokers."""
 SIGNS = {"": AlterConfigOpType.SET, "+": AlterConfigOpType.APPEND, "-": AlterConfigOpType.SUBTRACT}
 _CHANGE = re.compile(
     r"(?P<name>[A-Za-z0-9._]+(?:-[A-Za-z0-9._]+)*)(?P<sign>[+-]?)=(?P<value>.*)", re.DOTALL
@@ -39,14 +39,14 @@ dry_run_option = click.option(
 def command() -> None:
     """Show and change settings of topics, brokers and groups.
 
-    NAME is a topic, a group, or a broker's id; `broker default` is what holds for all brokers.
+    NAME is a topic, a group or a broker's id. `broker default` has the settings of all brokers.
     """
 
 
 @command.command("describe")
 @kind_argument
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("-a", "--all", "everything", is_flag=True, help="Defaults, too.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also show defaults.")
 @click.option(
     "-k", "--key", "keys", multiple=True, help="Only this setting, even if it is the default."
 )
@@ -60,7 +60,7 @@ def describe(
     everything: bool,
     keys: tuple[str, ...],
 ) -> None:
-    """Show the settings that somebody has made, with where they come from."""
+    """Show the changed settings and where each comes from."""
     wanted = [_resource(kind, name) for name in dict.fromkeys(names)]
     with administration(connection) as admin:
         found = Outcomes(admin.describe_configs(wanted, request_timeout=connection.timeout_s))
@@ -84,8 +84,8 @@ def describe(
     output.rows(records, headings)
     errors = {_shown(each): why for each, why in found.errors.items()}
     if not errors:
-        told = {record["name"] for record in records}
-        errors = {key: "there is no such setting" for key in keys if key not in told}
+        known = {record["name"] for record in records}
+        errors = {key: "there is no such setting" for key in keys if key not in known}
     report_errors(output, kind, errors)
 
 
@@ -114,7 +114,7 @@ def _record(kind: str, resource: ConfigResource, entry: ConfigEntry) -> dict[str
 
 
 def change(text: str) -> ConfigEntry:
-    """``NAME=VALUE``; ``NAME+=VALUE`` and ``NAME-=VALUE`` for lists."""
+    """Parse ``NAME=VALUE``, or for lists ``NAME+=VALUE`` or ``NAME-=VALUE``."""
     match = _CHANGE.fullmatch(text)
     if match is None:
         raise click.BadParameter(f"{text!r} isn't NAME=VALUE, NAME+=VALUE or NAME-=VALUE")
@@ -136,7 +136,7 @@ def set_configs(
     changes: tuple[ConfigEntry, ...],
     dry_run: bool,
 ) -> None:
-    """Make settings; the others stay. NAME+=VALUE and NAME-=VALUE add to lists, and take from them."""
+    """Change settings; other settings stay. NAME+=VALUE adds to a list, NAME-=VALUE removes."""
     _alter(connection, output, _resource(kind, name), changes, dry_run)
 
 
@@ -155,7 +155,7 @@ def unset(
     keys: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Take settings back: what holds then is the default, or the broker's setting."""
+    """Delete settings. Then the default or the broker's setting takes effect."""
     changes = [
         ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in keys
     ]
@@ -206,7 +206,10 @@ def _entries(admin: AdminClient, kind: str, name: str, timeout_s: float) -> dict
 
 
 def change_record(before: ConfigEntry | None, change: ConfigEntry) -> dict[str, Any]:
-    """What a change does; secret values aren't told by the broker, and not here."""
+    """A setting before and after the change.
+
+    Secret values are hidden: brokers don't return them.
+    """
     secret = before is not None and before.is_sensitive
     now = None if before is None else before.value
     parts = [each for each in (now or "").split(",") if each]

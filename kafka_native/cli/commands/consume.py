@@ -24,7 +24,7 @@ NULL = b"NULL"
 def partitions(
     _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
 ) -> list[int]:
-    """``-p 0,2-4``, repeated, as numbers."""
+    """Parse ``-p 0,2-4``, which may repeat, to numbers."""
     found: list[int] = []
     for text in ",".join(given).split(",") if given else ():
         first, dash, last = text.strip().partition("-")
@@ -41,12 +41,15 @@ def partitions(
     "--topic",
     metavar="TOPIC",
     shell_complete=completion.topics,
-    help="Which topic; as the argument.",
+    help="The topic, in place of the argument.",
 )
 @click.option(
-    "-G", "--group", metavar="GROUP", shell_complete=completion.groups,
-    help="As a member of this group, of any number of topics or ^patterns.",
-)  # fmt: skip
+    "-G",
+    "--group",
+    metavar="GROUP",
+    shell_complete=completion.groups,
+    help="Join this group, with any number of topics or ^patterns.",
+)
 @click.option(
     "-p",
     "--partition",
@@ -54,47 +57,57 @@ def partitions(
     multiple=True,
     callback=partitions,
     metavar="N,N-M",
-    help="Only these.",
+    help="Only these partitions.",
 )
 @click.option(
-    "-o", "--offset", "offsets", multiple=True, metavar="PLACE",
-    help="Where to begin: as --from, or s@MS (a time); e@MS: where to end.",
-)  # fmt: skip
+    "-o",
+    "--offset",
+    "offsets",
+    multiple=True,
+    metavar="PLACE",
+    help="Where to begin: like --from, or s@MS (a time). e@MS: where to end.",
+)
 @click.option(
-    "--from", "begin", metavar="PLACE",
-    help="beginning (the default, but for groups), end, stored, an offset, -N (before the end), a time, 90m (ago).",
-)  # fmt: skip
+    "--from",
+    "begin",
+    metavar="PLACE",
+    help="beginning (the default without a group), end, stored, an offset, -N (before the end), "
+    "a time, 90m (ago).",
+)
 @click.option(
     "--to",
     "end",
     metavar="PLACE",
-    help="Where to end: the same, as it is now; what is there isn't read.",
+    help="Where to end (exclusive), in the forms of --from; end is the current end.",
 )
 @click.option(
     "-e",
     "--exit/--follow",
     "exits",
-    help="Leave at the end of all partitions, or wait for more (default).",
+    help="Stop at the end of all partitions, or wait for more (default).",
 )
 @click.option(
-    "-c", "--count", "most", type=click.IntRange(1), metavar="N", help="So many messages at most."
+    "-c", "--count", "count_max", type=click.IntRange(1), metavar="N", help="Stop after N messages."
 )
 @click.option(
     "-f",
     "--format",
     "text",
     metavar="FORMAT",
-    help="How to print one: %k key, %s value, %o offset ...",
+    help="The format of a message: %k key, %s value, %o offset ...",
 )
 @click.option(
-    "-J", "--json", "--envelope", "as_envelopes", is_flag=True, help="JSON envelopes, one a line."
+    "-J", "--json", "--envelope", "as_envelopes", is_flag=True, help="A JSON envelope on each line."
 )
-@click.option("--arrow", metavar="FILE", help="Into an Arrow IPC stream; -: stdout.")
-@click.option("--parquet", metavar="FILE", help="Into a Parquet file.")
+@click.option("--arrow", metavar="FILE", help="Write an Arrow IPC stream; -: to stdout.")
+@click.option("--parquet", metavar="FILE", help="Write a Parquet file.")
 @click.option(
-    "--columns", default=column_files.DEFAULT, callback=column_files.columns, metavar="NAME[:TYPE],...",
+    "--columns",
+    default=column_files.DEFAULT,
+    callback=column_files.columns,
+    metavar="NAME[:TYPE],...",
     help="The columns of --arrow and --parquet.",
-)  # fmt: skip
+)
 @click.option(
     "-K", "--key-delimiter", metavar="DELIM", help="Print the key and this before each value."
 )
@@ -104,10 +117,10 @@ def partitions(
     default="\\n",
     show_default=True,
     metavar="DELIM",
-    help="Print this behind each.",
+    help="Print this after each message.",
 )
 @click.option(
-    "-Z", "--null", "shows_null", is_flag=True, help="Print nulls as NULL, not as nothing."
+    "-Z", "--null", "shows_null", is_flag=True, help="Print a null as NULL. Default: as nothing."
 )
 @click.option(
     "--key-as",
@@ -117,23 +130,27 @@ def partitions(
     help="How to print keys.",
 )
 @click.option(
-    "--value-as", type=click.Choice(VALUE_FORMS), default="raw", show_default=True,
-    help="How to print values; json (with -J): JSON inside of the envelope.",
-)  # fmt: skip
+    "--value-as",
+    type=click.Choice(VALUE_FORMS),
+    default="raw",
+    show_default=True,
+    help="How to print values; json (with -J): as JSON inside the envelope.",
+)
 @click.option(
     "--raw",
     "is_raw",
     is_flag=True,
-    help="Print to a terminal as to a file: control characters of messages, too.",
+    help="Don't escape the control characters of messages on a terminal.",
 )
-@click.option("-u", "--unbuffered", is_flag=True, help="A write for each message.")
-@click.option("-E", "--keep-going", is_flag=True, help="A partition's error doesn't end it.")
+@click.option("-u", "--unbuffered", is_flag=True, help="Write each message at once.")
+@click.option("-E", "--keep-going", is_flag=True, help="Go on after an error of a partition.")
 @click.option("-q", "--quiet", is_flag=True, help="No remarks on stderr.")
 @connected()
 def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> None:
-    """Print the messages of TOPIC, or of a group's topics, and go on with those to come.
+    """Print the messages of TOPIC or of a group's topics, and wait for new ones.
 
-    In a group, what has been printed is committed, also on Ctrl+C. Ends with status 1 on an error of a partition.
+    In a group, printed messages are committed, also on Ctrl+C. Ends with status 1 on an error of a
+    partition.
     """
     names = [*([options["topic"]] if options["topic"] else []), *topics]
     begin, end = offset_bounds.chosen(options["offsets"], options["begin"], options["end"])
@@ -160,7 +177,7 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
             reader.subscribe(names)
         else:
             reader.assign(names[0], options["numbers"], begin or offset_bounds.BEGINNING, end)
-        # The file is closed before the consumer, which commits what is in it.
+        # The file closes before the consumer, so the consumer commits what the file has.
         file = (
             None
             if path is None
@@ -168,10 +185,10 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
         )
         with ended_by_signals(reader.stop):
             if file is None:
-                for messages in reader.batches(options["most"]):
+                for messages in reader.batches(options["count_max"]):
                     write(messages)
             else:
-                reader.write_columns(file, options["columns"], options["most"])
+                reader.write_columns(file, options["columns"], options["count_max"])
 
 
 def _config(
@@ -189,7 +206,7 @@ def _config(
     if not stores:
         options["enable.auto.commit"] = False
     if group is None:
-        # Offsets that retention has removed meanwhile: go on with the first that is there.
+        # If retention has removed the offset, go on with the first offset that exists.
         return connection.config("consumer", options, auto_offset_reset="earliest")
     if begin is not None and begin.kind != "stored":
         options["auto.offset.reset"] = begin.kind
@@ -202,7 +219,7 @@ def _check(
     begin: offset_bounds.OffsetBound | None,
     end: offset_bounds.OffsetBound | None,
 ) -> None:
-    """What can't go together is wrong usage."""
+    """Reject options that don't go together."""
     if not names:
         raise click.UsageError("which topic? write -t TOPIC")
     if options["group"] is None and len(names) > 1:
@@ -228,7 +245,10 @@ def _check(
 
 
 def _writer(options: dict[str, Any]) -> Callable[[list[Message]], None]:
-    """What takes messages to stdout: one write for all that have come, so that a reader gets them at once."""
+    """Make the function that writes messages to stdout.
+
+    It flushes after each batch, so that a reader of the pipe gets the messages at once.
+    """
     render = _render(options)
     out = sys.stdout.buffer
 
@@ -244,7 +264,7 @@ def _writer(options: dict[str, Any]) -> Callable[[list[Message]], None]:
 
 
 def _escapes(options: dict[str, Any]) -> bool:
-    """Whether what comes from a message is printed with escapes: files and pipes get the bytes that it has."""
+    """Whether unprintable characters of messages are escaped. Files and pipes get the bytes."""
     return sys.stdout.isatty() and not options["is_raw"]
 
 
@@ -274,7 +294,10 @@ def _render(options: dict[str, Any]) -> formats.Render:
 
 
 def _for_terminal(render: formats.Render) -> formats.Render:
-    """In the terminal's encoding: bytes of UTF-8 are control characters to a terminal that has another one."""
+    """Convert the output to the terminal's encoding.
+
+    In another encoding, the bytes of UTF-8 can be control characters.
+    """
     out = sys.stdout
     if codecs.lookup(out.encoding).name == "utf-8":
         return render

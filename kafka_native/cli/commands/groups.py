@@ -1,4 +1,4 @@
-"""``kafka-native groups``: groups of consumers, their members, lag and offsets."""
+"""``kafka-native groups``: consumer groups, their members, lag and offsets."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ topics_option = click.option(
     type=topic_partitions,
     metavar="TOPIC[:PARTITION,...]",
     shell_complete=completion.topics,
-    help="These only (default: all with an offset).",
+    help="Only these partitions (default: all with an offset).",
 )
 
 
@@ -98,21 +98,21 @@ def command() -> None:
     "states",
     multiple=True,
     type=click.Choice(list(STATES)),
-    help="Only those doing this.",
+    help="Only groups in this state; repeatable.",
 )
 @click.option(
     "--type",
     "types",
     multiple=True,
     type=click.Choice(list(TYPES)),
-    help="Only these (default: those of consumers).",
+    help="Only groups of this type; repeatable (default: consumer groups).",
 )
 @connected()
 @json_option
 def list_groups(
     connection: Connection, output: Output, states: tuple[str, ...], types: tuple[str, ...]
 ) -> None:
-    """List the groups of consumers, or of the types that are named."""
+    """List consumer groups, or groups of the types that you name."""
     with administration(connection) as admin:
         found = admin.list_consumer_groups(
             states={STATES[each] for each in states} or None,
@@ -133,7 +133,7 @@ def list_groups(
 
 
 def state_name(state: ConsumerGroupState | None) -> str | None:
-    """A state as the options have it."""
+    """A state's name in the options."""
     return None if state is None else STATE_NAMES[state]
 
 
@@ -142,7 +142,7 @@ def state_name(state: ConsumerGroupState | None) -> str | None:
 @connected()
 @json_option
 def describe(connection: Connection, output: Output, groups: tuple[str, ...]) -> None:
-    """Show groups with their members and who reads what."""
+    """Show groups with their members and the partitions of each."""
     names = list(dict.fromkeys(groups))
     with administration(connection) as admin:
         described = Outcomes(
@@ -198,7 +198,7 @@ def _show_group(output: Output, record: dict[str, Any]) -> None:
         topics: dict[str, list[int]] = {}
         for place in member["partitions"]:
             topics.setdefault(place["topic"], []).append(place["partition"])
-        topics |= member.get("tasks", {})  # of a streams group: by subtopology
+        topics |= member.get("tasks", {})  # a streams group's tasks, by subtopology
         reads = " ".join(f"{topic}:{numbers(parts)}" for topic, parts in sorted(topics.items()))
         rows.append({**member, "reads": reads or None})
     if rows:
@@ -223,14 +223,14 @@ def _show_group(output: Output, record: dict[str, Any]) -> None:
     flag_value=2.0,
     type=click.FloatRange(0.1, 3600),
     metavar="[SECONDS]",
-    help="Again and again, every 2 seconds or so many, until Ctrl+C.",
+    help="Repeat every 2 seconds, or every SECONDS, until Ctrl+C.",
 )
 @connected()
 @json_option
 def lag(
     connection: Connection, output: Output, groups: tuple[str, ...], watch: float | None
 ) -> None:
-    """Show how far groups are behind the ends of their partitions."""
+    """Show the lag of groups: the distance to the ends of their partitions."""
     names = list(dict.fromkeys(groups))
     with administration(connection) as admin:
         offsets = Offsets(admin, connection.timeout_s)
@@ -262,12 +262,16 @@ def _show_lag(output: Output, records: list[dict[str, Any]], errors: dict[str, s
 
 
 def total(records: Sequence[dict[str, Any]]) -> int:
-    """The lag of all partitions that have one."""
+    """The sum of the known lags."""
     return sum(record["lag"] or 0 for record in records)
 
 
 def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: float) -> None:
-    """On a terminal one table that changes; for programs a JSON line, or a line for people, each time."""
+    """Print the lag repeatedly.
+
+    A terminal shows one table that changes. Otherwise each round prints a line, with ``--json`` a
+    JSON document.
+    """
     live = sys.stdout.isatty() and not output.as_json
     before: tuple[float, int] | None = None
     with Live(console=printer(), auto_refresh=False) if live else _Nothing() as screen:
@@ -296,7 +300,7 @@ def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: 
 
 
 class _Nothing:
-    """In the place of a live display."""
+    """Takes the place of `Live` if there is no live display."""
 
     def __enter__(self) -> None:
         return None
@@ -313,7 +317,7 @@ class _Nothing:
 @topics_option
 @click.option("--to-earliest", is_flag=True, help="To the first message.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-current", is_flag=True, help="To what is committed, within what is there.")
+@click.option("--to-current", is_flag=True, help="To the committed offset, if it still exists.")
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
 @click.option(
     "--to-datetime", type=moment, metavar="TIME", help="To the first message of this time or later."
@@ -322,12 +326,12 @@ class _Nothing:
     "--by-duration",
     type=span,
     metavar="DURATION",
-    help="To the first message that is no older than this.",
+    help="To the first message that is at most this old.",
 )
 @click.option(
-    "--shift-by", type=int, metavar="N", help="Forward by so many offsets; back if negative."
+    "--shift-by", type=int, metavar="N", help="Forward by N offsets; back if N is negative."
 )
-@click.option("--execute", is_flag=True, help="Do it: without this nothing is changed, only shown.")
+@click.option("--execute", is_flag=True, help="Commit the offsets. Default: only show them.")
 @connected()
 @json_option
 def reset_offsets(
@@ -338,9 +342,9 @@ def reset_offsets(
     execute: bool,
     **how: Any,
 ) -> None:
-    """Show where GROUP would go on after a reset of its offsets, and with --execute do it.
+    """Show the offsets that a reset of GROUP would commit; with --execute commit them.
 
-    The group must have no members. Offsets stay within what a partition has.
+    The group must have no members. New offsets stay within the partition's limits.
     """
     target = _target(how)
     with administration(connection) as admin:
@@ -375,8 +379,9 @@ def reset_offsets(
         output.document({"group": group, "executed": execute, "partitions": records})
     else:
         output.rows(records, headings)
+        executed = execute and not errors
         output.say(
-            f"group {group}: {'done' if execute and not errors else 'nothing is changed without --execute'}"
+            f"group {group}: {'done' if executed else 'nothing is changed without --execute'}"
         )
     report_errors(output, "offset", errors)
 
@@ -409,7 +414,7 @@ def _target(how: dict[str, Any]) -> Target:
     type=topic_partitions,
     metavar="TOPIC[:PARTITION,...]",
     shell_complete=completion.topics,
-    help="Of these.",
+    help="Only the offsets of these; repeatable.",
 )
 @yes_option
 @connected()
@@ -421,7 +426,7 @@ def delete_offsets(
     topics: tuple[tuple[str, tuple[int, ...]], ...],
     yes: bool,
 ) -> None:
-    """Forget what GROUP has committed of topics that none of its members reads."""
+    """Delete the committed offsets of GROUP for topics that no member reads."""
     with administration(connection) as admin:
         offsets = Offsets(admin, connection.timeout_s)
         places = group_offsets.chosen(offsets, {}, topics)
@@ -437,7 +442,7 @@ def delete_offsets(
 @connected()
 @json_option
 def delete(connection: Connection, output: Output, groups: tuple[str, ...], yes: bool) -> None:
-    """Delete groups that have no members, with their committed offsets."""
+    """Delete groups without members, with their committed offsets."""
     names = list(dict.fromkeys(groups))
     make_sure(f"Delete {', '.join(names)} with all committed offsets?", yes)
     with administration(connection) as admin:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How input becomes messages."""
+    """The options that say how to make messages of the input."""
 
     topic: str | None
     partition: int | None
@@ -40,10 +40,10 @@ class Recipe:
     as_envelopes: bool
 
     def send(self, sender: Sender, lines: list[bytes], number: int) -> None:
-        """Each line as a message.
+        """Send a message for each line.
 
-        :param number: How many messages were before these, for what an error says.
-        :raises Failed: A line can't be read; those before it are sent.
+        :param number: The number of messages before these, for error texts.
+        :raises Failed: A line can't be parsed. The messages before it are sent.
         """
         if not self.as_envelopes and self.key_as == self.value_as == "raw":
             self._send_pairs(sender, *self._cut(lines))
@@ -62,14 +62,14 @@ class Recipe:
     def _cut(self, lines: list[bytes]) -> tuple[list[bytes | None], list[bytes | None] | None]:
         if self.key_delimiter is None:
             return list(lines), None
-        # Where there is no delimiter, all of the line is the value and the key is null.
+        # In a line without the delimiter, all of the line is the value, and the key is null.
         cut = [line.partition(self.key_delimiter) for line in lines]
         return [value if found else key for key, found, value in cut], [
             key if found else None for key, found, _ in cut
         ]
 
     def _decoded(self, line: bytes) -> tuple[bytes | None, bytes]:
-        """Key and value; ValueError where one of them isn't of its form."""
+        """Decode a line to key and value; ValueError if one hasn't the form of its option."""
         [value], keys = self._cut([line])
         key = None if keys is None else keys[0]
         decoded = None if key is None else _in_form("key", key, self.key_as)
@@ -89,7 +89,7 @@ class Recipe:
         }
         if self.headers:
             columns["headers"] = [self.headers] * len(values)
-        assert self.topic is not None, "the command has seen to it"
+        assert self.topic is not None, "the command has checked it"
         sender.send(self.topic, values, **columns)
 
     def _send_rows(self, sender: Sender, rows: Sequence[envelope.Row]) -> None:
@@ -117,7 +117,7 @@ def _in_form(what: str, text: bytes, form: str) -> bytes:
 
 
 def _read(lines: list[bytes], read: Callable[[bytes], T]) -> tuple[list[T], ValueError | None]:
-    """Lines as what they hold, up to one that can't be read, and what is wrong with it."""
+    """Parse lines up to the first bad one; also return its error."""
     found: list[T] = []
     for line in lines:
         try:
@@ -128,8 +128,8 @@ def _read(lines: list[bytes], read: Callable[[bytes], T]) -> tuple[list[T], Valu
 
 
 def form_option(which: str) -> Callable[[Any], Any]:
-    """``--key-as`` and ``--value-as``."""
-    text = f"What the input holds of {which}s: bytes as they are, or hex or base64 of them."
+    """Make the option ``--key-as`` or ``--value-as``."""
+    text = f"The form of {which}s in the input: bytes as they are, or hex or base64 of them."
     return click.option(
         f"--{which}-as", type=click.Choice(texts.FORMS), default="raw", show_default=True, help=text
     )
@@ -141,65 +141,71 @@ def form_option(which: str) -> Callable[[Any], Any]:
 )
 @click.option(
     "-t", "--topic", metavar="TOPIC", shell_complete=completion.topics,
-    help="Where to; not needed if each envelope of -J names one.",
+    help="The topic; not needed if each envelope of -J names one.",
 )  # fmt: skip
 @click.option(
     "-p",
     "--partition",
     type=click.IntRange(-1),
     metavar="N",
-    help="All to this partition (-1: by the key).",
+    help="Send all messages to this partition (-1: by the key).",
 )
 @click.option(
     "-k",
     "--key",
     callback=texts.argument,
     metavar="KEY",
-    help="The key of messages that have none.",
+    help="The key of messages without a key.",
 )
 @click.option(
     "-K",
     "--key-delimiter",
     callback=texts.delimiter,
     metavar="DELIM",
-    help="The key stands before this in a message.",
+    help="This separates the key from the value in a message.",
 )
 @click.option(
-    "-D", "--delimiter", default="\\n", show_default=True, callback=texts.delimiter, metavar="DELIM",
-    help="What ends a message in the input: \\n, \\t, \\0, \\xNN are understood.",
-)  # fmt: skip
+    "-D",
+    "--delimiter",
+    default="\\n",
+    show_default=True,
+    callback=texts.delimiter,
+    metavar="DELIM",
+    help="This ends a message in the input; \\n, \\t, \\0 and \\xNN are escapes.",
+)
 @click.option(
     "-H", "--header", "headers", multiple=True, callback=texts.headers, metavar="NAME=VALUE",
-    help="A header of each message, again and again; NAME alone: a null.",
+    help="A header for each message; repeatable. NAME alone: a null value.",
 )  # fmt: skip
 @click.option(
     "-Z", "--null", "empty_is_null", is_flag=True, help="Empty values and keys are nulls."
 )
 @click.option("-z", "--compression", type=click.Choice(CODECS), help="compression.codec.")
-@click.option("-l", "--lines", is_flag=True, help="A FILE is split as stdin is, not one message.")
+@click.option(
+    "-l", "--lines", is_flag=True, help="Split each FILE like stdin. Default: one message."
+)
 @click.option(
     "-J",
     "--envelope",
     "as_envelopes",
     is_flag=True,
-    help="A message is a JSON envelope, as consume -J has.",
+    help="Each message is a JSON envelope, as consume -J prints it.",
 )
 @form_option("key")
 @form_option("value")
 @click.option(
-    "-c", "--count", "most", type=click.IntRange(1), metavar="N", help="So many messages at most."
+    "-c", "--count", "count_max", type=click.IntRange(1), metavar="N", help="Stop after N messages."
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no count on stderr.")
-@click.option(
-    "-e", "--exit", "unused_exit", is_flag=True, hidden=True
-)  # kcat's -e goes with either mode
+# kcat has -e for both modes.
+@click.option("-e", "--exit", "unused_exit", is_flag=True, hidden=True)
 @connected()
 @json_option
 def command(connection: Connection, output: Output, files: tuple[str, ...], **options: Any) -> None:
     """Send messages to TOPIC: each line of stdin, or each FILE as one.
 
-    Input of any length is read as fast as the cluster takes it. With -X transactional.id=ID all of it is one
-    transaction. Ends with status 1 if a message wasn't delivered.
+    Input of any length is read as fast as the cluster takes it. With -X transactional.id=ID all of
+    it is one transaction. Ends with status 1 if a message wasn't delivered.
     """
     recipe = _recipe(options)
     config = connection.config("producer", {"compression.codec": options["compression"]})
@@ -208,7 +214,7 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
     counts = SendCounts()
     try:
         with ExitStack() as stack:
-            # what can't be read is said before the cluster is asked
+            # A file that can't be read is an error before the first request to the cluster.
             streams = [stack.enter_context(_opened(file)) for file in files or (STDIN,)]
             sender = stack.enter_context(
                 sending(config, recipe.topic, connection.timeout_s, counts, recipe.partition)
@@ -220,18 +226,21 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
                 streams, options, split=options["lines"] or not files, limit=limit
             ):
                 wanted = (
-                    lines if options["most"] is None else lines[: options["most"] - counts.taken]
+                    lines
+                    if options["count_max"] is None
+                    else lines[: options["count_max"] - counts.taken]
                 )
                 recipe.send(sender, wanted, counts.taken)
                 progress()
-                if counts.taken == options["most"]:
+                if counts.taken == options["count_max"]:
                     break
     finally:
         if output.as_json:
             output.document(counts.described())
     if shown:
         output.remark(
-            f"{texts.count(counts.delivered, 'message')}, {counts.bytes:,} bytes in {counts.seconds:.1f} s"
+            f"{texts.count(counts.delivered, 'message')}, "
+            f"{counts.bytes:,} bytes in {counts.seconds:.1f} s"
         )
 
 
@@ -275,7 +284,7 @@ def _blocks(
 
 @contextmanager
 def _progress(counts: SendCounts, wanted: bool) -> Iterator[Callable[[], None]]:
-    """A line on stderr that is kept up to date; call what it yields when there is news."""
+    """Show a progress line on stderr. Call the yielded function to update it."""
     if not wanted:
         yield lambda: None
         return
@@ -290,7 +299,10 @@ def _progress(counts: SendCounts, wanted: bool) -> Iterator[Callable[[], None]]:
         def show() -> None:
             rate = counts.taken / max(bar.tasks[0].elapsed or 0.0, 1e-9)
             failed = f", {counts.failed:,} failed" if counts.failed else ""
-            text = f"{texts.count(counts.taken, 'message')}, {counts.bytes >> 20:,} MiB, {rate:,.0f} messages/s{failed}"
+            text = (
+                f"{texts.count(counts.taken, 'message')}, {counts.bytes >> 20:,} MiB, "
+                f"{rate:,.0f} messages/s{failed}"
+            )
             bar.update(task, description=text)
 
         yield show

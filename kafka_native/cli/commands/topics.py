@@ -1,4 +1,4 @@
-"""``kafka-native topics``: what topics there are, what is in them; making, changing and deleting them."""
+"""``kafka-native topics``: list, describe, create, alter and delete topics; offsets and records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kafka_native.cli.texts import time_text
 from kafka_native.terminal.output import Output, json_option
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""Kafka's own topics."""
+"""The internal topics of Kafka."""
 OWN_CONFIG = (ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
 
 settings_option = click.option(
@@ -45,10 +45,10 @@ settings_option = click.option(
     multiple=True,
     type=assignment,
     metavar="NAME=VALUE",
-    help="A setting of it, again and again.",
+    help="A setting of the topic; repeatable.",
 )
 dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Change nothing: only see whether it would work."
+    "--dry-run", is_flag=True, help="Change nothing; check whether it would work."
 )
 names_argument = click.argument(
     "topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=completion.topics
@@ -66,7 +66,7 @@ def command() -> None:
 @connected()
 @json_option
 def list_topics(connection: Connection, output: Output, pattern: str, everything: bool) -> None:
-    """List the topics, or those whose name fits PATTERN (* and ? stand for anything)."""
+    """List the topics whose names match PATTERN. * and ? are wildcards."""
     with administration(connection) as admin:
         found = admin.list_topics(timeout=connection.timeout_s)
     records = []
@@ -95,7 +95,7 @@ def list_topics(connection: Connection, output: Output, pattern: str, everything
 @connected()
 @json_option
 def describe(connection: Connection, output: Output, topics: tuple[str, ...]) -> None:
-    """Show topics with their partitions, and the settings that somebody has made."""
+    """Show topics with their partitions and their changed settings."""
     names = list(dict.fromkeys(topics))
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
@@ -151,7 +151,7 @@ def _show_topic(output: Output, record: dict[str, Any], refused: str | None) -> 
     for name, value in (record["settings"] or {}).items():
         output.say(f"  {name}={value}")
     if refused is not None:
-        output.say(f"  its settings can't be told: {refused}")
+        output.say(f"  its settings can't be read: {refused}")
     headings = {
         "partition": "partition",
         "leader": "leader",
@@ -173,7 +173,7 @@ def _show_topic(output: Output, record: dict[str, Any], refused: str | None) -> 
     help="Replicas of each (default: the broker's).",
 )
 @settings_option
-@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is no error.")
 @dry_run_option
 @connected()
 @json_option
@@ -210,7 +210,7 @@ def create(
 def _forgiven(
     futures: dict[str, Any], code: int, outcomes: dict[str, str | None]
 ) -> dict[str, str | None]:
-    """Those that failed with what is no error this time."""
+    """The failed topics whose error is allowed by an option, with None for success."""
     failed = [name for name, why in outcomes.items() if why is not None]
     return {name: None for name in failed if _code(futures[name].exception()) == code}
 
@@ -221,14 +221,14 @@ def _code(error: BaseException | None) -> int | None:
 
 @command.command("delete")
 @names_argument
-@click.option("--if-exists", is_flag=True, help="A topic that isn't there is no error.")
+@click.option("--if-exists", is_flag=True, help="A topic that doesn't exist is no error.")
 @yes_option
 @connected()
 @json_option
 def delete(
     connection: Connection, output: Output, topics: tuple[str, ...], if_exists: bool, yes: bool
 ) -> None:
-    """Delete topics with all that is in them."""
+    """Delete topics with all their messages."""
     names = list(dict.fromkeys(topics))
     make_sure(f"Delete {', '.join(names)} with all messages?", yes)
     with administration(connection) as admin:
@@ -246,7 +246,7 @@ def delete(
     "--partitions",
     type=click.IntRange(1),
     required=True,
-    help="How many it shall have, in all.",
+    help="The new number of partitions.",
 )
 @dry_run_option
 @connected()
@@ -254,7 +254,10 @@ def delete(
 def alter(
     connection: Connection, output: Output, topics: tuple[str, ...], partitions: int, dry_run: bool
 ) -> None:
-    """Give topics more partitions. Keys may go to other partitions than before."""
+    """Increase the number of partitions of topics.
+
+    A key may go to another partition than before.
+    """
     wanted = [NewPartitions(name, partitions) for name in dict.fromkeys(topics)]
     with administration(connection) as admin:
         futures = admin.create_partitions(
@@ -284,7 +287,7 @@ def alter(
 def offsets(
     connection: Connection, output: Output, topics: tuple[str, ...], since: int | None
 ) -> None:
-    """Show where partitions begin and end, and how many offsets are between."""
+    """Show the first and the end offset of partitions, and how many offsets lie between."""
     asked = Asked.read(topics, since)
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
@@ -302,7 +305,7 @@ def offsets(
             admin, dict.fromkeys(partitions, OffsetSpec.earliest()), timeout_s
         )
         end, more = offsets_of(admin, dict.fromkeys(partitions, OffsetSpec.latest()), timeout_s)
-        # before Kafka 3.0 nobody knows
+        # Brokers before Kafka 3.0 don't know the newest timestamp: its errors are ignored.
         newest, _ = offsets_of(
             admin, dict.fromkeys(partitions, OffsetSpec.max_timestamp()), timeout_s
         )
@@ -349,7 +352,7 @@ def offsets(
 
 
 class Asked:
-    """Of which partitions offsets are wanted, and of which time."""
+    """The partitions and the times whose offsets the user asks for."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -357,9 +360,10 @@ class Asked:
 
     @classmethod
     def read(cls, texts: Iterable[str], since: int | None) -> Asked:
-        """From TOPIC, TOPIC:PARTITION and TOPIC:PARTITION:TIME; ``since`` is the time where none is written.
+        """Parse TOPIC, TOPIC:PARTITION and TOPIC:PARTITION:TIME.
 
-        :raises click.BadParameter: It isn't one of these, or the same place is there with two times.
+        :param since: The time for texts without one, in milliseconds since 1970.
+        :raises click.BadParameter: A text has no such form, or a partition has two times.
         """
         found = cls()
         for text in texts:
@@ -376,22 +380,22 @@ class Asked:
 
     @property
     def has_times(self) -> bool:
-        """Whether anybody wants a time's offset."""
+        """Whether the user asks for the offset of a time."""
         return any(time is not None for time in self._times.values())
 
     def covers(self, place: TopicPartition) -> bool:
-        """Whether it is wanted."""
+        """Whether the user asks for this partition."""
         return (place.topic, None) in self._times or (place.topic, place.partition) in self._times
 
     def time(self, place: TopicPartition) -> int | None:
-        """The time whose offset is wanted of it, in milliseconds since 1970."""
+        """The time whose offset the user asks for, in milliseconds since 1970."""
         whole = self._times.get((place.topic, None))
         return self._times.get((place.topic, place.partition), whole)
 
     def missing(
         self, topics: Mapping[str, Any], there: set[tuple[str, int]]
     ) -> dict[tuple[str, int], str]:
-        """What is wanted of topics that are there, but isn't."""
+        """The named partitions that their topic doesn't have, with an error text."""
         wanted = [
             (topic, number)
             for topic, number in self._times
@@ -403,14 +407,14 @@ class Asked:
 def offsets_of(
     admin: AdminClient, asked: Mapping[TopicPartition, OffsetSpec], timeout_s: float
 ) -> tuple[dict[tuple[str, int], Any], dict[tuple[str, int], str]]:
-    """The offsets of partitions, and why those that are missing are."""
+    """The offsets of partitions, and the errors of the other partitions."""
     found = (
         Outcomes(admin.list_offsets(dict(asked), request_timeout=timeout_s))
         if asked
         else Outcomes({})
     )
-    told = {(each.topic, each.partition): info for each, info in found.items()}
-    return told, {(each.topic, each.partition): why for each, why in found.errors.items()}
+    known = {(each.topic, each.partition): info for each, info in found.items()}
+    return known, {(each.topic, each.partition): why for each, why in found.errors.items()}
 
 
 @command.command("delete-records")
@@ -421,10 +425,10 @@ def offsets_of(
     "partitions",
     multiple=True,
     type=click.IntRange(0),
-    help="Of these (default: all).",
+    help="Only these partitions (default: all).",
 )
 @click.option(
-    "--before", required=True, metavar="OFFSET|end", help="Delete what is before this offset."
+    "--before", required=True, metavar="OFFSET|end", help="Delete the messages before this offset."
 )
 @yes_option
 @connected()

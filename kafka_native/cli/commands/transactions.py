@@ -1,4 +1,4 @@
-"""``kafka-native transactions``: transactions seen from outside; those that hang, and their end."""
+"""``kafka-native transactions``: list, describe, fence and abort them, and find hanging ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kafka_native.cli.texts import time_text
 from kafka_native.terminal.output import Output, json_option
 
 LONGEST_TIMEOUT = "15m"
-"""``transaction.max.timeout.ms`` of brokers, unless it is set."""
+"""The brokers' default of ``transaction.max.timeout.ms``."""
 
 STATES = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", "-", each.value).lower(): each
@@ -59,7 +59,7 @@ topics_option = click.option(
     multiple=True,
     type=topic_partitions,
     metavar="TOPIC[:PARTITION,...]",
-    help="Look into these (default: everywhere).",
+    help="Check only these partitions (default: all).",
 )
 longest_option = click.option(
     "--max-transaction-timeout",
@@ -68,7 +68,7 @@ longest_option = click.option(
     default=LONGEST_TIMEOUT,
     show_default=True,
     metavar="DURATION",
-    help="transaction.max.timeout.ms of the brokers: what has been written to since isn't looked at.",
+    help="transaction.max.timeout.ms of the brokers. A transaction with a newer write is skipped.",
 )
 
 
@@ -83,23 +83,23 @@ def command() -> None:
     "states",
     multiple=True,
     type=click.Choice(list(STATES)),
-    help="Only those doing this.",
+    help="Only ids in this state; repeatable.",
 )
 @click.option(
     "--producer-id",
     "producers",
     multiple=True,
     type=click.IntRange(0),
-    help="Only this producer's.",
+    help="Only ids of this producer; repeatable.",
 )
 @click.option(
     "--longer-than",
     type=span,
     metavar="DURATION",
-    help="Only those open for longer (Kafka 3.8 or newer).",
+    help="Only transactions open for longer (Kafka 3.8 or newer).",
 )
 @click.option(
-    "--id-pattern", metavar="REGEX", help="Only ids that this fits as a whole (Kafka 4.1 or newer)."
+    "--id-pattern", metavar="REGEX", help="Only ids that match as a whole (Kafka 4.1 or newer)."
 )
 @connected()
 @json_option
@@ -139,7 +139,7 @@ def list_transactions(
 @connected()
 @json_option
 def describe(connection: Connection, output: Output, ids: tuple[str, ...]) -> None:
-    """Show what transactional ids are doing, and what their open transactions write to."""
+    """Show the state of transactional ids, and the partitions of their open transactions."""
     with administration(connection) as admin:
         names = list(dict.fromkeys(ids))
         found = Outcomes(admin.describe_transactions(names, request_timeout=connection.timeout_s))
@@ -194,9 +194,9 @@ def hanging(
     topics: tuple[tuple[str, tuple[int, ...]], ...],
     longest_ms: int,
 ) -> None:
-    """Find transactions that are open in a partition and that no coordinator will end.
+    """Find hanging transactions: open in a partition, but unknown to their coordinator.
 
-    A consumer of committed messages doesn't get past one. `transactions abort` ends it.
+    A consumer of committed messages can't read past one. `transactions abort` ends it.
     """
     with administration(connection) as admin:
         found = admin.find_hanging_transactions(
@@ -227,7 +227,7 @@ def hanging(
 def _partitions(
     admin: AdminClient, topics: tuple[tuple[str, tuple[int, ...]], ...], timeout_s: float
 ) -> list[TopicPartition] | None:
-    """The partitions that are named; None: all there are."""
+    """The named partitions; None if none is named."""
     if not topics:
         return None
     places: dict[tuple[str, int], None] = {}
@@ -246,7 +246,7 @@ def _partitions(
     "--start-offset",
     type=click.IntRange(0),
     required=True,
-    help="Where it begins: see `transactions hanging`.",
+    help="Its first offset: see `transactions hanging`.",
 )
 @yes_option
 @connected()
@@ -254,9 +254,10 @@ def _partitions(
 def abort(
     connection: Connection, output: Output, topic: str, partition: int, start_offset: int, yes: bool
 ) -> None:
-    """Abort the transaction of PARTITION of TOPIC that begins at an offset, behind the back of its coordinator.
+    """Abort the transaction in PARTITION of TOPIC that begins at an offset.
 
-    For transactions that hang. One that its coordinator still knows ends by itself, or by `transactions fence`.
+    It is for hanging transactions: it doesn't ask the coordinator. If the coordinator knows the
+    transaction, wait until it ends, or use `transactions fence`.
     """
     place, timeout_s = TopicPartition(topic, partition), connection.timeout_s
     with administration(connection) as admin:
@@ -286,7 +287,10 @@ def abort(
 @connected()
 @json_option
 def fence(connection: Connection, output: Output, ids: tuple[str, ...], yes: bool) -> None:
-    """Fence the producers of transactional ids: their open transactions are aborted, and they can't go on."""
+    """Fence the producers of transactional ids.
+
+    Their open transactions are aborted, and the producers can't go on.
+    """
     names = list(dict.fromkeys(ids))
     make_sure(f"Fence the producers of {', '.join(names)}?", yes)
     with administration(connection) as admin:

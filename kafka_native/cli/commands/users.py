@@ -36,7 +36,7 @@ MECHANISM_NAMES = {member: name for name, member in MECHANISMS.items()} | {
 }
 ITERATIONS = 4096
 ITERATIONS_RANGE = (4096, 16384)
-"""What Apache Kafka takes."""
+"""The limits of Apache Kafka."""
 
 
 @click.group("users")
@@ -49,7 +49,7 @@ def command() -> None:
 @connected()
 @json_option
 def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -> None:
-    """List the users with SCRAM credentials, or those that are named."""
+    """List all users with SCRAM credentials, or the users that you name."""
     errors: dict[str, str] = {}
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
@@ -77,14 +77,14 @@ def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -
     type=click.Choice(list(MECHANISMS)),
     default="SCRAM-SHA-512",
     show_default=True,
-    help="For which.",
+    help="The SCRAM mechanism.",
 )
 @click.option(
     "--iterations",
     type=click.IntRange(*ITERATIONS_RANGE),
     default=ITERATIONS,
     show_default=True,
-    help="How often it is hashed.",
+    help="The number of iterations of the hash.",
 )
 @click.option(
     "--password-stdin",
@@ -105,9 +105,9 @@ def set_user(
     password_stdin: bool,
     password_env: str | None,
 ) -> None:
-    """Set USER's password for a mechanism. On a terminal it is asked for, twice, and not shown.
+    """Set USER's password for a mechanism. On a terminal the command asks for it twice.
 
-    There is no option for the password itself: other users of the machine see a command's arguments.
+    No option takes the password itself: other users of the machine can see a command's arguments.
     """
     password = _password(user, password_stdin, password_env)
     info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
@@ -146,7 +146,7 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
     "mechanisms",
     multiple=True,
     type=click.Choice(list(MECHANISMS)),
-    help="Only this one's (default: all that the user has).",
+    help="Only this mechanism's; repeatable (default: all that the user has).",
 )
 @yes_option
 @connected()
@@ -154,7 +154,7 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
 def delete(
     connection: Connection, output: Output, user: str, mechanisms: tuple[str, ...], yes: bool
 ) -> None:
-    """Delete USER's SCRAM credentials: nobody can log in by them any more."""
+    """Delete USER's SCRAM credentials: the user can't log in with them any more."""
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
         described = admin.describe_user_scram_credentials([user], request_timeout=timeout_s)[
@@ -165,7 +165,7 @@ def delete(
         names = ", ".join(MECHANISM_NAMES[each] for each in wanted)
         make_sure(f"Delete the credentials of {user} for {names}?", yes)
         outcomes: dict[str, str | None] = {}
-        for each in wanted:  # one change of a user at a time, as Apache Kafka has it
+        for each in wanted:  # Apache Kafka takes one change of a user at a time
             call = admin.alter_user_scram_credentials(
                 [UserScramCredentialDeletion(user, each)], request_timeout=timeout_s
             )
