@@ -1,4 +1,4 @@
-"""``python -m kafka_native.spark mirror``."""
+"""The command ``python -m kafka_native.spark mirror``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kafka_native.terminal.output import CleanTable, printer
 def _place(
     _context: click.Context, parameter: click.Parameter, text: str | None
 ) -> tuple[str, int, int] | None:
-    """``TOPIC:PARTITION:OFFSET``."""
+    """Parse ``TOPIC:PARTITION:OFFSET``."""
     if text is None:
         return None
     match = re.fullmatch(r"([^:]+):([0-9]{1,10}):([0-9]{1,19})", text)
@@ -41,39 +41,51 @@ def _place(
     multiple=True,
     callback=common.pairs,
     metavar="KEY=VALUE",
-    help="The target's clients.",
+    help="A property of the target's clients; repeatable.",
 )
 @click.option("--to-config-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="The same from a properties file: the place for secrets.")  # fmt: skip
+              help="A properties file with the same; the right place for secrets.")  # fmt: skip
 @common.topic_options
 @click.option(
     "--to",
     default="{topic}",
     show_default=True,
-    help="Name of a topic's mirror, as backup.{topic}.",
+    help="The name of a topic's mirror, such as backup.{topic}.",
+)
+@click.option("--checkpoint", required=True, help="The folder (or URI) of Spark's checkpoint.")
+@click.option(
+    "--trigger",
+    type=click.Choice(["available-now", "continuous"]),
+    default="available-now",
+    show_default=True,
+    help="All existing records, or a batch every --interval until interrupted.",
 )
 @click.option(
-    "--checkpoint", required=True, help="The folder (or URI) that says how far the mirror is."
-)
-@click.option("--trigger", type=click.Choice(["available-now", "continuous"]), default="available-now",
-              show_default=True, help="What there is now, or a batch every --interval until interrupted.")  # fmt: skip
-@click.option(
-    "--interval", default="1s", show_default=True, callback=common.seconds, help="For continuous."
+    "--interval",
+    default="1s",
+    show_default=True,
+    callback=common.seconds,
+    help="The interval of continuous.",
 )
 @click.option(
     "--start",
     default="earliest",
     show_default=True,
-    help="Where a new checkpoint starts; or latest, JSON.",
+    help="The start with a new checkpoint: earliest, latest or offsets as JSON.",
 )
-@click.option("--max-records-per-batch", type=click.IntRange(1), default=MAX_RECORDS, show_default=True,
-              help="Of all partitions together.")  # fmt: skip
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Records a second at most.")
 @click.option(
-    "--groups", callback=common.names, metavar="A,B", help="Carry these groups' offsets over, too."
+    "--max-records-per-batch",
+    type=click.IntRange(1),
+    default=MAX_RECORDS,
+    show_default=True,
+    help="The limit for all partitions together.",
+)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Maximum records per second.")
+@click.option(
+    "--groups", callback=common.names, metavar="A,B", help="Also transfer the offsets of groups."
 )
 @click.option("--translate", callback=_place, metavar="TOPIC:PARTITION:OFFSET",
-              help="Print where that offset is in the mirror, and do nothing else.")  # fmt: skip
+              help="Print the counterpart of the offset, and do nothing else.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print what would be copied, and do nothing.")
 @common.spark_options
 def command(
@@ -100,9 +112,9 @@ def command(
 ) -> None:
     """Copy topics to another cluster, or to other names, partition to partition and in order.
 
-    The target's topics must be there, with at least as many partitions. Each record arrives at least once, and with
-    --to-config transactional.id=NAME exactly once, for readers of what is committed. Run the same command again to go
-    on where it has ended, however it has ended.
+    The target's topics must exist, with at least as many partitions. Each record arrives at least
+    once. With --to-config transactional.id=NAME it arrives exactly once for readers of committed
+    records. After an end or a crash, run the same command again: it continues.
     """
     with common.reported_in_a_line():
         if translate is not None:
@@ -110,8 +122,8 @@ def command(
             return
         kafka = common.kafka_config(bootstrap, config, config_file)
         own = not (to_bootstrap or to_config_file or "bootstrap.servers" in to_config)
-        target = common.kafka_config(to_bootstrap or (kafka["bootstrap.servers"] if own else None), to_config,
-                                     to_config_file)  # fmt: skip
+        servers = kafka["bootstrap.servers"] if own else None
+        target = common.kafka_config(to_bootstrap or servers, to_config, to_config_file)
         where: dict[str, Any] = {"topics": topics, "pattern": pattern, "to": to, "starting": start}
         if dry_run:
             _show_plan(plan_mirror(kafka, target, checkpoint=checkpoint, **where))
@@ -166,7 +178,8 @@ def _show(done: Mirrored) -> None:
     lines = common.rates(done.records, done.bytes, done.elapsed_s)
     lines += [("batches", f"{done.batches:,}")]
     for each in done.groups:
-        place = f"{each.topic} [{each.partition}] {each.offset:,} -> {each.target} {each.target_offset:,}"
+        place = f"{each.topic} [{each.partition}] {each.offset:,}"
+        place += f" -> {each.target} {each.target_offset:,}"
         lines.append((f"group {each.group}", f"{place}: {each.error}" if each.error else place))
     if done.groups_error:
         lines.append(("groups", f"not carried over: {done.groups_error}"))

@@ -1,4 +1,4 @@
-"""``python -m kafka_native.spark profile``."""
+"""The command ``python -m kafka_native.spark profile``."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from kafka_native.terminal.lines import echo, json_text
 @common.kafka_options
 @common.topic_options
 @click.option("--start", default="earliest", show_default=True,
-              help="Where to start: earliest, JSON, or a timestamp in milliseconds since 1970.")  # fmt: skip
+              help="The start: earliest, offsets as JSON, or milliseconds since 1970.")  # fmt: skip
 @click.option(
-    "--groups", callback=common.names, metavar="A,B", help="Consumer groups whose lag is told."
+    "--groups", callback=common.names, metavar="A,B", help="Consumer groups whose lag is measured."
 )
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File for the report with charts.",
+    help="A file for the report with charts.",
 )
 @click.option(
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File for the figures.",
+    help="A file for the figures.",
 )
 @click.option(
-    "--min-tasks", type=click.IntRange(1), help="Split partitions into at least so many tasks."
+    "--min-tasks",
+    type=click.IntRange(1),
+    help="Split partitions into at least this number of tasks.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be read, and do nothing.")
 @common.spark_options
@@ -54,7 +56,8 @@ def command(
 ) -> None:
     """Measure topics: sizes, key skew, throughput, compression, partitions, lag of groups.
 
-    Prints a summary; --html makes a report with charts, --json keeps all figures. Nothing is written to Kafka.
+    Prints a summary. --html writes a report with charts, --json all figures. Nothing is written to
+    Kafka.
     """
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "starting": start}
     with common.reported_in_a_line():
@@ -63,7 +66,7 @@ def command(
             common.show_ranges(plan_profile(kafka, **where), "to be measured")
             return
         if html is not None:
-            import matplotlib  # noqa: F401 - what is missing is said before a minute has gone
+            import matplotlib  # noqa: F401 - if it is missing, fail before the measurement
         started = time.monotonic()
         with (
             common.spark_session("profile", master, conf) as session,

@@ -1,4 +1,4 @@
-"""``python -m kafka_native.spark replay``."""
+"""The command ``python -m kafka_native.spark replay``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from kafka_native.terminal.output import CleanTable, printer
 @click.option(
     "--checkpoint",
     required=True,
-    help="A folder for the progress: the same one again, and it goes on.",
+    help="A folder for the progress. With the same folder, the next run continues.",
 )
-@click.option("--topic", help="Where all records go (default: to their own topic).")
+@click.option("--topic", help="The target of all records (default: each record's own topic).")
 @click.option(
     "--rename",
     multiple=True,
     callback=common.pairs,
     metavar="OLD=NEW",
-    help="Topics that become others.",
+    help="Replace a topic by another one; repeatable.",
 )
 @click.option(
     "--only-topics", callback=common.names, metavar="A,B", help="Only the records of these topics."
@@ -37,16 +37,26 @@ from kafka_native.terminal.output import CleanTable, printer
     "--only-dates",
     callback=common.names,
     metavar="2026-11-21,...",
-    help="Only those of these dates; a lake.",
+    help="Only the records of these dates; for lakes only.",
 )
-@click.option("--partitions", type=click.Choice(["keep", "hash"]), default="keep", show_default=True,
-              help="Each record's own, or chosen anew by the key.")  # fmt: skip
-@click.option("--timestamps", type=click.Choice(["keep", "now"]), default="keep", show_default=True,
-              help="Each record's own, or the time of the replay.")  # fmt: skip
+@click.option(
+    "--partitions",
+    type=click.Choice(["keep", "hash"]),
+    default="keep",
+    show_default=True,
+    help="Keep each record's partition, or choose one by the key.",
+)
+@click.option(
+    "--timestamps",
+    type=click.Choice(["keep", "now"]),
+    default="keep",
+    show_default=True,
+    help="Keep each record's timestamp, or use the time of the replay.",
+)
 @click.option(
     "--rate",
     type=click.FloatRange(0, min_open=True),
-    help="Messages a second at most, of all tasks.",
+    help="Maximum messages per second of all tasks.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be replayed, and do nothing.")
 @common.spark_options
@@ -67,10 +77,10 @@ def command(
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """Produce the records of Parquet files, each at least once, those of a partition in their order.
+    """Produce the records of Parquet files, each at least once, in the order of their partitions.
 
-    Keys, headers and timestamps are kept. What was acknowledged is written down in the checkpoint: run the same
-    command again to go on where it has ended, however it has ended.
+    Keys, headers and timestamps stay. The checkpoint has the acknowledged position. After an end or
+    a crash, run the same command again: it continues.
     """
     what: dict[str, Any] = {
         "topic": topic,
