@@ -1,4 +1,4 @@
-"""``python -m bench``: scenarios, each with every adapter in turn (A B C A B C ...), then the report."""
+"""``python -m bench``: run each scenario with all adapters in turn (A B C A B C ...)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ LATENCY_MESSAGES = 5000
 WARM_UP_MESSAGES = 500_000
 WARM_UPS = 3
 TIMEOUT_S = 600
-# The others make a thousand topics, or a topic of ten thousand partitions.
+# "spread" makes a thousand topics, "wide" a topic of ten thousand partitions.
 USUAL = tuple(scenario for scenario in SCENARIOS if scenario not in ("spread", "wide", *TLS))
-PLAINTEXT = "plaintext"  # kafka_native without TLS, beside those with
-# pyarrow imports NumPy where there is one, whose threads spin for a while when they start: on the measured cores.
+PLAINTEXT = "plaintext"  # the name of kafka_native without TLS, next to the TLS measurements
+# pyarrow imports NumPy if it is installed. NumPy's threads spin after their start, on the measured
+# cores.
 ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-SPREAD_OVER = 100  # messages in a row for one partition, where they are spread over many
+SPREAD_OVER = 100  # consecutive messages for one partition in a topic with many
 
 
 def measure(adapter: str, scenario: str, task: Task) -> Figures:
-    """One adapter once, in a process of its own, when the broker has done with what was before."""
+    """Run one adapter once, in a new process, after the broker has finished its earlier work."""
     if adapter == PLAINTEXT or scenario not in TLS:
         task = dataclasses.replace(task, tls="")
     adapter = "kafka_native" if adapter == PLAINTEXT else adapter
@@ -51,7 +52,7 @@ def measure(adapter: str, scenario: str, task: Task) -> Figures:
 
 
 def check_landed(adapter: str, figures: Figures, there: int) -> None:
-    """A rate counts only if the broker has the messages: flush() is as quick when deliveries fail."""
+    """Check that the broker has the messages: flush() is as fast when deliveries fail."""
     if there < figures.count:
         raise click.ClickException(
             f"{adapter} reported {figures.count} messages, the broker has {there}"
@@ -59,13 +60,13 @@ def check_landed(adapter: str, figures: Figures, there: int) -> None:
 
 
 def can(adapter: str, scenario: str, task: Task) -> bool:
-    """Whether an adapter has a scenario, and the task's options."""
+    """Whether an adapter supports a scenario with the task's options."""
     if scenario in TLS:
         return bool(task.tls) and adapter in (PLAINTEXT, "kafka_native", "confluent_kafka", "raw")
     if adapter == PLAINTEXT:
         return False
     if adapter == "raw" and (task.codec != "none" or task.payload != "x"):
-        return False  # prebuilt requests of compressed records are no ceiling for who has to compress them
+        return False  # prebuilt compressed requests are no ceiling for a client that compresses
     if adapter not in ("kafka_native", "confluent_kafka") and task.threads > 1:
         return False
     if adapter == "franz_go" and scenario in ("group", "cold") and task.protocol != "classic":
@@ -74,7 +75,7 @@ def can(adapter: str, scenario: str, task: Task) -> bool:
 
 
 def usable(adapters: str, console: Console) -> list[str]:
-    """The adapters that were asked for, without those that lack something here; says what."""
+    """The requested adapters that can run here. The reason for each other one is printed."""
     found = []
     for adapter in adapters.split(","):
         module = importlib.import_module(f"bench.adapters.{adapter}")
@@ -87,9 +88,10 @@ def usable(adapters: str, console: Console) -> list[str]:
 
 
 def warm_up(adapters: list[str], task: Task) -> None:
-    """Every adapter a few times without a record of it: a broker that has just started slows its first clients down.
+    """Run each adapter a few times unrecorded: a new broker is slow for its first clients.
 
-    With the run's own codec and payload: what the broker does with a compressed batch is other code.
+    The codec and the payload are those of the run, because compressed batches use other code of the
+    broker.
     """
     with topic(task.bootstrap, task.partitions) as name:
         short = dataclasses.replace(task, topic=name, count=min(task.count, WARM_UP_MESSAGES))
@@ -102,9 +104,11 @@ def warm_up(adapters: list[str], task: Task) -> None:
 def rounds_of(
     scenario: str, adapters: list[str], task: Task, rounds: int, console: Console
 ) -> Rounds:
-    """Every adapter in turn, ``rounds`` times, on a fresh topic; consume reads what one produce run has left.
+    """Run all adapters in turn, ``rounds`` times, on a new topic for each round.
 
-    Each round begins with another one: whoever is first reads while the broker still writes to its disk.
+    Consumers read the result of one produce run. Each round begins with another adapter, because
+    the
+    broker still writes to its disk while the first one reads.
     """
     found: Rounds = {adapter: [] for adapter in adapters}
     for number in range(rounds if adapters else 0):
@@ -121,7 +125,7 @@ def rounds_of(
 
 @contextmanager
 def prepared(scenario: str, task: Task) -> Iterator[Task]:
-    """A round's topics for a scenario that reads what is there; the others make their own each time."""
+    """Make the topics of a round for scenarios that read. Other scenarios make their own."""
     if TLS.get(scenario, scenario) not in (*READING, "wide"):
         yield task
         return
@@ -147,7 +151,7 @@ def prepared(scenario: str, task: Task) -> Iterator[Task]:
 
 
 def fill(task: Task) -> None:
-    """The same number of messages for each partition, some in a row, so that no batch is of one message only."""
+    """Produce equally many messages to each partition, several in a row to make larger batches."""
     values = task.values()
     with Producer(task.config) as producer:
         for number in range(task.count):
@@ -164,7 +168,7 @@ def fill(task: Task) -> None:
 
 
 def once(adapter: str, scenario: str, task: Task) -> Figures:
-    """One measurement, on a topic of its own unless one is prepared."""
+    """Run one measurement, on a topic of its own unless the task has one."""
     if task.topic:
         return measure(adapter, scenario, task)
     more = task.topics if scenario == "spread" else 0
@@ -182,7 +186,7 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
 @click.option(
     "--bootstrap",
     envvar="BOOTSTRAP",
-    help="This cluster (default: a real Apache Kafka of our own).",
+    help="The cluster (default: a new Apache Kafka).",
 )
 @click.option("--messages", default=3_000_000, show_default=True, type=click.IntRange(100))
 @click.option("--size", default=100, show_default=True, type=click.IntRange(1))
@@ -200,7 +204,11 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
     help="Python threads in produce.",
 )
 @click.option(
-    "--topics", default=1000, show_default=True, type=click.IntRange(1), help="Of spread."
+    "--topics",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Topics of spread.",
 )
 @click.option(
     "--wide", default=10_000, show_default=True, type=click.IntRange(1), help="Partitions of wide."
@@ -212,7 +220,7 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
     "--delay",
     default=0,
     show_default=True,
-    help="group.initial.rebalance.delay.ms of a broker of our own.",
+    help="group.initial.rebalance.delay.ms of a new broker.",
 )
 @click.option("--adapters", default=",".join(ADAPTERS), show_default=True)
 @click.option(
@@ -240,9 +248,9 @@ def main(
     adapters: str,
     output: Path,
 ) -> None:
-    """Compare kafka_native with other clients and with the broker's own ceiling, on this machine, now.
+    """Compare kafka_native with other clients and with the broker's limit, on this machine.
 
-    Rates swing with the machine; compare the ratios within a run, and the CPU per message.
+    Rates depend on the machine and the time. Compare the ratios within a run, and CPU per message.
     """
     console = Console(width=110)
     results = {}
@@ -284,7 +292,7 @@ def main(
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["spark"]:  # a command of its own, with other options
+    if sys.argv[1:2] == ["spark"]:  # a separate command with other options
         from bench.spark.main import main as spark_main
 
         spark_main(sys.argv[2:], prog_name="python -m bench spark")

@@ -1,4 +1,4 @@
-"""aiokafka: asyncio only."""
+"""The adapter of aiokafka, which has only asyncio scenarios."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def _produce(task: Task) -> Figures:
 
 
 def aio_poll(task: Task) -> Figures:
-    """getone(), each value taken; assigned by hand."""
+    """Read with getone() from assigned partitions, and take each value."""
     return asyncio.run(_poll(task))
 
 

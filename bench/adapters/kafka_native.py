@@ -1,4 +1,4 @@
-"""kafka_native."""
+"""The adapter of kafka_native."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def produce(task: Task) -> Figures:
 
 
 def many(task: Task) -> Figures:
-    """produce_many(), 10,000 values a call, until everything is acknowledged."""
+    """Uses produce_many() with 10,000 values in each call, until all are acknowledged."""
     producer = kafka_native.Producer(task.config)
     values = list(islice(cycle(task.values()), python_api.STEP))
     producer.list_topics(task.topic, 30)
@@ -40,7 +40,7 @@ def many(task: Task) -> Figures:
 
 
 def produce_arrow(task: Task) -> Figures:
-    """Tables of 100,000 rows as messages, with a report each, until everything is acknowledged."""
+    """Produces tables of 100,000 rows, with a report for each, until all rows are acknowledged."""
     import pyarrow
 
     reports: list[kafka_native.ArrowReport] = []
@@ -100,7 +100,7 @@ def memory(task: Task) -> Figures:
 
 
 def arrow(task: Task) -> Figures:
-    """consume_arrow(): key, value and offset, as record batches of pyarrow's."""
+    """Uses consume_arrow() with key, value and offset, as pyarrow's record batches."""
     import pyarrow
 
     def take(consumer: kafka_native.Consumer, task: Task, wanted: int) -> int:
@@ -160,7 +160,7 @@ def transaction(task: Task) -> Figures:
 
 
 def copy(task: Task) -> Figures:
-    """Arrow columns, as they come."""
+    """Moves Arrow columns as they arrive."""
 
     def transfer(
         consumer: kafka_native.Consumer, producer: kafka_native.Producer, target: str, wanted: int

@@ -1,4 +1,4 @@
-"""What a cold start in a group costs the broker: the requests that any client has to make, one after the other."""
+"""The cost of a cold start in a group: the requests of any client, one after the other."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ VERSIONS = {
     FetchRequest: FETCH_VERSION,
     ConsumerGroupHeartbeatRequest: 0,
 }
-RETRY = (14, 15, 16)  # the coordinator loads, isn't there yet, is another one
+RETRY = (14, 15, 16)  # the coordinator is loading, not available, or another broker
 RETRY_S = 0.005
 MEMBER_ID_REQUIRED = 79
 SESSION_MS = 45_000
@@ -50,7 +50,7 @@ GIVE_UP_S = 30.0
 
 
 def ask(connection: Connection, request: Request, kind: type[Answer]) -> Answer:
-    """A request and its answer."""
+    """Send a request and return its answer."""
     version = VERSIONS[type(request)]
     connection.send(framed(encode_request(request, version, 1, "bench")))
     _, reply = decode_response(request.api_key, version, bytes(connection.receive()))
@@ -59,7 +59,7 @@ def ask(connection: Connection, request: Request, kind: type[Answer]) -> Answer:
 
 
 def cold(task: Task) -> Figures:
-    """From connecting to the first fetched bytes, several times; the median."""
+    """Measure from the connection to the first fetched bytes, several times. The median counts."""
     connection = Connection(task)
     for number in range(task.partitions):
         connection.send(produce_frame(task, number, 1))
@@ -97,7 +97,7 @@ class Member:
             time.sleep(RETRY_S)
 
     def _join(self) -> int:
-        """The error that it ended with, 0 for none."""
+        """Join the group. Returns the error code, 0 for none."""
         found = ask(
             self._connection, FindCoordinatorRequest(key=self._group), FindCoordinatorResponse
         )
@@ -106,7 +106,10 @@ class Member:
         return self._join_consumer() if self._task.protocol == "consumer" else self._join_classic()
 
     def _join_consumer(self) -> int:
-        """The first answer has the assignment: there is nobody to wait for."""
+        """Join with the new protocol.
+
+        The first answer has the assignment: no other member joins.
+        """
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group, member_id=self._id, member_epoch=0
         )
@@ -141,7 +144,7 @@ class Member:
         return ask(self._connection, sync, SyncGroupResponse).error_code
 
     def read(self) -> None:
-        """Asks for committed offsets, of which there are none, then for messages."""
+        """Request committed offsets, of which there are none, and then messages."""
         numbers = list(range(self._task.partitions))
         topic = OffsetFetchRequest.Topic(name=self._task.topic, partition_indexes=numbers)
         ask(
@@ -160,7 +163,7 @@ class Member:
             raise RuntimeError("no message came")
 
     def leave(self) -> None:
-        """Leaves the group."""
+        """Leave the group."""
         if self._task.protocol == "consumer":
             leaving = ConsumerGroupHeartbeatRequest(
                 group_id=self._group, member_id=self._id, member_epoch=-1

@@ -1,4 +1,4 @@
-"""The direct pipelines as contestants: rows don't come to the JVM at all."""
+"""The direct pipelines as contestants: no row enters the JVM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench.spark import Work
 
 
 def archive(spark: Any, work: Work) -> None:
-    """All that is there to a lake of Parquet files, with the compression that Spark's own have by default."""
+    """Archive all records to a lake of Parquet files, with the default compression of Spark."""
     from kafka_native.spark.pipelines.archive import archive as run
     from kafka_native.spark.pipelines.parquet import ParquetSettings
 
@@ -25,7 +25,7 @@ def archive(spark: Any, work: Work) -> None:
 
 
 def mirror(spark: Any, work: Work) -> None:
-    """All that is there to another topic."""
+    """Copy all records to another topic."""
     from kafka_native.spark.pipelines.mirror import mirror as run
 
     config = {"bootstrap.servers": work.bootstrap}

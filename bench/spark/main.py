@@ -1,4 +1,4 @@
-"""``python -m bench spark``: every scenario with each contestant in turn (A B A B ...), then the tables."""
+"""``python -m bench spark``: run each scenario with all contestants in turn (A B A B ...)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from bench.spark.report import table, verdicts
 from kafka_native import Producer
 
 TIMEOUT_S = 900
-STEP = 1000  # records of one partition in a row, and in a batch
+STEP = 1000  # consecutive records of one partition; also the size of a batch
 POOL = 10_000
 WARM_UP_MESSAGES = 1_000_000
 USUAL = tuple(name for name in SCENARIOS if name != "to_kafka")
 
 
 class Failed(click.ClickException):
-    """A scenario that came to no figures; the others go on."""
+    """A scenario has no figures. The other scenarios go on."""
 
 
 class Driver:
-    """A contestant's process."""
+    """The process of a contestant."""
 
     def __init__(self, contestant: str, cores: int, memory: str, log: Path) -> None:
         self.contestant = contestant
@@ -46,10 +46,10 @@ class Driver:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True
             )
-        self._answer()  # its session is up
+        self._answer()  # waits until its session is ready
 
     def measure(self, scenario: str, work: Work) -> Figures:
-        """One scenario once, in files of its own."""
+        """Run one scenario once, with a new folder."""
         assert self._process.stdin is not None
         folder = tempfile.mkdtemp(prefix="kafka-native-bench-")
         try:
@@ -79,7 +79,7 @@ class Driver:
         return json.loads(line)
 
     def close(self) -> None:
-        """Ends it and its JVM."""
+        """End the process and its JVM."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -89,18 +89,21 @@ class Driver:
 
 
 def event(number: int, size: int) -> bytes:
-    """A text of a web shop's with ``size`` bytes."""
+    """A JSON event of a web shop, ``size`` bytes long."""
     kind, country = (
         ("view", "click", "cart", "buy")[number % 4],
         ("de", "fr", "us", "jp")[number // 7 % 4],
     )
-    text = f'{{"user":"user-{number * 7919 % 100_000:05}","type":"{kind}","page":"/products/{number % 5000}",'
-    text += f'"country":"{country}","price":{number * 31 % 10_000 / 100}}}'
+    text = (
+        f'{{"user":"user-{number * 7919 % 100_000:05}","type":"{kind}",'
+        f'"page":"/products/{number % 5000}",'
+        f'"country":"{country}","price":{number * 31 % 10_000 / 100}}}'
+    )
     return text.ljust(size).encode()[:size]
 
 
 def fill(work: Work, partitions: int) -> None:
-    """The topic's records: keys that are all different, values out of a pool, STEP records a batch."""
+    """Produce the topic's records: different keys, values from a pool, STEP records in a batch."""
     values = [event(number, work.size) for number in range(POOL)]
     config = {
         "compression.type": work.codec,
@@ -126,7 +129,7 @@ def fill(work: Work, partitions: int) -> None:
 
 @contextmanager
 def filled(work: Work, partitions: int) -> Iterator[Work]:
-    """The work with a source that has its records."""
+    """Make a source with its records for the block."""
     with topic(work.bootstrap, partitions) as name:
         ready = dataclasses.replace(work, source=name)
         fill(ready, partitions)
@@ -134,7 +137,7 @@ def filled(work: Work, partitions: int) -> Iterator[Work]:
 
 
 def once(driver: Driver, scenario: str, work: Work, partitions: int) -> Figures:
-    """One measurement. A rate counts only if everything arrived, and nothing twice."""
+    """Run one measurement. A rate counts only if each record arrived exactly once."""
     if scenario not in WRITING:
         figures = driver.measure(scenario, work)
         there = figures.count
@@ -157,9 +160,9 @@ def rounds_of(
     rounds: int,
     console: Console,
 ) -> Rounds:
-    """Every contestant once for warming up, then in turn."""
+    """Run each contestant once to warm up, then in turn."""
     able = [driver for name, driver in drivers.items() if name in SCENARIOS[scenario]]
-    if scenario not in TRIGGERING:  # these warm up by themselves
+    if scenario not in TRIGGERING:  # these scenarios warm up themselves
         able = [driver for driver in able if warms_up(driver, scenario, warm, partitions, console)]
     found: Rounds = {driver.contestant: [] for driver in able}
     for number in range(rounds):
@@ -176,7 +179,7 @@ def rounds_of(
 
 
 def warms_up(driver: Driver, scenario: str, warm: Work, partitions: int, console: Console) -> bool:
-    """Runs a scenario once without a record of it; False if it fails, and why is printed."""
+    """Run a scenario once unrecorded. If it fails, print the reason and return False."""
     try:
         once(driver, scenario, warm, partitions)
     except Failed as error:
@@ -186,7 +189,7 @@ def warms_up(driver: Driver, scenario: str, warm: Work, partitions: int, console
 
 
 def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str]:
-    """The contestants that were asked for and have something to do, but for those that lack something; says what."""
+    """The requested contestants that can run here and have a scenario. Others are printed."""
     from tests.spark import jvm
 
     found = []
@@ -208,18 +211,26 @@ def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str
 @click.option(
     "--bootstrap",
     envvar="BOOTSTRAP",
-    help="This cluster (default: a real Apache Kafka of our own).",
+    help="The cluster (default: a new Apache Kafka).",
 )
 @click.option("--messages", default=5_000_000, show_default=True, type=click.IntRange(1000))
 @click.option(
-    "--size", default=100, show_default=True, type=click.IntRange(20), help="Of a value, in bytes."
+    "--size",
+    default=100,
+    show_default=True,
+    type=click.IntRange(20),
+    help="Bytes of a value.",
 )
 @click.option("--partitions", default=4, show_default=True, type=click.IntRange(1))
 @click.option("--codec", default="lz4", show_default=True, help="compression.type of the topic.")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--triggers", default=30, show_default=True, type=click.IntRange(1, 50))
 @click.option(
-    "--step", default=4000, show_default=True, type=click.IntRange(1), help="Records a trigger."
+    "--step",
+    default=4000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Records of a trigger.",
 )
 @click.option("--cores", default=2, show_default=True, type=click.IntRange(1), help="local[CORES]")
 @click.option("--memory", default="4g", show_default=True, help="spark.driver.memory")
@@ -242,9 +253,9 @@ def main(
     contestants: str,
     output: Path,
 ) -> None:
-    """Compare with Spark's own Kafka connector, on this machine, now.
+    """Compare with Spark's own Kafka connector, on this machine.
 
-    Rates swing with the machine; compare the ratios within a run, and the CPU per row.
+    Rates depend on the machine and the time. Compare the ratios within a run, and the CPU per row.
     """
     console = Console(width=130)
     chosen = scenarios or USUAL

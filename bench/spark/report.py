@@ -1,4 +1,4 @@
-"""The tables of the Spark scenarios, and the project's targets beside what was measured."""
+"""The tables of the Spark scenarios, and the project's goals next to the figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIGGER = "triggerExecution ms"
 
 @dataclass(frozen=True)
 class Goal:
-    """What a contestant's figure is to be, divided by the connector's in the same round."""
+    """A limit for the ratio of a contestant's figure to the connector's in the same round."""
 
     scenario: str
     contestant: str
@@ -41,7 +41,7 @@ GOALS = (
 
 
 def table(scenario: str, rounds: Rounds, title: str) -> Table:
-    """A row a contestant: medians, the lowest and the highest value in parentheses."""
+    """Make the table: a row for each contestant with median, lowest and highest value."""
     made = Table(title=title)
     made.add_column("contestant")
     triggering = scenario in TRIGGERING
@@ -65,7 +65,7 @@ def table(scenario: str, rounds: Rounds, title: str) -> Table:
 
 
 def cells(parts: list[str], figures: list[Figures], theirs: list[Figures] | None) -> list[str]:
-    """The cells behind the name."""
+    """The cells of a row after the contestant's name."""
     if parts:
         shown = [spread([figure(part, each) for each in figures], ".0f") for part in parts]
         return [*shown, beside(TRIGGER, figures, theirs)]
@@ -78,14 +78,14 @@ def cells(parts: list[str], figures: list[Figures], theirs: list[Figures] | None
 
 
 def beside(name: str, figures: list[Figures], theirs: list[Figures] | None) -> str:
-    """The median of the ratios to the connector's, round by round."""
+    """The median of the ratios to the connector's figures, by round."""
     if not theirs:
         return "-"
     return ratio([figure(name, each) for each in figures], [figure(name, each) for each in theirs])
 
 
 def verdicts(scenario: str, rounds: Rounds) -> list[str]:
-    """Each target beside what was measured in this run; text only, a miss is no failure."""
+    """Compare each goal with the figures of this run. A missed goal isn't a failure."""
     lines = []
     for goal in GOALS:
         if goal.scenario != scenario or not {goal.contestant, THEIRS} <= rounds.keys():
@@ -98,6 +98,7 @@ def verdicts(scenario: str, rounds: Rounds) -> list[str]:
         word = "at least" if goal.at_least else "at most"
         what = f"{goal.contestant}: {goal.figure} / {THEIRS}"
         lines.append(
-            f"{what}: {value:.2f}, target {word} {goal.limit:g}: {'reached' if met else 'not reached'}"
+            f"{what}: {value:.2f}, target {word} {goal.limit:g}: "
+            f"{'reached' if met else 'not reached'}"
         )
     return lines

@@ -22,8 +22,8 @@ from kafka_native.cli.probe import (
     HostPort,
     Probe,
     ProxyFailed,
+    ProxyRoute,
     Refused,
-    Through,
     TlsFailed,
     certificate_facts,
     described,
@@ -133,7 +133,7 @@ class _Settings:
     tls: TlsContext | None
     mechanism: Mechanism | None
     proxy: Proxy | None
-    gate: Address | None = None
+    proxy_address: Address | None = None
     """The proxy's address that takes connections."""
 
 
@@ -154,7 +154,7 @@ class _Examination:
         found: MetadataResponse | None = None
         servers = [HostPort(*each) for each in settings.config.bootstrap]
         if settings.proxy is not None:
-            settings.gate = self._proxy(settings.proxy, settings.config, servers[0])
+            settings.proxy_address = self._proxy(settings.proxy, settings.config, servers[0])
         for place in dict.fromkeys(servers):
             first = len(self._steps)
             try:
@@ -277,16 +277,18 @@ class _Examination:
         """
         place = HostPort(proxy.host, proxy.port)
         with self._step("proxy", place) as step:
-            gate = _gate(place, config.text("broker.address.family"), self._timeout_s)
-            step.text = f"connected to {gate}"
+            proxy_address = _proxy_address(
+                place, config.text("broker.address.family"), self._timeout_s
+            )
+            step.text = f"connected to {proxy_address}"
         with self._step("proxy", f"{proxy.scheme}://{place}") as step:
             try:
-                Through(proxy, gate, server).connected(self._timeout_s).close()
+                ProxyRoute(proxy, proxy_address, server).connected(self._timeout_s).close()
             except ProxyFailed as error:
                 if not error.lets_in:
                     raise remedies.of_proxy(error, "the proxy") from error
             step.text = "lets the client in"
-        return gate
+        return proxy_address
 
     # --- one bootstrap server ---
 
@@ -295,7 +297,7 @@ class _Examination:
             addresses = _ways(settings, place)
             known = [str(each.ip) for each in addresses if isinstance(each, Address)]
             known += [
-                each.target.ip for each in addresses if isinstance(each, Through) and each.target
+                each.target.ip for each in addresses if isinstance(each, ProxyRoute) and each.target
             ]
             step.text = ", ".join(known)
             step.details["addresses"] = known
@@ -320,7 +322,7 @@ class _Examination:
                 step.details = {"cluster_id": reply.cluster_id, "controller": reply.controller_id}
         return reply
 
-    def _connected(self, place: HostPort, addresses: Sequence[Address | Through]) -> Probe:
+    def _connected(self, place: HostPort, addresses: Sequence[Address | ProxyRoute]) -> Probe:
         """Connect to the first address that takes a connection. All addresses are tried."""
         first = len(self._steps)
         probe: Probe | None = None
@@ -483,13 +485,13 @@ def _resolved(place: HostPort, family: str) -> list[Address]:
         raise remedies.of_dns(error, place, family) from error
 
 
-def _gate(place: HostPort, family: str, timeout_s: float) -> Address:
+def _proxy_address(place: HostPort, family: str, timeout_s: float) -> Address:
     """The first address of the proxy that takes a connection."""
     problem: OSError | None = None
     try:
         addresses = resolve(place, family)
     except OSError as error:
-        raise remedies.of_gate(error, place, timeout_s) from error
+        raise remedies.of_proxy_connection(error, place, timeout_s) from error
     for address in addresses:
         try:
             address.connected(timeout_s).close()
@@ -498,21 +500,21 @@ def _gate(place: HostPort, family: str, timeout_s: float) -> Address:
         else:
             return address
     assert problem is not None, "a name that resolves has an address"
-    raise remedies.of_gate(problem, place, timeout_s) from problem
+    raise remedies.of_proxy_connection(problem, place, timeout_s) from problem
 
 
-def _ways(settings: _Settings, place: HostPort) -> Sequence[Address | Through]:
+def _ways(settings: _Settings, place: HostPort) -> Sequence[Address | ProxyRoute]:
     """All ways to a broker, in the order in which a client tries them."""
     family = settings.config.text("broker.address.family")
-    proxy, gate = settings.proxy, settings.gate
-    if proxy is None or gate is None:
+    proxy, proxy_address = settings.proxy, settings.proxy_address
+    if proxy is None or proxy_address is None:
         return _resolved(place, family)
     if proxy.scheme != "socks5":
-        return [Through(proxy, gate, place)]
-    return [Through(proxy, gate, place, each) for each in _resolved(place, family)]
+        return [ProxyRoute(proxy, proxy_address, place)]
+    return [ProxyRoute(proxy, proxy_address, place, each) for each in _resolved(place, family)]
 
 
-def _connection(place: HostPort, address: Address | Through, timeout_s: float) -> Probe:
+def _connection(place: HostPort, address: Address | ProxyRoute, timeout_s: float) -> Probe:
     try:
         return Probe(place, address, timeout_s)
     except ProxyFailed as error:

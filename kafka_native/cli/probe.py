@@ -143,11 +143,11 @@ class Address(NamedTuple):
         return made
 
 
-class Through(NamedTuple):
+class ProxyRoute(NamedTuple):
     """The way to a server through a proxy."""
 
     proxy: Proxy
-    gate: Address
+    proxy_address: Address
     """The proxy's address."""
     place: HostPort
     target: Address | None = None
@@ -160,7 +160,7 @@ class Through(NamedTuple):
         """Connect; ProxyFailed if that fails or takes longer than the timeout."""
         deadline = time.monotonic() + timeout_s
         try:
-            made = self.gate.connected(timeout_s)
+            made = self.proxy_address.connected(timeout_s)
         except OSError as error:
             raise ProxyFailed(str(error.strerror or error), lets_in=False) from error
         address = (
@@ -225,7 +225,7 @@ class Probe:
     :raises OSError: There is no connection. ProxyFailed: the proxy is the reason.
     """
 
-    def __init__(self, place: HostPort, address: Address | Through, timeout_s: float) -> None:
+    def __init__(self, place: HostPort, address: Address | ProxyRoute, timeout_s: float) -> None:
         """Connect; see the class for the arguments."""
         self.place = place
         self.address = address
@@ -473,7 +473,7 @@ class Probe:
             self._socket.sendall(data)
 
 
-def speaks_tls(place: HostPort, address: Address | Through, timeout_s: float) -> bool:
+def speaks_tls(place: HostPort, address: Address | ProxyRoute, timeout_s: float) -> bool:
     """Whether a TLS server answers at the address, even with an alert."""
     context = SSL.Context(SSL.TLS_CLIENT_METHOD)
     try:
@@ -486,7 +486,7 @@ def speaks_tls(place: HostPort, address: Address | Through, timeout_s: float) ->
     return True
 
 
-def speaks_http(place: HostPort, address: Address | Through, timeout_s: float) -> bool:
+def speaks_http(place: HostPort, address: Address | ProxyRoute, timeout_s: float) -> bool:
     """Whether an HTTP server answers at the address.
 
     Many HTTP servers answer nothing to other protocols until the connection closes.
@@ -499,7 +499,7 @@ def speaks_http(place: HostPort, address: Address | Through, timeout_s: float) -
 
 
 def listener_kind(
-    place: HostPort, address: Address | Through, timeout_s: float, tls: TlsContext | None
+    place: HostPort, address: Address | ProxyRoute, timeout_s: float, tls: TlsContext | None
 ) -> list[str] | str | None:
     """The SASL mechanisms of a listener; None if it takes no SASL; a text if that is unknown."""
     try:

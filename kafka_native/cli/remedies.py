@@ -94,7 +94,7 @@ def of_tcp(error: OSError, address: Address, timeout_s: float) -> Problem:
     return Problem(f"{address}: {error.strerror or error}")
 
 
-def of_gate(error: OSError, place: HostPort, timeout_s: float) -> Problem:
+def of_proxy_connection(error: OSError, place: HostPort, timeout_s: float) -> Problem:
     """The problem of a proxy that takes no connection. ``place``: the proxy's, from proxy.url."""
     if isinstance(error, socket.gaierror):
         cause = "a misspelt name in proxy.url, or no network"

@@ -20,7 +20,7 @@ from pyspark import TaskContext
 
 from kafka_native import Consumer, Producer
 
-__all__ = ["Kept", "Pool", "admitted", "settle"]
+__all__ = ["Kept", "Pool", "admitted", "freeze_imports"]
 
 C = TypeVar("C")
 A = TypeVar("A", Consumer, Producer)
@@ -31,20 +31,20 @@ _KEPT_MAX: Final = 4
 """The largest number of idle clients. Beyond it the least recently used one is closed."""
 
 
-_settled = 0
+_frozen_modules = 0
 """The number of imported modules at the last ``gc.freeze()``."""
 
 
-def settle() -> None:
+def freeze_imports() -> None:
     """Exclude the imported modules from garbage collection. Call it at the end of a task.
 
     PySpark collects garbage after each task, before the worker takes the next one. Without this it
     scans all modules each time: 20 to 90 ms, several times as long as a small task. A later call
     only acts if a task has imported more modules.
     """
-    global _settled
-    if len(sys.modules) > _settled and TaskContext.get() is not None:
-        _settled = len(sys.modules)
+    global _frozen_modules
+    if len(sys.modules) > _frozen_modules and TaskContext.get() is not None:
+        _frozen_modules = len(sys.modules)
         gc.collect()  # objects frozen below are never collected
         gc.freeze()
 
@@ -99,7 +99,7 @@ class Pool(Generic[C]):
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def lent(self, config: Mapping[str, Any]) -> Iterator[C]:
+    def borrowed(self, config: Mapping[str, Any]) -> Iterator[C]:
         """Borrow a client for a ``with`` block: an idle one with this configuration, or a new one.
 
         After the block the client is kept if the block didn't raise and `is_fit` agrees. Otherwise
@@ -115,7 +115,7 @@ class Pool(Generic[C]):
             is_fit = pid == os.getpid() and self._is_fit(kept.client)
         finally:
             if is_fit:
-                self._give_back(kept)
+                self._return(kept)
             elif pid == os.getpid():
                 self._close(kept.client, 0)
 
@@ -139,7 +139,7 @@ class Pool(Generic[C]):
                     return kept
         return None
 
-    def _give_back(self, kept: Kept[C]) -> None:
+    def _return(self, kept: Kept[C]) -> None:
         with self._lock:
             self.idle.append(kept)
             surplus = [self.idle.pop(0) for _ in range(len(self.idle) - _KEPT_MAX)]

@@ -129,7 +129,7 @@ def begin(options: SinkOptions) -> Turn:
             raise ExactlyOnceError(text) from error
         raise
     # Read the markers after the fencing: from now on no other producer can change them.
-    with _admins.lent(common_properties(options.producer)) as admin:
+    with _admins.borrowed(common_properties(options.producer)) as admin:
         places = _offsets(admin, options.transactional_id, None)
     done: dict[str, int] = {}
     for offset, query in places.values():
@@ -220,8 +220,8 @@ class Writing:
         3. Take the second register.
         4. Give up unless it is still in the first register.
 
-        Suppose that two attempts succeed. The later one to write the first register has done so
-        before the earlier one's step 4, which fails, or after it, and then its step 2 fails.
+        Two attempts can't both succeed. If the later one writes the first register before the
+        earlier one's step 4, that step fails. If it writes it afterwards, its own step 2 fails.
 
         :raises ExactlyOnceError: Another attempt may have written to a partition.
         :raises KafkaException: A partition doesn't exist, or the coordinator doesn't answer.
@@ -232,7 +232,7 @@ class Writing:
         claiming, claimed = (self._options.transactional_id + end for end in (CLAIMING, CLAIMED))
         task, taken = f"{self._turn.name}/{self._who}", f"{self._turn.name}/"
         patience_s = self._options.propagation_s
-        with _admins.lent(common_properties(self._options.producer)) as admin:
+        with _admins.borrowed(common_properties(self._options.producer)) as admin:
             _commit_texts(admin, claiming, dict.fromkeys(new, task), patience_s)
             for key, (_, text) in _offsets(admin, claimed, new).items():
                 if text.startswith(taken):

@@ -267,10 +267,11 @@ class SourceOptions:
             raise OptionError(
                 self.ending.option, "a stream has no end: leave it out, or use a batch query"
             )
-        least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
-        if least is not None and most is not None and least > most:
+        offsets_min, offsets_max = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if offsets_min is not None and offsets_max is not None and offsets_min > offsets_max:
             raise OptionError(
-                "minOffsetsPerTrigger", f"{least} is more than maxOffsetsPerTrigger, {most}"
+                "minOffsetsPerTrigger",
+                f"{offsets_min} is more than maxOffsetsPerTrigger, {offsets_max}",
             )
         return self
 

@@ -16,7 +16,7 @@ from kafka_native.config import parse
 from kafka_native.spark.client_pool import Pool, admitted
 from kafka_native.spark.options import SinkOptions
 
-__all__ = ["close_idle", "lent", "patience_s"]
+__all__ = ["borrowed", "close_idle", "patience_s"]
 
 _EXIT_FLUSH_S: Final = 5.0
 _GRACE_S: Final = 60.0
@@ -32,7 +32,7 @@ close_idle: Final = _producers.close_idle
 atexit.register(close_idle, _EXIT_FLUSH_S)
 
 
-def lent(options: SinkOptions) -> AbstractContextManager[Producer]:
+def borrowed(options: SinkOptions) -> AbstractContextManager[Producer]:
     """Borrow a producer for a ``with`` block: an idle one of this worker, or a new one.
 
     At the end of the block all rows must be delivered. If the block raises, outstanding rows are
@@ -41,7 +41,7 @@ def lent(options: SinkOptions) -> AbstractContextManager[Producer]:
     :raises KafkaException: The configuration is invalid, or the brokers reject the producer (_SSL,
         _AUTHENTICATION).
     """
-    return _producers.lent(options.producer)
+    return _producers.borrowed(options.producer)
 
 
 def patience_s(options: SinkOptions) -> float:

@@ -17,7 +17,7 @@ from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native._native.arrow_consuming import UnfitError
 from kafka_native._native.relaying import FetchedBatches, take_batches
 from kafka_native.arrow import ArrowBatch
-from kafka_native.spark.client_pool import Pool, admitted, settle
+from kafka_native.spark.client_pool import Pool, admitted, freeze_imports
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import EARLIEST, LATEST, UNKNOWN_PARTITION_ERRORS
@@ -112,7 +112,7 @@ def read_rows(options: SourceOptions, range_: OffsetRange) -> Iterator[pa.Record
         row += [range_.topic_id or None, range_.lost or None]
         arrays = [pa.array([each], field.type) for each, field in zip(row, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-    settle()
+    freeze_imports()
 
 
 def read_range(
@@ -141,7 +141,7 @@ def read_range(
     if range_.lost:
         on_skip(range_.start, range_.end, range_.lost)
         return
-    with _consumers.lent(options.consumer) as consumer:
+    with _consumers.borrowed(options.consumer) as consumer:
         try:
             yield from _RowReading(consumer, options, range_, columns or options.columns, on_skip)
         except GeneratorExit:
@@ -162,7 +162,7 @@ def read_batches(
     if range_.lost:
         on_skip(range_.start, range_.end, range_.lost)
         return
-    with _batch_consumers.lent(options.consumer) as consumer:
+    with _batch_consumers.borrowed(options.consumer) as consumer:
         yield from _BatchReading(consumer, options, range_, on_skip)
 
 
@@ -413,9 +413,9 @@ class _RowReading(_Reading[ArrowBatch]):
 
     def _take(self) -> ArrowBatch:
         # Not more than the range needs: the call waits for this number, or for the partition's end.
-        most = min(self._rows, self._range.end - self._position)
+        rows_max = min(self._rows, self._range.end - self._position)
         try:
-            taken = self._consumer.consume_arrow(most, _WAIT_S, columns=self._asked)
+            taken = self._consumer.consume_arrow(rows_max, _WAIT_S, columns=self._asked)
         except UnfitError as error:  # its text suggests types that Spark doesn't have
             raise ValueError(
                 f"{error.problem}; select other columns, or read from the next offset on"

@@ -75,13 +75,16 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         :param limit: A read limit such as `getDefaultReadLimit()`; PySpark before 4.2 doesn't pass
             it.
         """
-        most, least = self.options.max_offsets_per_trigger, self.options.min_offsets_per_trigger
+        offsets_max, offsets_min = (
+            self.options.max_offsets_per_trigger,
+            self.options.min_offsets_per_trigger,
+        )
         if limits is not None and isinstance(limit, limits.ReadAllAvailable):
-            most = least = None
-        most = getattr(limit, "max_rows", most)
-        least = getattr(limit, "min_rows", least)
+            offsets_max = offsets_min = None
+        offsets_max = getattr(limit, "max_rows", offsets_max)
+        offsets_min = getattr(limit, "min_rows", offsets_min)
         known = self._planner.seen if start is None else flat(start, "checkpoint")
-        end = self._planner.latest(known, most, least)
+        end = self._planner.latest(known, offsets_max, offsets_min)
         return start if start is not None and end == known else nested(end)
 
     def getDefaultReadLimit(self) -> Any:
@@ -180,25 +183,30 @@ class Planner:
         self._target = self._ends({})
 
     def latest(
-        self, start: Offsets | None, most: int | None = None, least: int | None = None
+        self, start: Offsets | None, offsets_max: int | None = None, offsets_min: int | None = None
     ) -> Offsets:
         """The end of the next micro-batch.
 
         :param start: Its start; None: unknown, so no limit applies.
-        :param most: About the largest number of offsets (see `share_out`); None: no limit.
-        :param least: Wait for this number of offsets, up to ``maxTriggerDelay``; None: don't wait.
+        :param offsets_max: About the largest number of offsets (see `share_out`); None: no limit.
+        :param offsets_min: Wait for this number of offsets, up to ``maxTriggerDelay``; None: don't
+            wait.
         """
         self._topics.start_at(start)
-        end = self._next_end(start, most, least)
+        end = self._next_end(start, offsets_max, offsets_min)
         if start is not None and end == start:
             # A recreated topic ends exactly where the old one was read to. With the same offsets
             # Spark would start no batch, so the end moves back by one.
-            end = {key: at - (at > 0 and self._topics.is_anew(key[0])) for key, at in end.items()}
+            end = {
+                key: at - (at > 0 and self._topics.is_recreated(key[0])) for key, at in end.items()
+            }
         if end != start:
             self._topics.note_offsets(end)
         return end
 
-    def _next_end(self, start: Offsets | None, most: int | None, least: int | None) -> Offsets:
+    def _next_end(
+        self, start: Offsets | None, offsets_max: int | None, offsets_min: int | None
+    ) -> Offsets:
         is_first, self._settled = not self._settled, True
         ends = self.newest = (
             self._ends(start or {}) if self._target is None else self._target_from(start or {})
@@ -210,14 +218,18 @@ class Planner:
             # The first micro-batch is empty. It puts the starting offsets into the checkpoint:
             # after a crash "latest" would be other offsets.
             return dict(start)
-        if most is None and least is None:
+        if offsets_max is None and offsets_min is None:
             return dict(ends)
         starts = self._starts(start, ends)
         # A query with a fixed end doesn't wait for more.
-        waits = least is not None and self._target is None
-        if waits and least is not None and not self._patience.has_enough(starts, ends, least):
+        waits = offsets_min is not None and self._target is None
+        if (
+            waits
+            and offsets_min is not None
+            and not self._patience.has_enough(starts, ends, offsets_min)
+        ):
             return dict(start)
-        return dict(ends) if most is None else share_out(starts, ends, most)
+        return dict(ends) if offsets_max is None else share_out(starts, ends, offsets_max)
 
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
         """The ranges of a micro-batch, one for each task. Spark may call it more than once.
@@ -245,10 +257,12 @@ class Planner:
         lost = [OffsetRange(*key, start[key], self._last_ends.get(key, start[key])) for key in gone]
         if gone:
             self._lose(f"{listed(gone)}: gone, the topic was deleted")
-        anew = sorted(key for key in start.keys() & end.keys() if self._topics.is_anew(key[0], end))
-        if anew:
-            self._lose(f"{listed(anew)}: the topic was deleted and made anew")
-        starts = {key: start[key] for key in end if key in start and key not in anew}
+        recreated = sorted(
+            key for key in start.keys() & end.keys() if self._topics.is_recreated(key[0], end)
+        )
+        if recreated:
+            self._lose(f"{listed(recreated)}: the topic was deleted and made anew")
+        starts = {key: start[key] for key in end if key in start and key not in recreated}
         added = sorted(end.keys() - starts.keys())
         if added:
             begins, unread = self._begin_at(added)
@@ -272,7 +286,7 @@ class Planner:
 
     def _begin_at(self, added: list[Key]) -> tuple[Offsets, list[OffsetRange]]:
         """The first offsets of new partitions, and the ranges that are deleted already."""
-        there = set(self._partitions(added, anew=True))
+        there = set(self._partitions(added, refresh=True))
         missing = [key for key in added if key not in there]
         if missing:
             self._lose(f"{listed(missing)}: gone, the topic was deleted")
@@ -309,18 +323,18 @@ class Planner:
             for key, at in start.items()
         }
 
-    def _partitions(self, expected: Collection[Key] = (), *, anew: bool = False) -> list[Key]:
+    def _partitions(self, expected: Collection[Key] = (), *, refresh: bool = False) -> list[Key]:
         """The existing partitions, from a cache. With ``assign`` they never change.
 
         :param expected: Partitions that existed before. If one is missing, the cluster is asked.
-        :param anew: Ask the cluster in any case.
+        :param refresh: Ask the cluster in any case.
         """
         fixed = bool(self._options.subscription.partitions)
         is_due = self._known_s is None or (
             not fixed and self._clock() - self._known_s >= DISCOVERY_S
         )
         is_short = not fixed and not self._gone.union(self._known).issuperset(expected)
-        if anew or is_due or is_short:
+        if refresh or is_due or is_short:
             self._discover(() if fixed else expected)
         return self._known
 
@@ -370,19 +384,19 @@ class Planner:
         return dict(target)
 
     def _latest(self, start: Mapping[Key, int]) -> Offsets:
-        for anew in (False, True):
+        for refresh in (False, True):
             try:
-                return self._cluster.latest(self._partitions(start, anew=anew))
+                return self._cluster.latest(self._partitions(start, refresh=refresh))
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
                 if cause.code() not in UNKNOWN_PARTITION_ERRORS:
                     raise
         # The deleted partitions have been removed by now.
-        return self._cluster.latest(self._partitions(start, anew=True))
+        return self._cluster.latest(self._partitions(start, refresh=True))
 
     def _starts(self, start: Offsets, ends: Offsets) -> Offsets:
         """The start of each partition of ``ends``. New partitions start at their beginning."""
-        added = [key for key in ends if key not in start or self._topics.is_anew(key[0])]
+        added = [key for key in ends if key not in start or self._topics.is_recreated(key[0])]
         begins = self._beginnings(added)
         return {key: begins[key] if key in begins else start[key] for key in ends}
 
@@ -438,7 +452,7 @@ class TopicIds:
         offsets, ids = self._noted
         return ids if end == offsets else self.ids
 
-    def is_anew(self, topic: str, end: Offsets | None = None) -> bool:
+    def is_recreated(self, topic: str, end: Offsets | None = None) -> bool:
         """Whether a topic was recreated between the start and this end (None: and now)."""
         then = self._start.get(topic, "")
         now = (self.ids if end is None else self.ids_at(end)).get(topic, "")

@@ -34,13 +34,13 @@ from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
 from kafka_native.spark import exactly_once
-from kafka_native.spark.client_pool import settle
+from kafka_native.spark.client_pool import freeze_imports
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import Turn, Writing
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SinkOptions
-from kafka_native.spark.producers import lent, patience_s
+from kafka_native.spark.producers import borrowed, patience_s
 
 __all__ = [
     "BatchWriter",
@@ -291,7 +291,7 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
 
 
 def _write(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> Written:
-    rows = write_rows(lent, batches, options)
+    rows = write_rows(borrowed, batches, options)
     context = TaskContext.get()
     if context is None:
         return Written(rows)
@@ -309,7 +309,7 @@ def _write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, turn: T
     done = turn.has_done(query, batch_id)
     if done:
         logger.info("batch %d is committed already: it is left out", batch_id)
-    rows = 0 if done else write_rows(lent, batches, options, writing)
+    rows = 0 if done else write_rows(borrowed, batches, options, writing)
     return Written(rows, batch_id=batch_id, query=query, turn=turn, partitions=writing.written)
 
 
@@ -353,7 +353,7 @@ def write_rows(
                     f"after {limit_s:.0f} s"
                 )
         outcome.check()
-    settle()
+    freeze_imports()
     return outcome.queued
 
 
@@ -361,15 +361,18 @@ class _Outcome:
     """Counts the queued and the failed rows of a task."""
 
     def __init__(
-        self, fatal: Callable[[], KafkaError | None], look: Callable[[], None] | None = None
+        self,
+        fatal: Callable[[], KafkaError | None],
+        check_transaction: Callable[[], None] | None = None,
     ) -> None:
         """Start at zero.
 
         ``fatal`` returns the producer's fatal error, if any: the reports of queued rows don't have
-        its cause. ``look`` raises if the transaction is over, which no row's report says.
+        its cause. ``check_transaction`` raises if the transaction is over. No row's report says
+        that.
         """
         self._fatal = fatal
-        self._look = look
+        self._check_transaction = check_transaction
         self.queued = 0
         self.failed = 0
         self.first = ""
@@ -396,8 +399,8 @@ class _Outcome:
                 f"{self.failed} of {self.queued} rows weren't written; "
                 f"the first: {self.first}{cause}"
             )
-        if self._look is not None:
-            self._look()
+        if self._check_transaction is not None:
+            self._check_transaction()
 
 
 def _check_rows(batch: pa.RecordBatch, options: SinkOptions) -> None:

@@ -169,9 +169,8 @@ def _show_plan(routes: list[Route]) -> None:
             f"{each.records:,}",
         )
     printer().print(table)
-    echo(
-        f"{len(routes)} topics, {sum(each.records for each in routes):,} offsets; nothing was copied."
-    )
+    offsets = sum(each.records for each in routes)
+    echo(f"{len(routes)} topics, {offsets:,} offsets; nothing was copied.")
 
 
 def _show(done: Mirrored) -> None:

@@ -108,7 +108,10 @@ def _show(found: Profile, elapsed_s: float) -> None:
             ),
             (
                 "keys",
-                f"{distinct}, the 10 most frequent have {keys['top_shares']['10']:.1%} of the records with a key",
+                (
+                    f"{distinct}, the 10 most frequent have {keys['top_shares']['10']:.1%} "
+                    "of the records with a key"
+                ),
             ),
             ("without key / value", f"{keys['without_key']:,} / {each['tombstones']:,}"),
             ("compression", ", ".join(f"{codec} {ratio:g}:1" for codec, ratio in ratios.items())),

@@ -95,15 +95,15 @@ def copy_range(
         it.
     """
     with (
-        producers.lent(sink) as producer,
+        producers.borrowed(sink) as producer,
         nullcontext() if writing is None else writing.joined(producer),
     ):
         _check_partition(producer, topic, range_, sink.propagation_s)
         if writing is not None:
             writing.claim([(topic, range_.partition)])
-        look = None if writing is None else partial(exactly_once.check, producer)
+        check = None if writing is None else partial(exactly_once.check, producer)
         with producer._relay(topic, range_.partition) as relay:
-            copying = _Copying(producer, relay, f"{topic} [{range_.partition}]", look)
+            copying = _Copying(producer, relay, f"{topic} [{range_.partition}]", check)
             pace = Pace(rate, _STEP_RECORDS_MAX)
             for first, batches in read_batches(source, range_):
                 relay.give(batches, first, range_.end)
@@ -118,13 +118,17 @@ class _Copying:
     """Sends a relay's batches, and checks their outcome."""
 
     def __init__(
-        self, producer: Producer, relay: Relay, where: str, look: Callable[[], None] | None
+        self,
+        producer: Producer,
+        relay: Relay,
+        where: str,
+        check_transaction: Callable[[], None] | None,
     ) -> None:
-        """``look`` raises if the transaction is over, which no record's report says."""
+        """``check_transaction`` raises if the transaction is over. No record's report says that."""
         self._producer = producer
         self._relay = relay
         self._where = where
-        self._look = look
+        self._check_transaction = check_transaction
 
     def send(self, pace: Pace) -> None:
         """Queue the relay's batches."""
@@ -154,8 +158,8 @@ class _Copying:
             raise KafkaException(
                 KafkaError(error.code(), f"writing to {self._where} failed: {error.str()}")
             )
-        if self._look is not None:
-            self._look()
+        if self._check_transaction is not None:
+            self._check_transaction()
 
 
 def _check_partition(

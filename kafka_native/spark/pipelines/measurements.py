@@ -53,8 +53,8 @@ class Sizes:
         self.counts: dict[int, int] = {}
         self.count = 0
         self.total = 0
-        self.least = 0
-        self.most = 0
+        self.smallest = 0
+        self.largest = 0
 
     def add(self, sizes: pa.Array) -> None:
         """Count sizes. Nulls are ignored."""
@@ -67,8 +67,8 @@ class Sizes:
     def _add(self, size: int, count: int) -> None:
         bucket = floor_of(size)
         self.counts[bucket] = self.counts.get(bucket, 0) + count
-        self.least = min(self.least, size) if self.count else size
-        self.most = max(self.most, size)
+        self.smallest = min(self.smallest, size) if self.count else size
+        self.largest = max(self.largest, size)
         self.count += count
         self.total += size * count
 
@@ -76,8 +76,8 @@ class Sizes:
         """Add the counts of another object."""
         if not other.count:
             return
-        self.least = min(self.least, other.least) if self.count else other.least
-        self.most = max(self.most, other.most)
+        self.smallest = min(self.smallest, other.smallest) if self.count else other.smallest
+        self.largest = max(self.largest, other.largest)
         self.count += other.count
         self.total += other.total
         for bucket, count in other.counts.items():
@@ -95,18 +95,18 @@ class Sizes:
         for bucket, count in sorted(self.counts.items()):
             seen += count
             if seen >= wanted:
-                return min(max(bucket + width_of(bucket) // 2, self.least), self.most)
-        return self.most
+                return min(max(bucket + width_of(bucket) // 2, self.smallest), self.largest)
+        return self.largest
 
     def to_json(self) -> list[Any]:
         """Return the state in the form of JSON, for `from_json`."""
-        return [self.count, self.total, self.least, self.most, sorted(self.counts.items())]
+        return [self.count, self.total, self.smallest, self.largest, sorted(self.counts.items())]
 
     @classmethod
     def from_json(cls, data: list[Any]) -> Sizes:
         """Restore the state that `to_json` returned."""
         made = cls()
-        made.count, made.total, made.least, made.most, counts = data
+        made.count, made.total, made.smallest, made.largest, counts = data
         made.counts = dict(counts)
         return made
 

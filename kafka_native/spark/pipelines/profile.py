@@ -245,9 +245,9 @@ def _sizes(sizes: Sizes) -> dict[str, Any]:
     return {
         "count": sizes.count,
         "bytes": sizes.total,
-        "min": sizes.least,
+        "min": sizes.smallest,
         "mean": round(sizes.mean, 2),
-        "max": sizes.most,
+        "max": sizes.largest,
         "percentiles": {f"{100 * share:g}": sizes.percentile(share) for share in SHARES},
         "histogram": [
             [bucket, width_of(bucket), count] for bucket, count in sorted(sizes.counts.items())

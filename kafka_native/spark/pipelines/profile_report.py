@@ -223,8 +223,8 @@ def _partitions(partitions: Sequence[PartitionProfile]) -> str:
                 *lags,
             )
         )
-    heads = ("partition", "from offset", "to", "records", "bytes", "no key", "no value")
-    heads += ("first", "last", *(f"lag of {group}" for group in groups))
+    heads = ["partition", "from offset", "to", "records", "bytes", "no key", "no value"]
+    heads += ["first", "last", *(f"lag of {group}" for group in groups)]
     left = len(partitions) - ROWS_MAX
     more = _note(f"{left:,} more partitions are in the JSON.") if left > 0 else ""
     records = [each["records"] for each in partitions]

@@ -33,7 +33,7 @@ from kafka_native.spark.pipelines.target import (
     partition_count,
     without_negative_timestamps,
 )
-from kafka_native.spark.producers import lent, patience_s
+from kafka_native.spark.producers import borrowed, patience_s
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -151,7 +151,7 @@ class ReplayTask:
         lane = self.lanes[number]
         progress = Progress(self.checkpoint)
         position = progress.read(lane)
-        with lent(self.sink) as producer:
+        with borrowed(self.sink) as producer:
             sending = _Sending(
                 producer,
                 self,

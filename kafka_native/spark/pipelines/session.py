@@ -224,7 +224,7 @@ def map_ranges(
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield _result_batch(_counted(task(each), counter) for each in ranges_in(batch))
-        _settle()
+        _freeze_imports()
 
     rows = frame.mapInArrow(work, RESULT_SCHEMA).collect()
     return [json.loads(row.result) for row in rows]
@@ -243,16 +243,16 @@ def map_numbers(
             yield _result_batch(
                 _counted(task(each), counter) for each in batch.column(0).to_pylist()
             )
-        _settle()
+        _freeze_imports()
 
     rows = session.range(0, count, 1, count).mapInArrow(work, RESULT_SCHEMA).collect()
     return [json.loads(row.result) for row in rows]
 
 
-def _settle() -> None:
-    from kafka_native.spark.client_pool import settle
+def _freeze_imports() -> None:
+    from kafka_native.spark.client_pool import freeze_imports
 
-    settle()
+    freeze_imports()
 
 
 def ranges_in(batch: pa.RecordBatch) -> list[OffsetRange]:

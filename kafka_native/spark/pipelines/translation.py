@@ -176,9 +176,9 @@ def joined(pieces: Iterable[Piece]) -> list[Piece]:
     return found
 
 
-def thinned(pieces: list[Piece], most: int = PIECES_MAX) -> list[Piece]:
+def thinned(pieces: list[Piece], pieces_max: int = PIECES_MAX) -> list[Piece]:
     """Reduce the pieces of one partition: join neighbours to one that isn't exact."""
-    while len(pieces) > most:
+    while len(pieces) > pieces_max:
         pairs = [pieces[at : at + 2] for at in range(0, len(pieces), 2)]
         pieces = [
             _spanning(pair[0], pair[-1], False) if len(pair) == 2 else pair[0] for pair in pairs
