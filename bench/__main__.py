@@ -107,8 +107,7 @@ def rounds_of(
     """Run all adapters in turn, ``rounds`` times, on a new topic for each round.
 
     Consumers read the result of one produce run. Each round begins with another adapter, because
-    the
-    broker still writes to its disk while the first one reads.
+    the broker still writes to its disk while the first one reads.
     """
     found: Rounds = {adapter: [] for adapter in adapters}
     for number in range(rounds if adapters else 0):

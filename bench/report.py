@@ -17,8 +17,7 @@ class Goal:
     """A goal of kafka_native: a limit for a figure, or for its ratio to another client.
 
     ``than``: an adapter, BEST for the best of the other clients, or None. ``plus``: the limit is
-    for
-    the difference, not for the ratio. Both figures are of the same round.
+    for the difference, not for the ratio. Both figures are of the same round.
     """
 
     scenario: str

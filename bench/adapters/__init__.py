@@ -42,10 +42,8 @@ class Task:
     """The parameters of a measurement: ``count`` messages of ``size`` bytes, and so on.
 
     ``protocol`` is the group's. ``beside`` is a topic with one partition to compare with. ``tls``
-    is
-    a listener with TLS, and ``ca`` the file of its authority. ``pids`` are the processes of a
-    broker
-    that the benchmark has started.
+    is a listener with TLS, and ``ca`` the file of its authority. ``pids`` are the processes of a
+    broker that the benchmark has started.
     """
 
     bootstrap: str

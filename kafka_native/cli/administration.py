@@ -102,7 +102,7 @@ def make_sure(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failed(f"{question} Nobody can be asked here: say --yes")
+        raise Failed(f"{question} There is no terminal to ask on: say --yes")
     confirm(question)
 
 

@@ -199,7 +199,11 @@ class _Examination:
             if kind == "sasl" and settings.mechanism is None:
                 return f"security.protocol={protocol} has no log-in"
         if kind in ("topic", "group") and self._reached:
-            return "none was named: --topic" if kind == "topic" else "none was named: --group"
+            return (
+                "none is named: write --topic"
+                if kind == "topic"
+                else "none is named: write --group"
+            )
         return "a step before it has failed"
 
     def _soften(self, steps: list[Step], why: str) -> None:
@@ -287,7 +291,7 @@ class _Examination:
             except ProxyFailed as error:
                 if not error.lets_in:
                     raise remedies.of_proxy(error, "the proxy") from error
-            step.text = "lets the client in"
+            step.text = "accepts the client"
         return proxy_address
 
     # --- one bootstrap server ---
@@ -358,7 +362,7 @@ class _Examination:
                 "rack": broker.rack,
             }
             if place in self._reached:
-                step.text = "as the bootstrap server"
+                step.text = "checked as a bootstrap server"
                 return
             try:
                 cluster_id = self._reach(settings, place)
@@ -665,7 +669,7 @@ def _metadata(
         raise Problem(f"the broker answers {remedies.code_text(reply.error_code)}")
     if not reply.brokers:
         raise Problem(
-            "the broker knows no broker",
+            "the broker's metadata has no brokers",
             "it has just started, or has no connection to its controller",
         )
     return reply

@@ -141,8 +141,8 @@ def read(line: bytes) -> Row:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError as error:
-        text = error.msg if isinstance(error, json.JSONDecodeError) else "no UTF-8"
-        raise ValueError(f"no JSON: {text}") from None
+        text = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
+        raise ValueError(f"not JSON: {text}") from None
     if not isinstance(found, dict):
         raise ValueError("an object is expected")
     named = {
@@ -177,9 +177,9 @@ def _bytes(name: str, data: Any) -> bytes | None:
         if isinstance(data, (dict, list)):
             return _encode(data).encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{name}: half a surrogate pair is no character") from None
+        raise ValueError(f"{name}: half a surrogate pair isn't a character") from None
     except (ValueError, AttributeError):
-        raise ValueError(f"{name}: no {_form_of(data)}") from None
+        raise ValueError(f"{name}: not valid {_form_of(data)}") from None
     raise ValueError(f"{name}: a string, null, an object or an array is expected")
 
 

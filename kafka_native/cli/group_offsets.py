@@ -295,7 +295,7 @@ def _target(
     if target.kind == "latest":
         return end, None
     if target.kind == "time":
-        return (at, None) if at >= 0 else (end, "nothing is that new: the end")
+        return (at, None) if at >= 0 else (end, "no message is that new: the end")
     if target.kind == "offset":
         wanted = target.number
     elif now is None:
@@ -305,5 +305,5 @@ def _target(
     if wanted < first:
         return first, f"{wanted} is before the beginning"
     if wanted > end:
-        return end, f"{wanted} is behind the end"
+        return end, f"{wanted} is after the end"
     return wanted, None

@@ -23,7 +23,7 @@ MISSING_OPTIONS = {
     "-s": "-s: schemas aren't decoded; consume with -f or -J and decode what comes",
     "-r": "-r: there is no schema registry here",
     "-T": "-T: write `tee FILE | kafka-native -P ...`",
-    "-M": "-M: any broker that -b names is asked",
+    "-M": "-M: the client chooses one of the brokers that -b names",
 }
 
 

@@ -93,7 +93,9 @@ def chosen(
         raise click.UsageError(str(error)) from None
     last = found.get("end")
     if last is not None and last.kind == "time" and last.number > time.time_ns() // 1_000_000:
-        raise click.UsageError("that end has yet to come; without it, reading goes on until Ctrl+C")
+        raise click.UsageError(
+            "this end is in the future; without it, reading goes on until Ctrl+C"
+        )
     if last is not None and last.kind == "stored":
         raise click.UsageError("stored is no end")
     return found.get("begin"), last

@@ -403,7 +403,7 @@ class Probe:
                 raise Refused(
                     KafkaError(
                         KafkaError._AUTHENTICATION,
-                        "it ended before the broker had proved who it is",
+                        "it ended before the broker had proved its identity",
                     )
                 )
             said = self.ask(
@@ -421,7 +421,8 @@ class Probe:
                 return said.session_lifetime_ms
         raise Refused(
             KafkaError(
-                KafkaError._AUTHENTICATION, f"the broker wasn't content after {ROUNDS_MAX} messages"
+                KafkaError._AUTHENTICATION,
+                f"the log-in wasn't finished after {ROUNDS_MAX} messages",
             )
         )
 

@@ -119,7 +119,7 @@ class Reader:
     ) -> dict[int, int]:
         """The offsets of a bound.
 
-        OFFSET_BEGINNING, OFFSET_END and OFFSET_STORED stay as they are.
+        They are logical (OFFSET_BEGINNING, OFFSET_END) without watermarks; OFFSET_STORED always is.
         """
         if place.kind == "time":
             asked = [TopicPartition(topic, number, place.number) for number in numbers]
@@ -148,7 +148,7 @@ class Reader:
     def _in_log(self, topic: str, number: int, offset: int, marks: tuple[int, int]) -> int:
         low, high = marks
         if offset > high:
-            raise Failed(f"offset {offset} of {topic} [{number}] is behind its end, {high}")
+            raise Failed(f"offset {offset} of {topic} [{number}] is after its end, {high}")
         if offset < low:
             self.warn(f"{topic} [{number}] begins at offset {low}")
         return max(offset, low)

@@ -63,7 +63,7 @@ def of_dns(error: OSError, place: HostPort, family: str) -> Problem:
     if error.errno == socket.EAI_AGAIN:
         return Problem(
             text,
-            "this machine's name server doesn't answer, or knows nobody by this name: "
+            "this machine's name server doesn't answer, or doesn't know this name: "
             "no network, no VPN?",
         )
     return Problem(
@@ -89,7 +89,7 @@ def of_tcp(error: OSError, address: Address, timeout_s: float) -> Problem:
     if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL):
         return Problem(
             f"{address} can't be reached: {error.strerror}",
-            "there is no way to this network from here",
+            "there is no route to this network from here",
         )
     return Problem(f"{address}: {error.strerror or error}")
 
@@ -111,7 +111,8 @@ def of_proxy_connection(error: OSError, place: HostPort, timeout_s: float) -> Pr
             "the proxy refuses the connection", cause, "check host and port of proxy.url"
         )
     return Problem(
-        f"the proxy can't be reached: {error.strerror or error}", "there is no way to it from here"
+        f"the proxy can't be reached: {error.strerror or error}",
+        "there is no route to it from here",
     )
 
 
@@ -132,10 +133,10 @@ PROXY_CAUSES: Final = {
         "have the proxy allow connections to the broker's host and port",
     ),
     "it can't reach the broker": (
-        "the name isn't known in the proxy's network, or there is no way from it to the broker",
+        "the name isn't known in the proxy's network, or there is no route from it to the broker",
         "try the broker's address from the proxy's own machine",
     ),
-    "it has no route": ("there is no way from the proxy to the broker's network", ""),
+    "it has no route": ("there is no route from the proxy to the broker's network", ""),
     "the broker refuses its connection": (
         "nothing listens on the broker's port: is the broker up, is it the right port?",
         f"check the port: {KAFKA_PORTS}",
@@ -170,10 +171,10 @@ def of_silence(error: OSError, what: str) -> Problem:
     """The problem of a connection that stays silent or breaks."""
     if isinstance(error, TimeoutError):
         return Problem(
-            f"nobody answered {what} in time",
-            "the connection is taken, but nothing behind it answers: a load balancer or port "
-            "forwarding without a broker behind it, a broker that hangs, or no Kafka at all",
-            "look at the broker's log, and connect to the broker itself, past what is between",
+            f"no answer in time to {what}",
+            "the connection is accepted, but no answer comes: a load balancer or port "
+            "forwarding without a broker behind it, a broker that hangs, or another server",
+            "see the broker's log, and connect to the broker directly, with nothing in between",
         )
     return Problem(
         f"the connection broke at {what}: {error.strerror or error}", "see the broker's log"
@@ -290,7 +291,7 @@ def login_hung_up(mechanism: Mechanism) -> Problem:
     """The problem of a connection that the broker closes during the log-in."""
     return Problem(
         f"the broker closed the connection in the middle of the log-in with {mechanism.name}",
-        "it refuses the credentials without a word, or isn't prepared for this mechanism",
+        "it rejects the credentials without an error text, or doesn't support this mechanism",
         "check the credentials; the broker's log says why",
     )
 
@@ -309,7 +310,9 @@ def metadata_hung_up(kind: list[str] | str | None, encrypted: bool, logged_in: b
             f"set security.protocol={protocol}, sasl.mechanism, sasl.username and sasl.password",
         )
     return Problem(
-        text, "it is no listener for clients, or the broker is about to end", "see the broker's log"
+        text,
+        "the listener isn't for clients, or the broker is shutting down",
+        "see the broker's log",
     )
 
 

@@ -90,7 +90,7 @@ class Sender:
                 # The error's text has the number of the message in this call, and how many of the
                 # call were queued.
                 place = (
-                    f"behind the first {self._counts.taken:,} messages: "
+                    f"after the first {self._counts.taken:,} messages: "
                     if self._counts.taken
                     else ""
                 )

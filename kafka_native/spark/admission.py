@@ -16,8 +16,7 @@ def share_out(starts: Mapping[Key, int], ends: Mapping[Key, int], limit: int) ->
     The limit is shared in proportion to the partitions' sizes.
 
     Each partition with new offsets gets at least one, so that a large one never starves a small
-    one.
-    With more partitions than ``limit`` the batch is larger than ``limit``.
+    one. With more partitions than ``limit`` the batch is larger than ``limit``.
 
     :param starts: The micro-batch's start for each partition of ``ends``.
     :param ends: The partitions' ends.

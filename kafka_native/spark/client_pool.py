@@ -58,7 +58,7 @@ class Kept(Generic[C]):
 
 
 def admitted(client: A) -> A:
-    """Wait until a broker accepts a new client. Return at once if no broker can be reached.
+    """Wait until a broker accepts a new client, or all brokers are down, 10 s at most.
 
     A client's own calls retry after a wrong password, because another broker may accept it. A
     task reports it at once: Spark retries the task anyway.

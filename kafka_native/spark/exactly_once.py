@@ -297,9 +297,7 @@ def batch_of_task() -> tuple[str, int]:
     query = None if context is None else context.getLocalProperty(_QUERY_ID)
     batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
     if query is None or batch_id is None:
-        raise ExactlyOnceError(
-            "Spark doesn't tell the task which query and micro-batch it belongs to"
-        )
+        raise ExactlyOnceError("Spark doesn't give the task the ids of its query and micro-batch")
     return query, int(batch_id)
 
 

@@ -110,7 +110,7 @@ _SOURCE_REFUSED: Final = {
     "value.deserializer": _SERIALIZER,
     "enable.auto.commit": _NO_COMMITS,
     "enable.auto.offset.store": _NO_COMMITS,
-    "interceptor.classes": "what an interceptor does to keys and values couldn't be relied on",
+    "interceptor.classes": "interceptors could change keys and values in Spark's tasks",
 }
 _SINK_REFUSED: Final = {"key.serializer": _SERIALIZER, "value.serializer": _SERIALIZER}
 

@@ -24,8 +24,7 @@ def by_partition(frame: DataFrame, partitions: int) -> DataFrame:
 
     A frame without a column ``partition`` gets one. Its value is the partition that Java's producer
     chooses for the ``key``, or for the ``value`` in rows without a key. So equal rows go to the
-    same
-    partition. Rows of a partition keep their order if they come from one task.
+    same partition. Rows of a partition keep their order if they come from one task.
 
     :param partitions: The number of partitions of the topic.
     :raises ValueError: The number is below 1.

@@ -1,8 +1,7 @@
 """The pooled producers of a Python worker, see `client_pool`.
 
 All queued rows of a producer belong to one task. A task ends when none is outstanding. A failed
-task
-closes its producer: the queue may still have rows that the next attempt writes again.
+task closes its producer: the queue may still have rows that the next attempt writes again.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 Jobs for the JVM's connector have options such as ``kafka.sasl.mechanism`` and
 ``kafka.fetch.max.wait.ms``. Names with the same meaning stay. Other names are translated. A
-property
-that needs a JVM is an error, which says what to write instead. Errors never show values: one may be
-a password.
+property that needs a JVM is an error, which says what to write instead. Errors never show values:
+one may be a password.
 """
 
 from __future__ import annotations

@@ -154,8 +154,7 @@ def read_batches(
     """Read the record batches of one range in order. Each item has the batches of one fetch.
 
     The item's offset is the first that counts. Batches may also have records before it and after
-    the
-    range: ignore them. The rest is as in `read_range`.
+    the range: ignore them. The rest is as in `read_range`.
     """
     if range_.size <= 0:
         return
@@ -249,7 +248,7 @@ class _Reading(ABC, Generic[T]):
     def _is_lost(self) -> bool:
         """Whether the range's topic was deleted, though one with its name exists. Then it is lost.
 
-        Brokers with old metadata disagree with others. One answer with the range's id is enough.
+        Brokers with old metadata still return the old id. So one answer with another id is enough.
         """
         for attempt in range(self._options.fetch_retries + 1):
             if attempt:

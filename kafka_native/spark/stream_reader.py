@@ -51,8 +51,8 @@ _AvailableNow: Any = object if limits is None else limits.SupportsTriggerAvailab
 class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]  # a base that not every PySpark has
     """The methods that Spark calls for a stream, with offsets as JSON. `Planner` does the work.
 
-    Spark makes three copies: one plans the stream, one pickles the reading function, one is in each
-    task. Only the first one connects to the cluster.
+    Spark makes three of them: one plans the stream, one makes the reading function, and each task
+    has a copy of the second. Only the first one connects to the cluster.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -278,7 +278,7 @@ class Planner:
         planned = split(
             whole, self._options.min_partitions, self._options.max_records_per_partition
         )
-        if self._options.rows == "ranges":  # the tasks of the user record skipped ranges, too
+        if self._options.rows == "ranges":  # the user's own tasks record skipped ranges, too
             planned += [
                 replace(each, lost="deleted before it was read") for each in lost if each.size > 0
             ]
@@ -416,8 +416,7 @@ class TopicIds:
     """The ids of the topics that a stream's offsets belong to. A recreated topic has a new id.
 
     Checkpoints have no ids. So the ids are known only for offsets that this process has planned,
-    and
-    only from brokers that send ids.
+    and only from brokers that send ids.
     """
 
     def __init__(self) -> None:

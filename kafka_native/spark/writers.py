@@ -136,8 +136,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
     :param options: Spark's options.
     :param overwrite: Whether the output mode is complete: each micro-batch has the whole result.
-        The
-        rows are appended, like in Spark's own connector.
+        The rows are appended, like in Spark's own connector.
     :raises OptionError: An option is invalid.
     :raises SchemaError: The frame has no column ``value``, or a column has a wrong type.
     """

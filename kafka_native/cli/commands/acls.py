@@ -140,12 +140,16 @@ def filter_options(command: Command) -> Command:
             type=click.Choice(["any", "match", "literal", "prefixed"]),
             default="any",
             show_default=True,
-            help="How a name is meant; match: all permissions that concern it.",
+            help="The pattern type of names; match: all permissions that apply to the name.",
         ),
-        click.option("--principal", metavar="User:NAME", help="Only this one's."),
-        click.option("--host", help="Only from this host; '*' is a permission's own word for any."),
-        click.option("--operation", type=click.Choice(list(OPERATIONS)), help="Only this."),
-        click.option("--permission", type=click.Choice(["allow", "deny"]), help="Only these."),
+        click.option("--principal", metavar="User:NAME", help="Only this principal."),
+        click.option("--host", help="Only this host; '*' finds permissions for any host."),
+        click.option(
+            "--operation", type=click.Choice(list(OPERATIONS)), help="Only this operation."
+        ),
+        click.option(
+            "--permission", type=click.Choice(["allow", "deny"]), help="Only this permission type."
+        ),
     )
     for option in reversed(options):
         call = option(call)

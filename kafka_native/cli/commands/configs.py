@@ -176,7 +176,7 @@ def _alter(
         if each.name in [one.name for one in changes[:number]]
     ]
     if twice:
-        raise click.UsageError(f"{twice[0]} is there twice")
+        raise click.UsageError(f"{twice[0]} is given twice")
     for each in changes:
         resource.add_incremental_config(each)
     with administration(connection) as admin:

@@ -317,7 +317,7 @@ class _Nothing:
 @topics_option
 @click.option("--to-earliest", is_flag=True, help="To the first message.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-current", is_flag=True, help="To the committed offset, if it still exists.")
+@click.option("--to-current", is_flag=True, help="To the committed offset, or the nearest one.")
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
 @click.option(
     "--to-datetime", type=moment, metavar="TIME", help="To the first message of this time or later."
@@ -392,7 +392,7 @@ def _target(how: dict[str, Any]) -> Target:
     }
     if len(given) != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in RESETS)
-        raise click.UsageError(f"say to where, once: {options}")
+        raise click.UsageError(f"write exactly one of {options}")
     ((name, value),) = given.items()
     if name == "by_duration":
         return Target("time", ago(value))

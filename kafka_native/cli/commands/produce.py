@@ -113,7 +113,7 @@ def _in_form(what: str, text: bytes, form: str) -> bytes:
     try:
         return texts.FROM_FORM[form](text)
     except ValueError:
-        raise ValueError(f"the {what} is no {form}") from None
+        raise ValueError(f"the {what} isn't valid {form}") from None
 
 
 def _read(lines: list[bytes], read: Callable[[bytes], T]) -> tuple[list[T], ValueError | None]:

@@ -374,7 +374,7 @@ class Asked:
             place = (topic, int(number) if number else None)
             at = moment(time) if time else since
             if found._times.setdefault(place, at) != at:
-                raise click.BadParameter(f"{text!r}: one time of a place at once")
+                raise click.BadParameter(f"{text!r}: only one time for each partition")
             found.names = list(dict.fromkeys([*found.names, topic]))
         return found
 

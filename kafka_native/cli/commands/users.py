@@ -121,7 +121,7 @@ def set_user(
 
 def _password(user: str, stdin: bool, variable: str | None) -> str:
     if stdin and variable is not None:
-        raise click.UsageError("--password-stdin and --password-env: say one of them")
+        raise click.UsageError("write --password-stdin or --password-env, not both")
     if variable is not None:
         found = os.environ.get(variable)
         if not found:
@@ -133,9 +133,7 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
             raise Failed("there is no password on stdin")
         return found
     if not sys.stdin.isatty():
-        raise Failed(
-            "nobody can be asked for the password here: --password-stdin or --password-env"
-        )
+        raise Failed("there is no terminal to ask on: write --password-stdin or --password-env")
     return ask_secret(f"Password of {user}")
 
 

@@ -81,10 +81,9 @@ def copy_range(
     """Write the records of a range to the same partition of ``topic``. Wait for acknowledgements.
 
     Keys, values, headers, timestamps and order stay. A batch is copied without decoding if all of
-    it
-    is wanted and its form can stay. Without ``compression.type`` for the target, each batch keeps
-    its
-    own compression. After an error some records may be written. A repetition writes them again.
+    it is wanted and its form can stay. Without ``compression.type`` for the target, each batch
+    keeps its own compression. After an error some records may be written. A repetition writes them
+    again.
 
     :param rate: The largest number of records per second; None: no limit.
     :param writing: The attempt in a transaction; None: no transaction.

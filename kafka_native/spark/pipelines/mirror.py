@@ -1,12 +1,10 @@
 """Mirrors topics: copies each partition to the same partition of another topic or cluster.
 
 Spark's streaming plans the batches, and its checkpoint has the progress. Tasks of their own read
-and
-produce the records of a batch (`copy`). After all acknowledgements the driver records the new
+and produce the records of a batch (`copy`). After all acknowledgements the driver records the new
 offsets (`translation`), and Spark commits. After a crash the last batch is copied again: no record
 is lost, some are duplicated. With a ``transactional.id`` for the target each batch is a
-transaction.
-Then readers with read_committed see no duplicates (`kafka_native.spark.exactly_once`).
+transaction. Then readers with read_committed see no duplicates (`kafka_native.spark.exactly_once`).
 """
 
 from __future__ import annotations

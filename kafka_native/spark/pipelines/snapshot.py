@@ -1,8 +1,9 @@
 """Snapshots of compacted topics: Parquet tables of the newest value of each key.
 
 Tasks reduce ranges of offsets to the newest record of each key (`latest`). A key is always in the
-same partition, so only the ranges of one partition are merged. The files are moved to their places
-at the end, all at once. ``_snapshot.json`` is written last and has the offsets of the snapshot.
+same partition, so only the ranges of one partition are merged. The finished files are moved to
+their places at the end. Only during this moment can readers see a mix of two snapshots.
+``_snapshot.json`` is written last and has the offsets of the snapshot.
 """
 
 from __future__ import annotations
