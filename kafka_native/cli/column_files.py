@@ -73,7 +73,7 @@ class ColumnFile:
 
     @property
     def rows(self) -> int:
-        """How many rows it has taken."""
+        """The number of rows taken."""
         return self._rows
 
     def flush(self) -> dict[Key, int]:

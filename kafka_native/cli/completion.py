@@ -22,7 +22,7 @@ from kafka_native.cli.connection import connection_of
 
 TIMEOUT_S = 1.5
 OFFERED_MAX = 1000
-"""How many names the shell gets at most."""
+"""The largest number of names for the shell."""
 _PLAIN = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")
 """Characters without a special meaning in any shell. The first one isn't a dash."""
 _NAME_MAX = 255

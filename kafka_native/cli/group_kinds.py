@@ -19,10 +19,7 @@ OTHER_KIND_ERRORS = frozenset(
 def described(
     admin: AdminClient, names: Sequence[str], timeout_s: float
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Describe share and streams groups.
-
-    Returns a record for each, and errors for the other names.
-    """
+    """Describe share and streams groups. Returns their records, and errors for other names."""
     errors = dict.fromkeys(names, "there is no such group")
     if not names:
         return [], errors
@@ -35,10 +32,7 @@ def described(
 
 
 def _found(futures: Mapping[str, Future[Any]], errors: dict[str, str]) -> list[Any]:
-    """Return the groups that exist and remove their names from ``errors``.
-
-    Add other errors to it.
-    """
+    """Return the existing groups; remove their names from ``errors``, and add other errors."""
     found = []
     for name, future in futures.items():
         try:

@@ -90,7 +90,7 @@ class Offsets:
     def progress(self, group: str) -> dict[Place, Progress]:
         """The committed partitions' progress.
 
-        KafkaException if the coordinator answers an error.
+        KafkaException if the coordinator returns an error.
         """
         asked = [ConsumerGroupTopicPartitions(group)]
         call = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)

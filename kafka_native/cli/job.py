@@ -56,12 +56,12 @@ class Rate:
 
     @property
     def per_second(self) -> float:
-        """Messages a second."""
+        """Messages per second."""
         return self.messages / self.seconds
 
     @property
     def mib_per_second(self) -> float:
-        """MiB of values a second."""
+        """MiB of values per second."""
         return self.bytes / MIB / self.seconds
 
     @property

@@ -327,8 +327,7 @@ class Probe:
         :raises OSError: The connection broke. TimeoutError: no answer arrived in time.
         :raises Ended: The broker closed the connection.
         :raises Foreign: The answer isn't in Kafka's protocol.
-        :raises TlsFailed: TLS ended. With TLS 1.3 a broker rejects a client's certificate this
-            late.
+        :raises TlsFailed: TLS ended. With TLS 1.3 a broker rejects a client's certificate only now.
         """
         frame = self._exchange(message, version)
         try:

@@ -227,11 +227,11 @@ def _check(
     if options["group"] is not None:
         if options["numbers"] or end is not None:
             raise click.UsageError(
-                "a group shares out partitions and has no end: no -p, --to or e@ beside -G"
+                "a group assigns partitions and has no end: -G excludes -p, --to and e@"
             )
         if begin is not None and begin.kind not in ("beginning", "end", "stored"):
             raise click.UsageError(
-                "a group begins where it has committed, or else at the beginning or the end"
+                "a group begins at its committed offset; without one, at the beginning or the end"
             )
     outputs = ("as_envelopes", "text", "arrow", "parquet")
     if sum(bool(options[name]) for name in outputs) > 1:

@@ -253,7 +253,7 @@ def _recipe(options: dict[str, Any]) -> Recipe:
     )
     if recipe.as_envelopes and beside:
         raise click.UsageError(
-            "-J has key and value in the envelope: no -K, -Z, --key-as or --value-as beside it"
+            "-J has key and value in the envelope: it excludes -K, -Z, --key-as and --value-as"
         )
     return recipe
 

@@ -144,7 +144,7 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
     "mechanisms",
     multiple=True,
     type=click.Choice(list(MECHANISMS)),
-    help="Only this mechanism's; repeatable (default: all that the user has).",
+    help="Only credentials of this mechanism; repeatable (default: all of the user's).",
 )
 @yes_option
 @connected()

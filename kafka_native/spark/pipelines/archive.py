@@ -226,7 +226,7 @@ def archive(
     :param on_progress: Called with the progress several times a second, on a thread of its own.
     :param stop: Set it to end the run within half a second. The next run reads unpublished records
         again.
-    :raises PipelineError: An error; the text says which one.
+    :raises PipelineError: The run failed; the text says why.
     """
     target = lake if isinstance(lake, Lake) else Lake(lake)
     place = checkpoint or _default_checkpoint(target)

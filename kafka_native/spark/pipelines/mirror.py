@@ -162,15 +162,8 @@ def mirror(
     options = topic_options(
         config, topics, pattern, startingOffsets=starting, maxOffsetsPerTrigger=max_records
     )
-    plan_mirror(
-        config,
-        to_config,
-        topics=topics,
-        pattern=pattern,
-        to=to,
-        starting=starting,
-        checkpoint=checkpoint,
-    )
+    where: dict[str, Any] = {"topics": topics, "pattern": pattern, "to": to, "starting": starting}
+    plan_mirror(config, to_config, checkpoint=checkpoint, **where)
     running = _Running(session, options, _sink(to_config), to, checkpoint, rate)
     running.groups = tuple(groups)
     stream = session.readStream.format("kafka_native").options(**options).load()

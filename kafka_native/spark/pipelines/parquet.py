@@ -55,7 +55,7 @@ class ParquetSettings:
     row_group_bytes: int = 64 << 20
     """The largest number of bytes in a row group, before encoding.
 
-    A task holds about twice that.
+    A task has about twice that in memory.
     """
     file_bytes: int = 512 << 20
     """A file of this size is closed after its row group."""

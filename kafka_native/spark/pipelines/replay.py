@@ -352,9 +352,8 @@ def replay(
     """Produce the records of Parquet files, each at least once, in the order of source partitions.
 
     :param config: The Kafka client's configuration, with ``bootstrap.servers``.
-    :param source: A lake of `archive`, or a folder or file of Parquet. Required is a column
-        ``value`` or ``key``. Optional are ``headers``, ``timestamp``, ``partition``, ``offset``,
-        ``topic``.
+    :param source: A lake of `archive`, or a folder or file of Parquet with a column ``value`` or
+        ``key``. ``headers``, ``timestamp``, ``partition``, ``offset``, ``topic`` are optional.
     :param checkpoint: A folder for the progress. A run with the same folder continues there.
     :param topic: The target of all records; None: each record's own topic.
     :param rename: Old and new names of topics.
@@ -366,7 +365,7 @@ def replay(
     :param session: The Spark session, or a function that opens one; None: a new one, with
         ``master`` and ``conf``.
     :param on_progress: Called with the progress several times a second, on a thread of its own.
-    :raises PipelineError: An error; the text says which one. The recorded progress stays.
+    :raises PipelineError: The replay failed; the text says why. The recorded progress stays.
     """
     folder = source if isinstance(source, Folder) else Folder(source)
     if rate is not None and rate <= 0:
@@ -375,13 +374,8 @@ def replay(
     sink = SinkOptions.parse({f"kafka.{key}": str(value) for key, value in config.items()})
     notes = Folder(checkpoint)
     progress = Progress(notes)
-    what = {
-        "source": folder.root,
-        "dates": list(dates),
-        "topic": topic,
-        "rename": dict(rename or {}),
-    }
-    progress.prepare(what)
+    what = {"source": folder.root, "dates": list(dates), "topic": topic}
+    progress.prepare({**what, "rename": dict(rename or {})})
     left = tuple(
         each for each in lanes if progress.read(each) <= max(piece.last for piece in each.pieces)
     )
