@@ -1,4 +1,4 @@
-"""Groups that are no consumers' groups, as ``groups describe`` shows them: share groups and streams groups."""
+"""Descriptions of share groups and streams groups, for ``groups describe``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kafka_native.cli.errors import line_of
 OTHER_KIND_ERRORS = frozenset(
     {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
 )
-"""No group of this kind: it is of another, or the cluster has none of these."""
+"""Errors that mean: the group is of another type, or the cluster has no groups of this type."""
 
 
 def described(
     admin: AdminClient, names: Sequence[str], timeout_s: float
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """A record for each share or streams group of these; why the others have none, by name."""
+    """Describe share and streams groups. Returns their records, and errors for other names."""
     errors = dict.fromkeys(names, "there is no such group")
     if not names:
         return [], errors
@@ -32,7 +32,7 @@ def described(
 
 
 def _found(futures: Mapping[str, Future[Any]], errors: dict[str, str]) -> list[Any]:
-    """Those that there are, taken out of ``errors``; what went wrong with others is put there."""
+    """Return the existing groups; remove their names from ``errors``, and add other errors."""
     found = []
     for name, future in futures.items():
         try:
@@ -58,7 +58,8 @@ def _share_record(group: ShareGroupDescription) -> dict[str, Any]:
                 "host": each.host,
                 "instance": None,
                 "partitions": [
-                    {"topic": place.topic, "partition": place.partition} for place in each.assignment.topic_partitions
+                    {"topic": place.topic, "partition": place.partition}
+                    for place in each.assignment.topic_partitions
                 ],
             }
             for each in group.members

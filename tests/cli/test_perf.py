@@ -106,7 +106,7 @@ def damage(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     monkeypatch.setattr(job, "read_back", lambda *arguments: change(list(real(*arguments))))
 
 
-def changed_byte(read: list[job.Place]) -> list[job.Place]:
+def changed_byte(read: list[job.ReadRecord]) -> list[job.ReadRecord]:
     partition, offset, value = read[7]
     return [*read[:7], (partition, offset, value[:-1] + b"!"), *read[8:]]
 
@@ -198,7 +198,7 @@ def test_check_accepts_what_was_sent() -> None:
         ([*READ, (0, 2, job.payloads(4, 100)[3])], "never sent"),
     ],
 )
-def test_check_notices(read: list[job.Place], text: str) -> None:
+def test_check_notices(read: list[job.ReadRecord], text: str) -> None:
     with pytest.raises(job.CheckFailed, match=text):
         job.check(VALUES, read)
 

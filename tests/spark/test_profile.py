@@ -37,7 +37,7 @@ def test_sizes_are_exact_when_small_and_close_when_large() -> None:
     chance = random.Random(3)
     values = [chance.randrange(200) for _ in range(500)] + [chance.randrange(1 << 24) for _ in range(500)]
     sizes = sizes_of(values)
-    assert (sizes.count, sizes.total, sizes.least, sizes.most) == (1000, sum(values), min(values), max(values))
+    assert (sizes.count, sizes.total, sizes.smallest, sizes.largest) == (1000, sum(values), min(values), max(values))
     for share in (0.1, 0.4, 0.5, 0.9, 0.99, 1.0):
         exact = sorted(values)[max(0, int(share * 1000 + 0.5) - 1)]
         assert abs(sizes.percentile(share) - exact) <= exact * 0.01
