@@ -1,10 +1,8 @@
-"""error_cb: what it is told, once a change, with which flags; docs/guide/errors.md is held against the tests."""
+"""error_cb: what it is told, once a change, with which flags."""
 
 from __future__ import annotations
 
-import re
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +14,6 @@ from tests.waiting import wait_for
 from .log_support import Plain
 from .support import Client
 
-ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs" / "guide" / "errors.md"
 QUICK = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 2}
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", **QUICK}
 
@@ -169,31 +165,3 @@ def test_with_an_error_cb_the_log_does_not_say_it_once_more() -> None:
         wait_for(lambda: [producer.poll(0.01), len(errors) == 2][1])
         producer.close(0)
     assert not [text for text in logger.texts() if "refused" in text or "brokers are down" in text]
-
-
-# --- the guide ---
-
-
-def test_guides_table_names_codes_and_tests_that_exist() -> None:
-    rows = [line.split("|") for line in GUIDE.read_text(encoding="utf-8").splitlines() if "::test_" in line]
-    assert len(rows) >= 15
-    told = set()
-    for row in rows:
-        condition, codes, where, tests = (cell.strip() for cell in row[1:5])
-        assert condition
-        assert where
-        for code in re.findall(r"`(_?[A-Z_]+)`", codes):
-            assert hasattr(KafkaError, code), code
-            told.add(code)
-        for path, name in re.findall(r"`([\w/]+\.py)::(test_\w+)`", tests):
-            assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), (path, name)
-    assert {
-        "_ALL_BROKERS_DOWN",
-        "_TRANSPORT",
-        "_RESOLVE",
-        "_TIMED_OUT",
-        "_AUTHENTICATION",
-        "_FATAL",
-        "_MAX_POLL_EXCEEDED",
-        "UNKNOWN_TOPIC_OR_PART",
-    } <= told
