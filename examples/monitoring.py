@@ -1,4 +1,4 @@
-"""Statistics: the document of stats_cb, metrics(), and what Prometheus would scrape."""
+"""Statistics: the document of stats_cb, metrics(), and a Prometheus scrape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ told: list[int] = []
 
 
 def on_statistics(text: str) -> None:
-    """Called by poll(), flush() and the like, with librdkafka's JSON."""
+    """poll(), flush() and similar calls pass librdkafka's JSON to this."""
     document = json.loads(text)
     told.append(document["txmsgs"])
 
