@@ -20,8 +20,8 @@ with MockCluster(brokers=3) as cluster:
 
         listed = admin.list_transactions(states={TransactionState.ONGOING}).result()
         print("open:", [each.transactional_id for each in listed.valid])
-        told = admin.describe_transactions(["shop"])["shop"].result()
-        print("it writes to:", [(each.topic, each.partition) for each in told.topic_partitions])
+        described = admin.describe_transactions(["shop"])["shop"].result()
+        print("it writes to:", [(each.topic, each.partition) for each in described.topic_partitions])
 
         cluster.hang_transaction("shop")  # its coordinator forgets it
         with Producer(conf) as other:

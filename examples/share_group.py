@@ -33,7 +33,7 @@ done: dict[AcknowledgeType, set[int]] = {each: set() for each in AcknowledgeType
 failures = 0
 
 
-def told(offsets: dict, error: Exception | None) -> None:
+def print_answer(offsets: dict, error: Exception | None) -> None:
     """Print a broker's answer. After an error, the broker delivers these records again."""
     global failures
     if error is not None:
@@ -54,7 +54,7 @@ def poll(worker: ShareConsumer) -> None:
 
 with ShareConsumer(conf) as first, ShareConsumer(conf) as second:
     for worker in (first, second):
-        worker.set_acknowledgement_commit_callback(told)
+        worker.set_acknowledgement_commit_callback(print_answer)
         worker.subscribe(["jobs"])
         poll(worker)
     # A new share group begins at a topic's end, unless share.auto.offset.reset differs.
