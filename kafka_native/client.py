@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -445,7 +446,9 @@ class Client:
         """
         pool = self.main.pool
         message = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        asked = self.main.begin_gather(lambda deadline, done: [Call(message, ANY_BROKER, deadline, done)], timeout)
+        asked: Future[object] = self.main.begin_gather(
+            lambda deadline, done: [Call(message, ANY_BROKER, deadline, done)], timeout
+        )
         while True:
             try:
                 asked.exception(ADMISSION_CHECK_INTERVAL_S)
