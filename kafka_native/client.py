@@ -476,7 +476,9 @@ class Client:
         """
         pool = self.main.pool
         message = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        asked = self.main.begin_gather(lambda deadline, done: [Call(message, ANY_BROKER, deadline, done)], timeout)
+        asked: Future[object] = self.main.begin_gather(
+            lambda deadline, done: [Call(message, ANY_BROKER, deadline, done)], timeout
+        )
         while True:
             try:
                 asked.exception(ADMISSION_CHECK_INTERVAL_S)

@@ -22,7 +22,7 @@ from kafka_native.control.context import ManagerContext
 from kafka_native.control.producer.identity import Identity
 from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.control.producer.transactions import Transactions
-from kafka_native.control.requests import NEVER, Call, Manager, Reply
+from kafka_native.control.requests import NEVER, Call, Manager
 from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import CONTEXTS, DEBUG
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from kafka_native._native.engine import EngineHandle, Event
 
 T = TypeVar("T")
+
+Make: TypeAlias = Callable[[float, Callable[[T | KafkaError], None]], list[Call]]
+"""Makes calls that have to be answered by a deadline, and gives their outcome to a function."""
 
 Handler: TypeAlias = "Callable[[Event, float], None]"
 """Takes an event of the engine, and the time (monotonic seconds)."""
@@ -251,22 +254,20 @@ class MainThread:
         """Sends a request and waits for its response; KafkaException when there is none."""
         return self.gather(lambda deadline, done: [Call(message, target, deadline, done)], timeout_s)
 
-    def gather(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
+    def gather(self, make: Make[T], timeout_s: float) -> T:
         """Makes calls on the control thread; what ``done`` is given first is the outcome, a KafkaError is raised."""
         return self.outcome(self.begin_gather(make, timeout_s), bound_s(timeout_s))
 
-    def settle(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
+    def settle(self, make: Make[T], timeout_s: float) -> T:
         """The same, where only the control thread may say that the time is over, for it knows whether it has begun."""
         return self.outcome(self.begin_gather(make, timeout_s), None)
 
-    def begin_gather(
-        self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float
-    ) -> Future[Any]:
+    def begin_gather(self, make: Make[T], timeout_s: float) -> Future[T]:
         """The same; `outcome()` waits for it."""
-        future: Future[Any] = new_future()
+        future: Future[T] = new_future()
         wait_s = seconds(timeout_s)
 
-        def done(reply: Reply) -> None:
+        def done(reply: T | KafkaError) -> None:
             if future.done():
                 return
             if isinstance(reply, KafkaError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_native.logs import contexts_of, mask_of
 
@@ -18,7 +18,7 @@ SHARED_FETCH_BYTES = 4 << 20  # twice as much is as quick, half as much isn't
 BACKPRESSURE = "queue.buffering.backpressure.threshold"
 
 
-def connection_settings(config: Config) -> dict[str, Any]:
+def connection_settings(config: Config) -> dict[str, object]:
     """What every client has."""
     return {
         "client_id": config["client.id"],
@@ -43,7 +43,7 @@ def connection_settings(config: Config) -> dict[str, Any]:
     }
 
 
-def producer_settings(config: Config, partitioner: int, report_all: bool) -> dict[str, Any]:
+def producer_settings(config: Config, partitioner: int, report_all: bool) -> dict[str, object]:
     """What a producer has; ``partitioner`` is an id of `kafka_native.partitioners`."""
     return {
         "queue_messages_max": config["queue.buffering.max.messages"],
@@ -93,7 +93,7 @@ def _shared_fetch_bytes(config: Config) -> int:
     return 0 if config.is_set("fetch.message.max.bytes") else SHARED_FETCH_BYTES
 
 
-def consumer_settings(config: Config) -> dict[str, Any]:
+def consumer_settings(config: Config) -> dict[str, object]:
     """What a consumer has."""
     return {
         "fetch_min_bytes": config["fetch.min.bytes"],

@@ -129,8 +129,8 @@ class Statistics:
         client_id: str,
         kind: str,
         interval_s: float,
-        stats_cb: Callable[[str], Any] | None,
-        call_back: Callable[[Callable[[], Any]], None],
+        stats_cb: Callable[[str], object] | None,
+        call_back: Callable[[Callable[[], object]], None],
         fatal: Callable[[], KafkaError | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -165,7 +165,7 @@ class Statistics:
                 self._call_back(partial(self._give, to_json(self.collect(end=True))))
         return [], self._due
 
-    def _give(self, text: str) -> Any:
+    def _give(self, text: str) -> object:
         self._waits = False
         return None if self._stats_cb is None else self._stats_cb(text)
 

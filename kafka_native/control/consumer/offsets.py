@@ -11,12 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from kafka_native.control.errors import LEADER_RETRIABLE_ERRORS
 from kafka_native.control.metadata import NO_LEADER, Metadata
 from kafka_native.control.positions import CLIENT_REPLICA, Key, OffsetPosition
-from kafka_native.control.requests import NEVER, Backoff, Call, Reply
+from kafka_native.control.requests import NEVER, Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import (
     ListOffsetsRequest,
@@ -26,12 +26,13 @@ from kafka_native.protocol.offsets import (
 )
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def settle(
     waiting: Mapping[Key, Callable[[T | KafkaError], None]],
-    reply: Reply,
-    answers: Callable[[Any], Iterable[tuple[Key, T | KafkaError]]],
+    reply: R | KafkaError,
+    answers: Callable[[R], Iterable[tuple[Key, T | KafkaError]]],
 ) -> None:
     """Answers each of these partitions' questions once.
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_native.control.brokers.coordinator import Coordinator
 from kafka_native.control.errors import SHARE_SESSION_ERRORS, STALE_METADATA_ERRORS
@@ -31,6 +31,7 @@ from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.share import (
     AcknowledgementBatch,
+    LeaderIdAndEpoch,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
     ShareFetchRequest,
@@ -55,7 +56,7 @@ ShareKey: TypeAlias = tuple[bytes, int]
 _TOO_OLD = "the broker doesn't speak the share group protocol (KIP-932): Apache Kafka does since 4.1"
 
 
-class ShareMembership(Heartbeats):
+class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
     """One member of one share group. Does nothing before `subscribe()`."""
 
     api = "ShareGroupHeartbeat"
@@ -499,7 +500,8 @@ class ShareSessions:
                 key = (topic.topic_id, each.partition_index)
                 answers[key] = _error(each.acknowledge_error_code, each.acknowledge_error_message)
                 if each.error_code:
-                    self._partition_failed(session, key, _error(each.error_code, each.error_message), each)
+                    error = _error(each.error_code, each.error_message)
+                    self._partition_failed(session, key, error, each.current_leader)
                 else:
                     self._pauses.pop(key, None)
                     self._reported.pop(key, None)
@@ -562,7 +564,9 @@ class ShareSessions:
             self._metadata.refresh(now)
         self._finish(session, _over())
 
-    def _partition_failed(self, session: Session, key: ShareKey, error: KafkaError | None, answer: Any) -> None:
+    def _partition_failed(
+        self, session: Session, key: ShareKey, error: KafkaError | None, hint: LeaderIdAndEpoch
+    ) -> None:
         assert error is not None
         code, now = error.code(), self._clock()
         topic = self._topics().get(key[0])
@@ -571,7 +575,6 @@ class ShareSessions:
             if topic is None or code != KafkaError.NOT_LEADER_FOR_PARTITION:
                 self._metadata.refresh(now)
             else:
-                hint = answer.current_leader
                 self._metadata.on_hint(topic.name, key[1], hint.leader_id, hint.leader_epoch, now)
                 leader = self._metadata.leader(topic.name, key[1])
                 if leader is not None and leader.leader not in (-1, session.node):

@@ -43,7 +43,7 @@ _TEXTS = {
 }
 
 
-class ConsumerMembership(Heartbeats):
+class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
     """One member of one group. See `control.group.membership.Membership`."""
 
     api = "ConsumerGroupHeartbeat"

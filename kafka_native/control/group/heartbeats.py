@@ -24,13 +24,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafka_native.control.errors import HEARTBEAT_FATAL_ERRORS, HEARTBEAT_RETRIABLE_ERRORS, MEMBER_FENCED_ERRORS
 from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, NO_GENERATION, GroupSettings, Reports
 from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logger
+from kafka_native.protocol.schema import Request
 
 if TYPE_CHECKING:
     from kafka_native.control.brokers.coordinator import Coordinator
@@ -50,6 +51,11 @@ INTERVAL_MAX_S = 60.0
 """However long an interval it asks for: assignments come with its answers. Sessions last 60 s at most by default."""
 ANSWER_LEAST_S = 10.0
 """How long an answer may take, or three intervals if that is more; socket.timeout.ms at the most."""
+
+M = TypeVar("M", bound=Request)
+"""The heartbeat of a protocol."""
+R = TypeVar("R")
+"""The answer to it."""
 
 
 class State(Enum):
@@ -71,7 +77,7 @@ class Heartbeat:
     target: int
 
 
-class Heartbeats(ABC):
+class Heartbeats(ABC, Generic[M, R]):
     """A member's heartbeats, and what their failures mean; the protocols say what is in them and what an answer does.
 
     `poll()` is what `requests.Manager` asks for.
@@ -126,30 +132,30 @@ class Heartbeats(ABC):
     # --- what the protocols have to say ---
 
     @abstractmethod
-    def _short(self, epoch: int) -> Any:
+    def _short(self, epoch: int) -> M:
         """A heartbeat that says nothing new."""
 
     @abstractmethod
-    def _full(self) -> Any:
+    def _full(self) -> M:
         """A heartbeat that says everything."""
 
     @abstractmethod
-    def _goodbye(self) -> Any:
+    def _goodbye(self) -> M:
         """The last heartbeat."""
 
     @abstractmethod
-    def _take_answer(self, reply: Any) -> None:
+    def _take_answer(self, reply: R) -> None:
         """What an answer without an error says besides the epoch."""
 
     @abstractmethod
     def _lose(self, then: State) -> None:
         """Out of the group, or as good as that: nothing is owned any more."""
 
-    def _refused(self, error: KafkaError, message: Any) -> bool:
+    def _refused(self, error: KafkaError, message: M) -> bool:
         """Whether the failure of a full heartbeat has been dealt with, and needs no more."""
         return False
 
-    def _forget(self) -> None:  # noqa: B027 - share groups have nothing to forget
+    def _forget(self) -> None:
         """A life in the group has ended: what is known of it goes."""
 
     # --- sending ---
@@ -228,7 +234,7 @@ class Heartbeats(ABC):
 
     # --- answers ---
 
-    def _on_full(self, message: Any, reply: Reply) -> None:
+    def _on_full(self, message: M, reply: Reply) -> None:
         self._in_flight = False
         if not isinstance(reply, KafkaError):
             self._on_answer(reply)

@@ -14,12 +14,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kafka_native.control.positions import Key
 from kafka_native.logs import QUIET, Log
 from kafka_native.threads import Event
 from kafka_native.types import OFFSET_STORED
+
+if TYPE_CHECKING:
+    from kafka_native.control.consumer.fetches import Assigned
 
 FINISH_S = 5.0
 
@@ -28,7 +31,7 @@ class Partitions(Protocol):
     """What is assigned: `FetchManager`."""
 
     @property
-    def assigned(self) -> Mapping[Key, Any]:
+    def assigned(self) -> Mapping[Key, Assigned]:
         """The partitions with their state."""
 
     def add(self, partitions: list[tuple[str, int, int]], now: float) -> None:

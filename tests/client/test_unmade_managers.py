@@ -1,0 +1,23 @@
+"""A client whose managers can't be made is ended by its own constructor."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_native import Consumer
+from kafka_native.client import Client
+
+
+def test_a_client_without_its_managers_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Client] = []
+
+    def fail(self: Consumer, settings: object, assignors: object, client: Client) -> None:
+        made.append(client)
+        raise RuntimeError("no managers")
+
+    monkeypatch.setattr(Consumer, "_make_managers", fail)
+    with pytest.raises(RuntimeError, match="no managers"):
+        Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"})
+    [client] = made
+    assert client.closed
+    assert client.engine.closed
