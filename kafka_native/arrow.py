@@ -116,7 +116,7 @@ class ArrowBatch:
 
     @property
     def num_rows(self) -> int:
-        """How many records."""
+        """The number of records in the batch."""
         return len(self._columns)
 
     @property

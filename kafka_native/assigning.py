@@ -1,6 +1,6 @@
 """What a consumer reads and where: assignment, positions, seeking, pausing, offsets of the log, lag.
 
-Layer: public API. It checks arguments and asks the managers on the control thread (`control/consuming.py`).
+Layer: public API. It checks arguments and asks the managers on the control thread (`ConsumerControl`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native.client import UninitializedClient
-from kafka_native.control.assigned import Assigned
-from kafka_native.control.consuming import Consuming
-from kafka_native.control.rebalance import Key, Kind
+from kafka_native.control.consumer.consumer_control import ConsumerControl
+from kafka_native.control.consumer.fetches import Assigned
+from kafka_native.control.group.rebalance import Kind
+from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, TopicPartition
 
@@ -26,7 +27,7 @@ class Assigning(ConsumerCore):
     """The half of `Consumer` that is about partitions and places in them."""
 
     _client = UninitializedClient()
-    _consuming: Consuming
+    _control: ConsumerControl
     _rebalancing: Kind | None
     """The step whose callback runs now, on the application's thread."""
     _handled: bool
@@ -75,14 +76,14 @@ class Assigning(ConsumerCore):
         wanted = [_place(each) for each in checked(partitions)]
 
         def work() -> None:
-            self._remove(list(self._consuming.fetching.assigned))
-            self._consuming.fetching.add(wanted, time.monotonic())
+            self._remove(list(self._control.fetches.assigned))
+            self._control.fetches.add(wanted, time.monotonic())
 
         self._change_assignment(work, incremental=False)
 
     def unassign(self) -> None:
         """Reads nothing any more. What is stored is committed (``enable.auto.commit``)."""
-        self._change_assignment(lambda: self._remove(list(self._consuming.fetching.assigned)), incremental=False)
+        self._change_assignment(lambda: self._remove(list(self._control.fetches.assigned)), incremental=False)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         """Reads these partitions, too.
@@ -96,12 +97,12 @@ class Assigning(ConsumerCore):
         wanted = [_place(each) for each in checked(partitions)]
 
         def work() -> KafkaError | None:
-            fetching = self._consuming.fetching
+            fetches = self._control.fetches
             for topic, partition, _, _ in wanted:
-                if (topic, partition) in fetching.assigned:
+                if (topic, partition) in fetches.assigned:
                     text = f"{topic} [{partition}] is already part of the current assignment"
                     return KafkaError(KafkaError._CONFLICT, text)
-            fetching.add(wanted, time.monotonic())
+            fetches.add(wanted, time.monotonic())
             return None
 
         self._change_assignment(work, incremental=True)
@@ -116,7 +117,7 @@ class Assigning(ConsumerCore):
 
         def work() -> KafkaError | None:
             for topic, partition in keys:
-                if (topic, partition) not in self._consuming.fetching.assigned:
+                if (topic, partition) not in self._control.fetches.assigned:
                     text = f"{topic} [{partition}] can't be unassigned since it is not in the current assignment"
                     return KafkaError(KafkaError._INVALID_ARG, text)
             self._remove(keys)
@@ -127,16 +128,16 @@ class Assigning(ConsumerCore):
     def _remove(self, keys: list[Key]) -> None:
         """Control thread."""
         if self._rebalancing is Kind.LOSE:
-            self._consuming.fetching.remove(keys)  # another member's by now: nothing to be committed
+            self._control.fetches.remove(keys)  # another member's by now: nothing to be committed
         else:
-            self._consuming.unassign(keys, lambda: None)
+            self._control.unassign(keys, lambda: None)
 
     def _change_assignment(self, work: Callable[[], KafkaError | None], *, incremental: bool) -> None:
         self._check_usable()
         inside = self._in_callback() and self._rebalancing is not None
 
         def guarded() -> KafkaError | None:
-            return _refusal(self._consuming, inside, incremental) or work()
+            return _refusal(self._control, inside, incremental) or work()
 
         self._do(guarded)
         if inside:
@@ -149,7 +150,7 @@ class Assigning(ConsumerCore):
         ``auto.offset.reset`` says. `position()` has where it is by now.
         """
         self._check_open()
-        assigned = self._consuming.fetching.assigned
+        assigned = self._control.fetches.assigned
         return self._run(lambda: [TopicPartition(*key, state.given) for key, state in assigned.items()])
 
     # --- positions ---
@@ -160,7 +161,7 @@ class Assigning(ConsumerCore):
         OFFSET_INVALID before its first message, after a seek, and where a partition isn't assigned.
         """
         self._check_open()
-        found = [(key, self._consuming.fetching.assigned.get(key)) for key in keys_of(partitions)]
+        found = [(key, self._control.fetches.assigned.get(key)) for key in keys_of(partitions)]
         return [
             TopicPartition(*key) if state is None else TopicPartition(*key, state.position, None, state.position_epoch)
             for key, state in found
@@ -182,7 +183,7 @@ class Assigning(ConsumerCore):
                 raise ValueError("seek() needs an offset: set TopicPartition(..., offset=...)")
         self._check_usable()
         places = [_place(each) for each in wanted]
-        self._do(lambda: self._consuming.fetching.seek_many(places))
+        self._do(lambda: self._control.fetches.seek_many(places))
 
     def seek_to_beginning(self, partitions: list[TopicPartition] | None = None) -> None:
         """Goes on at the first message of each of these partitions; None: of all that are assigned."""
@@ -195,10 +196,10 @@ class Assigning(ConsumerCore):
     def _seek_all(self, partitions: list[TopicPartition] | None, offset: int) -> None:
         keys = None if partitions is None else keys_of(partitions)
         self._check_usable()
-        fetching = self._consuming.fetching
+        fetches = self._control.fetches
         self._do(
-            lambda: fetching.seek_many(
-                [(topic, number, offset, None) for topic, number in (fetching.assigned if keys is None else keys)]
+            lambda: fetches.seek_many(
+                [(topic, number, offset, None) for topic, number in (fetches.assigned if keys is None else keys)]
             )
         )
 
@@ -217,11 +218,11 @@ class Assigning(ConsumerCore):
             raise ValueError(f"a time is 0 or more milliseconds, not {timestamp_ms}")
         keys = None if partitions is None else keys_of(partitions)
         self._check_usable()
-        fetching = self._consuming.fetching
+        fetches = self._control.fetches
 
         def ask(done: Callable[[Any], None], deadline: float) -> None:
-            wanted = list(fetching.assigned) if keys is None else keys
-            fetching.seek_to_times([(*key, timestamp_ms) for key in wanted], done, deadline)
+            wanted = list(fetches.assigned) if keys is None else keys
+            fetches.seek_to_times([(*key, timestamp_ms) for key in wanted], done, deadline)
 
         self._ask(ask, timeout)
 
@@ -232,18 +233,18 @@ class Assigning(ConsumerCore):
         """
         keys = keys_of(partitions)
         self._check_usable()
-        self._run(lambda: self._consuming.fetching.pause(keys))
+        self._run(lambda: self._control.fetches.pause(keys))
 
     def resume(self, partitions: list[TopicPartition]) -> None:
         """Undoes `pause()`, of partitions that aren't assigned any more, too."""
         keys = keys_of(partitions)
         self._check_usable()
-        self._run(lambda: self._consuming.fetching.resume(keys))
+        self._run(lambda: self._control.fetches.resume(keys))
 
     def paused(self) -> list[TopicPartition]:
         """Those of the assigned partitions that are paused."""
         self._check_open()
-        assigned = self._consuming.fetching.assigned
+        assigned = self._control.fetches.assigned
         return self._run(lambda: [TopicPartition(*key) for key, state in assigned.items() if state.paused])
 
     # --- offsets of the log ---
@@ -259,8 +260,8 @@ class Assigning(ConsumerCore):
         """
         wanted = [(each.topic, each.partition, each.offset) for each in checked(partitions)]
         self._check_open()
-        fetching = self._consuming.fetching
-        found = self._ask(lambda done, deadline: fetching.lookup_times(wanted, done, deadline), timeout)
+        fetches = self._control.fetches
+        found = self._ask(lambda done, deadline: fetches.lookup_times(wanted, done, deadline), timeout)
         errors = [each for each in found if isinstance(each, KafkaError)]
         if errors and len(errors) == len(found):
             raise KafkaException(errors[0])
@@ -283,13 +284,13 @@ class Assigning(ConsumerCore):
         """
         [key] = keys_of([partition])
         self._check_open()
-        fetching = self._consuming.fetching
+        fetches = self._control.fetches
         if cached:
-            state = fetching.assigned.get(key)
+            state = fetches.assigned.get(key)
             if state is None or state.cursor is None:
                 return OFFSET_INVALID, OFFSET_INVALID
             return state.cursor.log_start_offset, state.cursor.high_watermark
-        [found] = self._ask(lambda done, deadline: fetching.watermarks([key], done, deadline), timeout)
+        [found] = self._ask(lambda done, deadline: fetches.watermarks([key], done, deadline), timeout)
         if isinstance(found, KafkaError):
             raise KafkaException(found)
         first, end = found
@@ -305,13 +306,13 @@ class Assigning(ConsumerCore):
         """
         [key] = keys_of([partition])
         self._check_open()
-        state = self._consuming.fetching.assigned.get(key)
+        state = self._control.fetches.assigned.get(key)
         return None if state is None else self._lag(state)
 
     def lag(self) -> dict[TopicPartition, int | None]:
         """`current_lag()` of each assigned partition."""
         self._check_open()
-        states = self._run(lambda: list(self._consuming.fetching.assigned.values()))
+        states = self._run(lambda: list(self._control.fetches.assigned.values()))
         return {TopicPartition(*state.key): self._lag(state) for state in states}
 
     def _lag(self, state: Assigned) -> int | None:
@@ -319,13 +320,13 @@ class Assigning(ConsumerCore):
         at = state.position if state.position >= 0 else state.base.offset
         if cursor is None or at < 0:
             return None
-        end = cursor.last_stable_offset if self._consuming.fetching.read_committed else cursor.high_watermark
+        end = cursor.last_stable_offset if self._control.fetches.read_committed else cursor.high_watermark
         return None if end < 0 else max(0, end - at)
 
 
-def _refusal(consuming: Consuming, inside: bool, incremental: bool) -> KafkaError | None:
+def _refusal(control: ConsumerControl, inside: bool, incremental: bool) -> KafkaError | None:
     """Control thread: why the assignment can't be changed so, if it can't. ``inside``: in a rebalance callback."""
-    if not consuming.subscription.wanted:
+    if not control.subscription.wanted:
         return None
     if not inside:
         text = (
@@ -333,7 +334,7 @@ def _refusal(consuming: Consuming, inside: bool, incremental: bool) -> KafkaErro
             "or do it in the callbacks of subscribe()"
         )
         return KafkaError(KafkaError._STATE, text)
-    protocol = consuming.membership.assignor_protocol
+    protocol = control.membership.assignor_protocol
     if protocol == "NONE" or incremental == (protocol == "COOPERATIVE"):
         return None
     means = "incremental_assign() and incremental_unassign()" if not incremental else "assign() and unassign()"

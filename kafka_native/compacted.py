@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from kafka_native._native.message import Message
 from kafka_native.consumer import Consumer
-from kafka_native.control.calls import Call
 from kafka_native.control.metadata import NO_ID
+from kafka_native.control.requests import Call
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import OFFSET_BEGINNING, TopicPartition
@@ -240,7 +240,7 @@ class CompactedTopic:
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
+        """The name of the compacted topic."""
         return self._topic
 
     @property
@@ -349,8 +349,8 @@ class CompactedTopic:
         main = self._consumer._client.main
 
         def ask(until: float, done: Callable[[Any], None]) -> list[Call]:
-            if main.fetching is not None:
-                main.fetching.watermarks(keys, done, until)
+            if main.fetches is not None:
+                main.fetches.watermarks(keys, done, until)
             return []
 
         found: list[tuple[int, int] | KafkaError] = main.gather(ask, left_s(deadline))

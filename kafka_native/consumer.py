@@ -18,12 +18,13 @@ from kafka_native._native.primitives import exact_text
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
 from kafka_native.assigning import CLOSED_TEXT, Assigning, checked, keys_of
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
-from kafka_native.config import parse
-from kafka_native.control.assignors import make
-from kafka_native.control.consuming import Consuming, Hooks
-from kafka_native.control.fetching import Fetching
-from kafka_native.control.positions import position_of
-from kafka_native.control.rebalance import Key, Kind, Listener
+from kafka_native.config import Config, parse
+from kafka_native.control.assignors import Assignor, make
+from kafka_native.control.consumer.consumer_control import ConsumerControl, Hooks
+from kafka_native.control.consumer.fetches import FetchManager
+from kafka_native.control.group.rebalance import Kind, Listener
+from kafka_native.control.main_thread import Managers
+from kafka_native.control.positions import Key, position_of
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
@@ -67,43 +68,44 @@ class Consumer(Assigning):
         }
         strategies: Any = settings["partition.assignment.strategy"]
         assignors = make(strategies)
-        self._client = Client(settings, "consumer", everything)
+        self._client = Client(settings, "consumer", everything, partial(self._make_managers, settings, assignors))
         self._rebalancing: Kind | None = None
         self._handled = False
         self._closing = threading.Lock()
-        self._callbacks = _Callbacks(self._client, settings.function("on_commit"))
         interceptors: Any = settings["interceptors"]
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])
             self._callbacks.intercepted = chain.on_commit
             intercept(self, ConsumerHooks, chain)
-        main = self._client.main
-        # Nothing that the threads hold keeps this object alive: dropping it is enough to end them.
-        hooks = Hooks(
-            on_error=self._callbacks.on_error,
-            on_fatal=self._client.on_fatal,
-            on_commit=self._callbacks.committed,
-            call_back=self._callbacks.add,
-            polls=partial(_polls, weakref.ref(self)),
-            waits=partial(_waits, weakref.ref(self)),
-        )
-        self._consuming = Consuming(main, settings, hooks, assignors)
         self._open(
             self._client.engine,
             _error_for,
             _exception_of,
             partial(self._client.check_open, CLOSED_TEXT),
             partial(_fatal_of, self._client),
-            partial(_give_back, self._client, self._consuming.fetching),
+            partial(_give_back, self._client, self._control.fetches),
             settings.integer("max.poll.records"),
         )
-        self._client.consumes(self._consuming)
         self._callback_messages = settings.integer("consume.callback.max.messages")
         self._column_memory = ColumnMemory()
         self._stores_itself = settings.flag("enable.auto.offset.store")
         self._keeps_files = settings.text("offset.store.method") == "file"
         self._timeout_s = settings.integer("socket.timeout.ms") / 1000
-        main.start()
+        self._client.main.start()
+
+    def _make_managers(self, settings: Config, assignors: list[Assignor], client: Client) -> Managers:
+        self._callbacks = _Callbacks(client, settings.function("on_commit"))
+        # Nothing that the threads hold keeps this object alive: dropping it is enough to end them.
+        hooks = Hooks(
+            on_error=self._callbacks.on_error,
+            on_fatal=client.on_fatal,
+            on_commit=self._callbacks.committed,
+            call_back=self._callbacks.add,
+            polls=partial(_polls, weakref.ref(self)),
+            waits=partial(_waits, weakref.ref(self)),
+        )
+        self._control = ConsumerControl(client.context, settings, hooks, assignors)
+        return Managers.of_consumer(self._control)
 
     # --- messages ---
 
@@ -232,7 +234,7 @@ class Consumer(Assigning):
             kind: partial(_rebalanced, here, callback) for kind, callback in wanted.items() if callback is not None
         }
         try:
-            self._run(lambda: self._consuming.subscribe(names, listeners, time.monotonic(), initial))
+            self._run(lambda: self._control.subscribe(names, listeners, time.monotonic(), initial))
         except ValueError as error:
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"Failed to set subscription: {error}")) from None
 
@@ -242,7 +244,7 @@ class Consumer(Assigning):
         Waits for that, in a callback excepted. Harmless without a subscription.
         """
         self._check_open()
-        self._finish(self._consuming.unsubscribe, CLOSE_S, wait=not self._in_callback())
+        self._finish(self._control.unsubscribe, CLOSE_S, wait=not self._in_callback())
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Joins the group anew, so that partitions are assigned again (KIP-568): say, an assignor has news to go by.
@@ -254,13 +256,13 @@ class Consumer(Assigning):
         coordinator assigns, whenever it sees fit.
         """
         self._check_usable()
-        if self._consuming.member.protocol == "consumer":
+        if self._control.member.protocol == "consumer":
             text = "enforce_rebalance(): with group.protocol=consumer the coordinator decides when to rebalance"
             raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
 
         def work() -> bool:
-            self._consuming.membership.rejoin(reason or "the application wants a rebalance", time.monotonic())
-            return bool(self._consuming.subscription.wanted)
+            self._control.membership.rejoin(reason or "the application wants a rebalance", time.monotonic())
+            return bool(self._control.subscription.wanted)
 
         if not self._run(work):
             raise KafkaException(KafkaError(KafkaError._STATE, "enforce_rebalance(): subscribe() first"))
@@ -268,18 +270,18 @@ class Consumer(Assigning):
     def subscription(self) -> list[str]:
         """The topics and patterns that are subscribed to."""
         self._check_open()
-        return self._run(lambda: list(self._consuming.subscription.wanted))
+        return self._run(lambda: list(self._control.subscription.wanted))
 
     def memberid(self) -> str | None:
         """The id that the group's coordinator has given this member; None while it is no member."""
         self._check_open()
-        member = self._consuming.member
+        member = self._control.member
         return member.member_id if member.joined else None
 
     def rebalance_protocol(self) -> str:
         """How partitions change hands in the group: ``NONE`` (not joined yet), ``EAGER`` or ``COOPERATIVE``."""
         self._check_open()
-        return self._run(lambda: self._consuming.membership.assignor_protocol)
+        return self._run(lambda: self._control.membership.assignor_protocol)
 
     def consumer_group_metadata(self) -> ConsumerGroupMetadata:
         """Who this consumer is in its group, for `Producer.send_offsets_to_transaction()`. It can be pickled.
@@ -288,7 +290,7 @@ class Consumer(Assigning):
         """
         self._check_open()
         self._check_group("consumer_group_metadata()")
-        member = self._consuming.member
+        member = self._control.member
 
         def work() -> ConsumerGroupMetadata:
             who = (member.generation, member.member_id) if member.joined else (-1, "")
@@ -297,7 +299,7 @@ class Consumer(Assigning):
         return self._run(work)
 
     def _check_group(self, call: str) -> None:
-        if not self._consuming.member.group_id:
+        if not self._control.member.group_id:
             text = f"{call} needs a consumer group: set `group.id`"
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_GROUP, text))
 
@@ -330,13 +332,13 @@ class Consumer(Assigning):
         wanted = _given(message, offsets)
         self._check_usable()
         self._check_keeper("commit()")
-        committing = self._consuming.committing
+        commits = self._control.commits
 
         def ask(done: Callable[[Any], None], deadline: float) -> None:
             if wanted is None:
-                committing.commit_stored(done, deadline)
+                commits.commit_stored(done, deadline)
             else:
-                committing.commit(wanted, done, deadline)
+                commits.commit(wanted, done, deadline)
 
         if not asynchronous:
             outcome: list[TopicPartition] = self._ask(ask, self._timeout_s)
@@ -360,7 +362,7 @@ class Consumer(Assigning):
         if self._stores_itself:
             text = "StoreOffsets failed: offsets are stored by themselves; set enable.auto.offset.store=false"
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
-        stored = self._run(lambda: self._consuming.committing.store(wanted))
+        stored = self._run(lambda: self._control.commits.store(wanted))
         failed = [each for each in stored if each.error is not None]
         if failed and len(failed) == len(stored):
             raise KafkaException(failed[0].error)
@@ -377,9 +379,9 @@ class Consumer(Assigning):
         keys = keys_of(partitions)
         self._check_open()
         self._check_keeper("committed()")
-        committing = self._consuming.committing
+        commits = self._control.commits
         found: list[TopicPartition] = self._ask(
-            lambda done, deadline: committing.fetch_committed(keys, done, deadline), timeout
+            lambda done, deadline: commits.fetch_committed(keys, done, deadline), timeout
         )
         return found
 
@@ -452,7 +454,7 @@ class Consumer(Assigning):
         try:
             deadline = deadline_of(timeout)
             try:
-                self._finish(self._consuming.close, timeout, wait=True)
+                self._finish(self._control.close, timeout, wait=True)
             finally:
                 self._client.push_last(left_s(deadline))
         finally:
@@ -512,7 +514,7 @@ class Consumer(Assigning):
         """Name and state."""
         if "_client" not in vars(self):
             return object.__repr__(self)
-        state = "closed" if self._client.closed else f"{len(self._consuming.fetching.assigned)} partitions assigned"
+        state = "closed" if self._client.closed else f"{len(self._control.fetches.assigned)} partitions assigned"
         return f"<Consumer {self._client.name} ({state})>"
 
 
@@ -623,7 +625,7 @@ def _fatal_of(client: Client) -> KafkaException | None:
     return None if client.fatal is None else KafkaException(client.fatal_error())
 
 
-def _give_back(client: Client, fetching: Fetching, messages: list[Message]) -> None:
+def _give_back(client: Client, fetches: FetchManager, messages: list[Message]) -> None:
     """A signal handler has raised in consume(): what it had taken comes again, and doesn't count as handed out."""
     if client.closed:
         return
@@ -639,8 +641,8 @@ def _give_back(client: Client, fetching: Fetching, messages: list[Message]) -> N
 
     def work() -> None:
         for (topic, partition), offset in first.items():
-            fetching.seek(topic, partition, offset)
-            assigned = fetching.assigned.get((topic, partition))
+            fetches.seek(topic, partition, offset)
+            assigned = fetches.assigned.get((topic, partition))
             if assigned is not None and assigned.cursor is not None:
                 assigned.cursor.position = offset
 

@@ -143,7 +143,7 @@ class Chain:
         return record
 
     def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
-        """A message's outcome."""
+        """Passes the outcome of a message on to every interceptor."""
         for each in self.interceptors:
             _call(self._logger, each, "on_acknowledgement", error, message)
 
@@ -174,7 +174,7 @@ class Chain:
                 _call(self._logger, each, "on_consume", list(good))
 
     def on_commit(self, error: KafkaError | None, offsets: list[TopicPartition]) -> None:
-        """A commit's outcome."""
+        """Passes the outcome of a commit on to every interceptor."""
         notify_commit(self.interceptors, offsets, error, self._logger)
 
     def close(self) -> None:
@@ -232,7 +232,7 @@ class ProducerHooks:
         timestamp: int = 0,
         headers: Any = None,
     ) -> None:
-        """See `Producer.produce`."""
+        """Runs the interceptors, then `Producer.produce`."""
         chain = self._chain
         record = chain.on_send(ProducerRecord(topic, value, key, partition, headers, timestamp))
         report = self._report(on_delivery if callback is None else callback)
@@ -313,7 +313,7 @@ class ProducerHooks:
         callback: Callable[..., Any] | None = None,
         on_delivery: Callable[..., Any] | None = None,
     ) -> int:
-        """See `Producer.produce_batch`."""
+        """Runs the interceptors, then `Producer.produce_batch`."""
         if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
             return int(super().produce_batch(topic, messages, partition, callback, on_delivery))  # type: ignore[misc]
         sent: list[ProducerRecord] = []
@@ -361,14 +361,14 @@ class ConsumerHooks:
     _chain: Chain
 
     def poll(self, timeout: float | None = -1) -> Message | None:
-        """See `Consumer.poll`."""
+        """Calls `Consumer.poll`, then runs the interceptors."""
         message: Message | None = super().poll(timeout)  # type: ignore[misc]
         if message is not None:
             self._chain.on_consume((message,))
         return message
 
     def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
-        """See `Consumer.consume`."""
+        """Calls `Consumer.consume`, then runs the interceptors."""
         messages: list[Message] = super().consume(num_messages, timeout)  # type: ignore[misc]
         self._chain.on_consume(messages)
         return messages

@@ -70,13 +70,13 @@ class Logger(Protocol):
         """Only said when the context is on."""
 
     def info(self, text: str, /, *args: object) -> None:
-        """Worth knowing."""
+        """Logs an event that users want to know about."""
 
     def warning(self, text: str, /, *args: object, exc_info: bool = False) -> None:
         """Something is wrong, and is dealt with."""
 
     def error(self, text: str, /, *args: object) -> None:
-        """Something is wrong."""
+        """Logs an error that needs the user's attention."""
 
     def exception(self, text: str, /, *args: object) -> None:
         """An error with the exception that is being handled."""
@@ -107,7 +107,7 @@ class Log:
         self._logs.say(WARNING, self._context, text, args, sys.exc_info()[1] if exc_info else None)
 
     def error(self, text: str, /, *args: object) -> None:
-        """Something is wrong."""
+        """Logs an error that needs the user's attention."""
         self._logs.say(ERROR, self._context, text, args)
 
     def exception(self, text: str, /, *args: object) -> None:

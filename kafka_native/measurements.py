@@ -45,7 +45,7 @@ class Spec(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """One value."""
+    """One measured value, with its labels."""
 
     spec: Spec
     labels: dict[str, str]

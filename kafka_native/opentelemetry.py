@@ -121,7 +121,7 @@ class ProducerTracing(ProducerInterceptor):
         return trace.get_current_span(context).get_span_context().span_id
 
     def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
-        """Ends the span."""
+        """Ends the span of the message."""
         span = self._open.pop(self._span_id(message.headers()), None)
         if span is None:
             return
@@ -155,7 +155,7 @@ class ConsumerTracing(ConsumerInterceptor):
         self._attributes = dict(attributes or {})
 
     def on_consume(self, messages: list[Message]) -> None:
-        """Makes the span."""
+        """Makes the span of a received message."""
         topics = {message.topic() for message in messages}
         topic = topics.pop() if len(topics) == 1 else None
         attributes = _about(topic, "poll", "receive", self._attributes)

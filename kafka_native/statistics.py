@@ -186,7 +186,7 @@ class PartitionMetrics:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetrics:
-    """One topic."""
+    """The metrics of one topic."""
 
     topic: str
     age: int
@@ -203,7 +203,7 @@ class TopicMetrics:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetrics:
-    """A consumer's group."""
+    """The metrics of a consumer's group."""
 
     state: str
     """``init``, ``query-coord``, ``wait-broker-transport`` or ``up``: of the coordinator's connection."""

@@ -121,13 +121,13 @@ class Event:
         self._lock.acquire()
 
     def set(self) -> None:
-        """It has."""
+        """Reports that the event has happened."""
         if not self._happened:
             self._happened = True
             self._lock.release()
 
     def is_set(self) -> bool:
-        """Whether it has."""
+        """Whether the event has happened."""
         return self._happened
 
     def wait(self, timeout_s: float) -> bool:

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from kafka_native.client import Client
-from kafka_native.control.calls import Call
 from kafka_native.control.positions import Key, OffsetPosition
-from kafka_native.control.transactions import OUTSTANDING, Kind, Shared, Transactions
+from kafka_native.control.producer.transactions import OUTSTANDING, Kind, Shared, Transactions
+from kafka_native.control.requests import Call
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import ConsumerGroupMetadata, PreparedTxnState, TopicPartition
@@ -24,7 +24,7 @@ class Reader(Protocol):
     """A `Consumer`, as far as its positions are to be committed."""
 
     def assignment(self) -> list[TopicPartition]:
-        """What it reads."""
+        """The partitions that it reads."""
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Where it goes on."""

@@ -136,7 +136,7 @@ class TopicPartition:
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
+        """The name of the topic."""
         return self._topic
 
     @property
@@ -278,7 +278,7 @@ class TopicMetadata:
     def __init__(self) -> None:
         """Make an empty description, for the client to fill."""
         self.topic: str | None = None
-        """The topic's name."""
+        """The name of the topic."""
         self.error: KafkaError | None = None
         """What is wrong with the topic, or None."""
         self._id: str = ""  # as a Uuid is shown; empty where brokers tell none

@@ -52,7 +52,7 @@ _OF_BOTH: Final = {
     ),
     "metadata.recovery.strategy": _at(
         "client/test_scenarios_rebootstrap.py::test_strategy_none_waits_for_the_brokers_it_knows",
-        "kafka_native/control/brokers.py::rebootstraps",
+        "kafka_native/control/brokers/pool.py::rebootstraps",
     ),
     "metadata.recovery.rebootstrap.trigger.ms": _at(
         "client/test_scenarios_rebootstrap.py::test_metadata_that_never_come_lead_back_to_the_bootstrap_server",
@@ -61,11 +61,11 @@ _OF_BOTH: Final = {
     "topic.metadata.refresh.interval.ms": _at(
         f"{_TIME}test_metadata_are_refreshed_as_often_as_told",
         "kafka_native/control/metadata.py::refresh_s",
-        "kafka_native/control/subscription.py::refresh_s",
+        "kafka_native/control/group/subscription.py::refresh_s",
     ),
     "metadata.max.age.ms": _at(
         f"{_TIME}test_leader_is_asked_again_when_what_it_said_of_replicas_is_old",
-        "kafka_native/control/fetching.py::replica_s",
+        "kafka_native/control/consumer/fetches.py::replica_s",
     ),
     "topic.metadata.refresh.fast.interval.ms": _at(
         f"{_TIME}test_metadata_are_asked_for_again_as_fast_as_told", "kafka_native/control/metadata.py::fast_s"
@@ -75,7 +75,7 @@ _OF_BOTH: Final = {
         "kafka_native/control/metadata.py::propagation_s",
     ),
     "topic.blacklist": _at(
-        f"{_WIRE}test_topics_of_the_blacklist_are_no_match", "kafka_native/control/subscription.py::excluded"
+        f"{_WIRE}test_topics_of_the_blacklist_are_no_match", "kafka_native/control/group/subscription.py::excluded"
     ),
     "socket.timeout.ms": _at(
         f"{_TIME}test_request_is_made_again_when_its_time_is_over",
@@ -223,23 +223,24 @@ _OF_BOTH: Final = {
     ),
     "throttle_cb": _at("client/test_purge.py::test_throttled_producer_waits_and_tells", "kafka_native/client.py"),
     "api.version.request": _at(
-        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to", "kafka_native/control/versions.py::ask"
+        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to",
+        "kafka_native/control/brokers/versions.py::ask",
     ),
     "api.version.request.timeout.ms": _at(
         f"{_TIME}test_question_for_versions_is_asked_again_when_its_time_is_over",
-        "kafka_native/control/brokers.py::handshake_timeout_s",
+        "kafka_native/control/brokers/pool.py::handshake_timeout_s",
     ),
     "api.version.fallback.ms": _at(
         "client/test_old_releases.py::test_closed_connection_is_understood_within_the_fallbacks_time",
-        "kafka_native/control/versions.py::for_s",
+        "kafka_native/control/brokers/versions.py::for_s",
     ),
     "broker.version.fallback": _at(
         f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to", "kafka_native/client.py"
     ),
     "allow.auto.create.topics": _at(
         f"{_WIRE}test_consumer_creates_topics_where_asked",
-        "kafka_native/control/fetching.py::create_topics",
-        "kafka_native/control/subscription.py::create_topics",
+        "kafka_native/control/consumer/fetches.py::create_topics",
+        "kafka_native/control/group/subscription.py::create_topics",
         "kafka_native/client.py",
     ),
     "interceptors": _at(
@@ -250,17 +251,17 @@ _OF_BOTH: Final = {
     "client.rack": _at(
         f"{_WIRE}test_fetch_says_it",
         "csrc/engine/fetch_codec.c::rack",
-        "kafka_native/control/membership_consumer.py::rack",
+        "kafka_native/control/group/consumer_membership.py::rack",
     ),
     "retry.backoff.ms": _at(
         f"{_TIME}test_retries_wait_as_long_as_told",
         "csrc/engine/produce_request.c::retry_backoff_ms",
-        "kafka_native/control/consuming.py::retry_s",
+        "kafka_native/control/consumer/consumer_control.py::retry_s",
     ),
     "retry.backoff.max.ms": _at(
         f"{_TIME}test_pauses_between_retries_end_at_the_most",
         "csrc/engine/produce_request.c::retry_backoff_max_ms",
-        "kafka_native/control/consuming.py::retry_max_s",
+        "kafka_native/control/consumer/consumer_control.py::retry_max_s",
         "kafka_native/control/metadata.py::fast_max_s",
     ),
     "client.dns.lookup": _at(
@@ -360,52 +361,53 @@ _OF_PRODUCERS: Final = {
 _OF_CONSUMERS: Final = {
     "group.id": _at(
         "client/test_consumer_offsets.py::test_what_is_handed_out_is_committed_by_itself",
-        "kafka_native/control/consuming.py",
+        "kafka_native/control/consumer/consumer_control.py",
     ),
     "group.instance.id": _at(
-        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is", "kafka_native/control/consuming.py"
+        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is", "kafka_native/control/consumer/consumer_control.py"
     ),
     "partition.assignment.strategy": _at(
         f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
-        "kafka_native/control/membership_classic.py::assignors",
+        "kafka_native/control/group/classic_membership.py::assignors",
     ),
     "session.timeout.ms": _at(
         f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
-        "kafka_native/control/membership_classic.py::session_timeout_s",
+        "kafka_native/control/group/classic_membership.py::session_timeout_s",
     ),
     "heartbeat.interval.ms": _at(
         "client/test_groups_classic_others.py::test_heartbeats_go_on_while_the_interpreter_lock_is_held",
-        "kafka_native/control/membership_classic.py::heartbeat_interval_s",
+        "kafka_native/control/group/classic_membership.py::heartbeat_interval_s",
     ),
     "group.protocol.type": _at(
         f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
-        "kafka_native/control/membership_classic.py::protocol_type",
+        "kafka_native/control/group/classic_membership.py::protocol_type",
     ),
     "group.protocol": _at(
-        f"{_WIRE}test_member_of_a_consumer_group_names_its_assignor", "kafka_native/control/consuming.py"
+        f"{_WIRE}test_member_of_a_consumer_group_names_its_assignor",
+        "kafka_native/control/consumer/consumer_control.py",
     ),
     "group.remote.assignor": _at(
         f"{_WIRE}test_member_of_a_consumer_group_names_its_assignor",
-        "kafka_native/control/membership_consumer.py::assignor",
+        "kafka_native/control/group/consumer_membership.py::assignor",
     ),
     "coordinator.query.interval.ms": _at(
         f"{_TIME}test_coordinator_is_looked_up_as_often_as_told",
-        "kafka_native/control/coordinator.py::query_interval_s",
+        "kafka_native/control/brokers/coordinator.py::query_interval_s",
     ),
     "max.poll.interval.ms": _at(
         "client/test_groups_classic.py::test_member_that_does_not_poll_is_out_until_it_polls",
-        "kafka_native/control/membership.py::rebalance_timeout_s",
+        "kafka_native/control/group/membership.py::rebalance_timeout_s",
     ),
     "enable.auto.commit": _at(
-        f"{_WIRE}test_offsets_are_committed_where_asked", "kafka_native/control/committing.py::auto_commit"
+        f"{_WIRE}test_offsets_are_committed_where_asked", "kafka_native/control/consumer/commits.py::auto_commit"
     ),
     "auto.commit.interval.ms": _at(
         "client/test_consumer_offsets.py::test_what_is_handed_out_is_committed_by_itself",
-        "kafka_native/control/committing.py::interval_s",
+        "kafka_native/control/consumer/commits.py::interval_s",
     ),
     "enable.auto.offset.store": _at(
         "client/test_consumer_offsets.py::test_store_offsets_says_what_is_committed",
-        "kafka_native/control/committing.py::auto_store",
+        "kafka_native/control/consumer/commits.py::auto_store",
     ),
     "queued.min.messages": _at(
         "client/test_consumer.py::test_what_rests_is_not_fetched_although_others_are",
@@ -423,17 +425,18 @@ _OF_CONSUMERS: Final = {
     "fetch.min.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/engine/fetcher.c::fetch_min_bytes"),
     "fetch.error.backoff.ms": _at(
         f"{_TIME}test_partition_rests_after_an_error",
-        "kafka_native/control/fetching.py::error_s",
+        "kafka_native/control/consumer/fetches.py::error_s",
         "csrc/engine/fetcher.c::fetch_error_backoff_ms",
     ),
     "offset.store.method": _at(
-        "client/test_offsets.py::test_offsets_in_files_need_no_group", "kafka_native/control/consuming.py"
+        "client/test_offsets.py::test_offsets_in_files_need_no_group",
+        "kafka_native/control/consumer/consumer_control.py",
     ),
     "isolation.level": _at(
         f"{_WIRE}test_isolation_level_is_the_brokers_matter_too",
         "csrc/engine/fetch_segment.c::isolation_level",
         "csrc/engine/fetch_codec.c::isolation_level",
-        "kafka_native/control/fetching.py::isolation_level",
+        "kafka_native/control/consumer/fetches.py::isolation_level",
     ),
     "enable.partition.eof": _at(
         "client/test_consumer.py::test_end_of_partition_is_reported_once_where_asked",
@@ -451,14 +454,15 @@ _OF_CONSUMERS: Final = {
         "kafka_native/share_consumer.py",
     ),
     "auto.offset.reset": _at(
-        "client/test_offsets.py::test_offset_that_is_gone_is_reset", "kafka_native/control/fetching.py::reset"
+        "client/test_offsets.py::test_offset_that_is_gone_is_reset", "kafka_native/control/consumer/fetches.py::reset"
     ),
     "offset.store.path": _at(
-        "client/test_offsets.py::test_offsets_in_files_need_no_group", "kafka_native/control/consuming.py"
+        "client/test_offsets.py::test_offsets_in_files_need_no_group",
+        "kafka_native/control/consumer/consumer_control.py",
     ),
     "offset.store.sync.interval.ms": _at(
         f"{_TIME}test_offset_files_are_synced_as_told",
-        "kafka_native/control/offset_files.py::sync_interval_s",
+        "kafka_native/control/consumer/commits.py::sync_interval_s",
     ),
     "consume.callback.max.messages": _at(
         "client/test_poll.py::test_consume_callback_honours_its_property", "kafka_native/consumer.py"

@@ -15,7 +15,6 @@ from kafka_native import deadlines
 from kafka_native._native.engine import exits_elsewhere
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
 from kafka_native.config import parse
-from kafka_native.control.calls import NEVER
 from kafka_native.control.main_thread import end_of
 from kafka_native.control.operations import (
     REQUEST_MAX_BYTES,
@@ -26,6 +25,7 @@ from kafka_native.control.operations import (
     Steps,
     size_of,
 )
+from kafka_native.control.requests import NEVER
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol import ProtocolError

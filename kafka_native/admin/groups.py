@@ -21,12 +21,12 @@ from kafka_native.admin.base import (
 )
 from kafka_native.cleaning import escaped
 from kafka_native.control.assignors import wire
+from kafka_native.control.consumer.commits import asked_offsets, commit_message, commit_results
+from kafka_native.control.errors import ADMIN_RETRIABLE_ERRORS
+from kafka_native.control.group.membership import Member
 from kafka_native.control.main_thread import bound_s
-from kafka_native.control.member import Member
-from kafka_native.control.offset_wire import asked_offsets, commit_message, commit_results
 from kafka_native.control.operations import (
     KEYS_MAX,
-    MOVED,
     UNANSWERED,
     AdminOperation,
     Ask,
@@ -645,7 +645,7 @@ def _committed(
 ) -> dict[str, ConsumerGroupTopicPartitions | KafkaError]:
     codes = commit_results(response, lambda topic_id: None)
     for code in codes.values():
-        if code in MOVED:  # the coordinator would do none of it
+        if code in ADMIN_RETRIABLE_ERRORS:  # the coordinator would do none of it
             return dict.fromkeys(portion.items, KafkaError(code))
     found: dict[str, ConsumerGroupTopicPartitions | KafkaError] = {}
     for group, item in portion.items.items():

@@ -20,8 +20,8 @@ from kafka_native.admin.base import (
     node_id,
     nodes_of,
 )
+from kafka_native.control.brokers.versions import SOFTWARE_NAME, software_version
 from kafka_native.control.operations import AdminOperation, Operation, Portion, Steps, brokers
-from kafka_native.control.versions import SOFTWARE_NAME, software_version
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import DescribeClusterRequest, DescribeClusterResponse, MetadataResponse
 from kafka_native.protocol.quorum import (

@@ -20,7 +20,7 @@ from kafka_native._native.message import Message
 from kafka_native.aio._assigning import AIOAssigning
 from kafka_native.aio._loop import Asking, Waiter
 from kafka_native.consumer import CLOSE_S, Consumer
-from kafka_native.control.rebalance import Kind, Listener, Step
+from kafka_native.control.group.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.types import TopicPartition
 
@@ -85,7 +85,7 @@ class AIOConsumer(AIOAssigning):
         self._noted: Callable[[], object] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closes_later: float | None = None
-        core._consuming.rebalance.in_application = partial(_step, weakref.ref(self))
+        core._control.rebalance.in_application = partial(_step, weakref.ref(self))
 
     # --- messages ---
 
@@ -271,7 +271,7 @@ class AIOConsumer(AIOAssigning):
 
     async def _make_step(self, step: Step, listener: Listener) -> None:
         """A step of a rebalance: the user's callback, which `_noting` has noted down, then its end."""
-        rebalance = self._core._consuming.rebalance
+        rebalance = self._core._control.rebalance
         core = self._core
         handled = False
         try:
@@ -350,7 +350,7 @@ class AIOConsumer(AIOAssigning):
         Waits for that, in a callback excepted. Harmless without a subscription.
         """
         self._core._check_open()
-        await self._finish(self._core._consuming.unsubscribe, CLOSE_S, wait=not self._core._in_callback())
+        await self._finish(self._core._control.unsubscribe, CLOSE_S, wait=not self._core._in_callback())
 
     async def _finish(
         self, begin: Callable[[Callable[[], None], float], None], timeout: float, *, wait: bool = True
@@ -415,7 +415,7 @@ class AIOConsumer(AIOAssigning):
         try:
             deadline = deadline_of(timeout)
             if not core._client.forked:
-                await self._finish(core._consuming.close, timeout)
+                await self._finish(core._control.close, timeout)
         finally:
             try:
                 if not core._client.closed:

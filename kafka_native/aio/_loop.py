@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from kafka_native._native.awaiting import WakeupFd
 from kafka_native._native.engine import Engine
 from kafka_native.client import Client
-from kafka_native.control.calls import Call, Reply
 from kafka_native.control.main_thread import MainThread, bound_s
+from kafka_native.control.requests import Call, Reply
 from kafka_native.deadlines import left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol.schema import Request

@@ -16,7 +16,7 @@ from kafka_native._native.message import Message
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Asking, Waiter, call_in_loop
-from kafka_native.control.transactions import Kind
+from kafka_native.control.producer.transactions import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer

@@ -26,7 +26,7 @@ NO_FILE = "none"
 """``-F none``: not even the user's own file is read."""
 SERVERS = "bootstrap.servers"
 TIMEOUT_S = 10.0
-UNNAMED = f"no broker is named: write -b HOST:PORT, set {ENVIRONMENT[0]}, or put {SERVERS}=... into a file (-F)"
+NO_BROKER_TEXT = f"no broker is named: write -b HOST:PORT, set {ENVIRONMENT[0]}, or put {SERVERS}=... into a file (-F)"
 
 
 def user_file() -> Path:
@@ -96,7 +96,7 @@ def connected(*, required: bool = True) -> Callable[[Command], Command]:
                 logging.getLogger("kafka_native").setLevel(logging.DEBUG)
             connection = Connection(merged, timeout_s)
             if required and not connection.servers:
-                raise click.UsageError(UNNAMED)
+                raise click.UsageError(NO_BROKER_TEXT)
             return command(*args, connection=connection, **more)
 
         for option in reversed(_OPTIONS):

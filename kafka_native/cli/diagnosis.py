@@ -34,8 +34,8 @@ from kafka_native.cli.probe import (
 )
 from kafka_native.cli.remedies import Problem
 from kafka_native.config import Config, parse
-from kafka_native.control.encryption import PROTOCOLS
-from kafka_native.control.versions import ApiRanges
+from kafka_native.control.brokers.security import PROTOCOLS
+from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.protocol import ApiKey, registry
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.security.mechanisms import Mechanism, SaslError, shown

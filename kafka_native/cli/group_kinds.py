@@ -10,7 +10,9 @@ from kafka_native import ConsumerGroupType, KafkaError, KafkaException
 from kafka_native.admin import AdminClient, ShareGroupDescription, StreamsGroupDescription
 from kafka_native.cli.errors import line_of
 
-ELSEWHERE = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
+OTHER_KIND_ERRORS = frozenset(
+    {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+)
 """No group of this kind: it is of another, or the cluster has none of these."""
 
 
@@ -37,7 +39,7 @@ def _found(futures: Mapping[str, Future[Any]], errors: dict[str, str]) -> list[A
             found.append(future.result())
             errors.pop(name, None)
         except KafkaException as error:
-            if error.args[0].code() not in ELSEWHERE:
+            if error.args[0].code() not in OTHER_KIND_ERRORS:
                 errors[name] = line_of(error)
     return found
 

@@ -16,7 +16,7 @@ from kafka_native import (
 from kafka_native.admin import AdminClient, MemberAssignment, OffsetSpec, SharePartitionOffsetInfo
 from kafka_native.cli.administration import Outcomes, settled
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.group_kinds import ELSEWHERE
+from kafka_native.cli.group_kinds import OTHER_KIND_ERRORS
 
 Place = tuple[str, int]
 
@@ -61,7 +61,7 @@ class Progress:
     """What its coordinator itself says that it is behind; None: it doesn't."""
 
 
-NOWHERE: Final = Progress(None)
+NO_PROGRESS: Final = Progress(None)
 
 
 class Offsets:
@@ -138,7 +138,7 @@ class ShareOffsets(Offsets):
         try:
             found = call[group].result()
         except KafkaException as error:
-            if error.args[0].code() in ELSEWHERE:
+            if error.args[0].code() in OTHER_KIND_ERRORS:
                 return None
             raise
         members = [
@@ -182,7 +182,7 @@ def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict
     ends, errors = offsets.find(places, OffsetSpec.latest())
     records = []
     for place in places:
-        owner, end, here = owners.get(place), ends.get(place), progress.get(place, NOWHERE)
+        owner, end, here = owners.get(place), ends.get(place), progress.get(place, NO_PROGRESS)
         behind = here.lag
         if behind is None and end is not None and here.offset is not None:
             behind = max(0, end - here.offset)

@@ -17,7 +17,7 @@ from typing import Any
 
 from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-STEP = 10_000
+STEP_MESSAGES = 10_000
 """Messages between two updates of the progress bar, and at most in one consume()."""
 QUEUE_MESSAGES = 1_000_000
 FLUSH_TIMEOUT_S = 120.0
@@ -82,8 +82,8 @@ class Outcome:
 
 
 START = b'{"number":"%09d'
-SMALLEST = len(START % 0)
-NUMBER = slice(len(b'{"number":"'), SMALLEST)
+MESSAGE_MIN_BYTES = len(START % 0)
+NUMBER = slice(len(b'{"number":"'), MESSAGE_MIN_BYTES)
 WORDS = b"order payment basket parcel refund invoice stock price login search page".split()
 SEED = 9092
 
@@ -153,15 +153,15 @@ def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progre
         producer.list_topics(topic, IDLE_TIMEOUT_S)  # connected before the clock starts
         produce = producer.produce
         watch = Stopwatch()
-        for start in range(0, len(values), STEP):
-            for value in values[start : start + STEP]:
+        for start in range(0, len(values), STEP_MESSAGES):
+            for value in values[start : start + STEP_MESSAGES]:
                 while True:
                     try:
                         produce(topic, value)
                         break
                     except BufferError:
                         producer.poll(0.01)
-            progress(min(STEP, len(values) - start))
+            progress(min(STEP_MESSAGES, len(values) - start))
         left = producer.flush(FLUSH_TIMEOUT_S)
         rate = watch.rate(len(values), len(values) * len(values[0]))
         if left:
@@ -207,7 +207,7 @@ def consume_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int
             progress(len(messages))
             if taken >= count:
                 break
-            messages = consumer.consume(min(STEP, count - taken), IDLE_TIMEOUT_S)
+            messages = consumer.consume(min(STEP_MESSAGES, count - taken), IDLE_TIMEOUT_S)
         size = len(messages[-1].value() or b"")
         return watch.rate(taken, taken * size)
 
@@ -222,7 +222,7 @@ def read_back(conf: Mapping[str, Any], topic: str, partitions: int, count: int, 
     with Consumer(conf) as consumer:
         consumer.assign(_everything(topic, partitions))
         while taken < count:
-            messages = consumer.consume(min(STEP, count - taken), IDLE_TIMEOUT_S)
+            messages = consumer.consume(min(STEP_MESSAGES, count - taken), IDLE_TIMEOUT_S)
             if not messages:
                 return
             for message in messages:
@@ -281,8 +281,8 @@ def check(values: list[bytes], read: Iterable[Place]) -> str:
 
 def _digest(values: list[bytes] | list[bytes | None]) -> str:
     digest = hashlib.blake2b(digest_size=8)
-    for start in range(0, len(values), STEP):
-        digest.update(b"".join(value for value in values[start : start + STEP] if value is not None))
+    for start in range(0, len(values), STEP_MESSAGES):
+        digest.update(b"".join(value for value in values[start : start + STEP_MESSAGES] if value is not None))
     return digest.hexdigest()
 
 

@@ -11,9 +11,9 @@ import click
 LETTERS = "PCLQG:t:p:b:z:o:eED:K:k:H:Od:qvF:X:c:Tuf:ZlVhs:r:Jm:M:"
 """kcat's options, as getopt has them: those with a colon take a value."""
 MODES = {"-P": "produce", "-C": "consume", "-G": "consume", "-L": "metadata", "-Q": "topics offsets"}
-DROPPED = ("-v", "-O")
+DROPPED_OPTIONS = ("-v", "-O")
 """More words, and a report of each delivery: they change nothing of what is done."""
-MISSING = {
+MISSING_OPTIONS = {
     "-s": "-s: schemas aren't decoded; consume with -f or -J and decode what comes",
     "-r": "-r: there is no schema registry here",
     "-T": "-T: write `tee FILE | kafka-native -P ...`",
@@ -38,8 +38,8 @@ def translated(arguments: list[str]) -> list[str]:
     if "-h" in letters or "-V" in letters:
         return ["--help" if "-h" in letters else "--version"]
     for letter in letters:
-        if letter in MISSING:
-            raise click.UsageError(f"kcat's {MISSING[letter]}")
+        if letter in MISSING_OPTIONS:
+            raise click.UsageError(f"kcat's {MISSING_OPTIONS[letter]}")
     modes = [letter for letter in letters if letter in MODES]
     if len(set(modes)) > 1:
         raise click.UsageError(f"kcat's {' and '.join(modes)}: one of them at a time")
@@ -52,7 +52,7 @@ def translated(arguments: list[str]) -> list[str]:
             operands.append(value)  # TOPIC:PARTITION:TIME
         elif letter == "-G":
             found += ["-G", value]
-        elif letter not in MODES and letter not in DROPPED:
+        elif letter not in MODES and letter not in DROPPED_OPTIONS:
             # a value that begins with a dash (-o -10) stays its option's: written together
             found.append(letter + value)
     found += arguments[own:]

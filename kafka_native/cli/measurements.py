@@ -24,7 +24,7 @@ SHARES = (0.5, 0.9, 0.99, 0.999)
 
 _topic = click.option("-t", "--topic", required=True, metavar="TOPIC", help="A topic of yours; what is sent stays.")
 _size = click.option(
-    "--size", default=100, show_default=True, type=click.IntRange(job.SMALLEST), help="Bytes of a value."
+    "--size", default=100, show_default=True, type=click.IntRange(job.MESSAGE_MIN_BYTES), help="Bytes of a value."
 )
 
 

@@ -13,7 +13,9 @@ from kafka_native.cli.envelope import milliseconds
 _WORDS = {"beginning": "beginning", "earliest": "beginning", "end": "end", "latest": "end", "stored": "stored"}
 _AGO = re.compile(r"-?(\d{1,9})(ms|s|m|h|d)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-EXPECTED = "write beginning, end, stored, an offset, -N (N before the end), a time (2024-05-01T12:00Z), or 90m (ago)"
+EXPECTED_FORMS_TEXT = (
+    "write beginning, end, stored, an offset, -N (N before the end), a time (2024-05-01T12:00Z), or 90m (ago)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def parsed(text: str) -> OffsetBound:
     try:
         return OffsetBound("time", milliseconds(word))
     except ValueError:
-        raise ValueError(f"{text!r}: {EXPECTED}") from None
+        raise ValueError(f"{text!r}: {EXPECTED_FORMS_TEXT}") from None
 
 
 def _time(text: str) -> OffsetBound:

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from OpenSSL import SSL, crypto
 
 from kafka_native._native.engine import Tunnel
-from kafka_native.control.authentication import MESSAGE_MAX, WRAPPED
-from kafka_native.control.versions import SOFTWARE_NAME, ApiRanges, Handshake, software_version
+from kafka_native.control.brokers.security import MESSAGE_MAX, WRAPPED
+from kafka_native.control.brokers.versions import SOFTWARE_NAME, ApiRanges, Handshake, software_version
 from kafka_native.errors import KafkaError
 from kafka_native.protocol import ApiKey, ProtocolError
 from kafka_native.protocol.frames import decode_response, encode_request

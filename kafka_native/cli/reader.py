@@ -22,12 +22,17 @@ from kafka_native.errors import is_retriable
 if TYPE_CHECKING:
     from kafka_native.cli.column_files import ColumnFile
 
-BATCH = 10_000
+BATCH_MESSAGES = 10_000
 """Messages taken, written and stored together at most."""
-COLUMN_BATCH = 100_000
+BATCH_ROWS = 100_000
 WAIT_S = 1.0
 """How long one wait for messages lasts; they end it, and so does Ctrl+C."""
-PASSING = (KafkaError._MAX_POLL_EXCEEDED, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
+TRANSIENT_ERRORS = (
+    KafkaError._MAX_POLL_EXCEEDED,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+)
 """Errors that the consumer gets over by itself; so are those that a broker says to be retriable."""
 
 Key = tuple[str, int]
@@ -137,7 +142,7 @@ class Reader:
         """
         taken = 0
         while not self._is_over(taken, most):
-            room = BATCH if most is None else min(BATCH, most - taken)
+            room = BATCH_MESSAGES if most is None else min(BATCH_MESSAGES, most - taken)
             messages = self._consumer.consume(room, 0)
             if not messages:
                 first = self._consumer.poll(WAIT_S)
@@ -166,7 +171,7 @@ class Reader:
         """
         wanted = {**columns, **{name: None for name in ("partition", "offset") if self._stops and name not in columns}}
         while not self._is_over(file.rows, most):
-            room = COLUMN_BATCH if most is None else min(COLUMN_BATCH, most - file.rows)
+            room = BATCH_ROWS if most is None else min(BATCH_ROWS, most - file.rows)
             try:
                 batch = self._consumer.consume_arrow(room, WAIT_S, columns=wanted)
             except KafkaException as failure:
@@ -239,7 +244,7 @@ class Reader:
     def failed(self, failure: KafkaException) -> None:
         """An error of a partition or of the group: raised, unless it passes."""
         error: KafkaError = failure.args[0]
-        if error.fatal() or not (self._keeps_going or error.code() in PASSING or is_retriable(error.code())):
+        if error.fatal() or not (self._keeps_going or error.code() in TRANSIENT_ERRORS or is_retriable(error.code())):
             raise failure
         self.warn(line_of(failure))
 

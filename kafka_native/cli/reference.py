@@ -16,7 +16,7 @@ from kafka_native.cli.app import cli
 from kafka_native.cli.connection import connected
 from kafka_native.terminal.output import json_option
 
-PLACE = re.compile(r"(<!-- options: ([\w -]+?) -->\n).*?(<!-- end -->)", re.S)
+OPTIONS_BLOCK = re.compile(r"(<!-- options: ([\w -]+?) -->\n).*?(<!-- end -->)", re.S)
 SHARED = "shared"
 
 
@@ -59,7 +59,7 @@ def _cell(text: str) -> str:
 
 def filled(page: str) -> str:
     """A page with its tables as they have to be."""
-    return PLACE.sub(lambda match: f"{match[1]}{table(match[2])}{match[3]}", page)
+    return OPTIONS_BLOCK.sub(lambda match: f"{match[1]}{table(match[2])}{match[3]}", page)
 
 
 def main(folder: Path) -> None:

@@ -12,9 +12,9 @@ READ_BYTES = 1 << 20
 """What one read takes at most; a pipe gives less, and what it gives is sent at once."""
 FRAME_BYTES = 1 << 16
 """A key, headers and JSON's own characters may stand beside a value of full size."""
-ESCAPED = 6
+ESCAPED_RATIO_MAX = 6
 """How many bytes one may be in JSON: ``\\u0000``."""
-BLOCK = 10_000
+BLOCK_LINES = 10_000
 """Messages in a block at most: one call of produce_many()."""
 
 
@@ -35,8 +35,8 @@ def split(stream: BinaryIO, delimiter: bytes, limit: int) -> Iterator[list[bytes
             rest = parts.pop()
             pieces, size = [rest], len(rest)
             before += len(parts)
-            for start in range(0, len(parts), BLOCK):
-                yield parts[start : start + BLOCK]
+            for start in range(0, len(parts), BLOCK_LINES):
+                yield parts[start : start + BLOCK_LINES]
         if size > limit:
             raise Failed(f"message {before + 1} of {name_of(stream)} is larger than message.max.bytes={limit}")
     if rest := b"".join(pieces):

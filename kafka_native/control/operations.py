@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.brokers.versions import adapted
+from kafka_native.control.errors import ADMIN_RETRIABLE_ERRORS, CONNECTION_ERRORS, NO_REPLY_ERRORS
 from kafka_native.control.metadata import Metadata
-from kafka_native.control.versions import adapted
+from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import Logger
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -44,28 +44,6 @@ KEYS_MAX = 1 << 31
 """As many as there are."""
 REQUEST_MAX_BYTES = 100 << 20
 """Of one request: `socket.request.max.bytes` as brokers have it by default. Who sends more loses the connection."""
-
-LOST = frozenset({KafkaError._TRANSPORT, KafkaError._UNKNOWN_BROKER, KafkaError._RESOLVE})
-"""No answer: whoever asks may ask again, whoever changes something may have changed it."""
-UNTOLD = LOST | {KafkaError._TIMED_OUT}
-"""Nobody but us knows what was asked, so the errors are told with it."""
-MOVED = frozenset(
-    {
-        KafkaError.NOT_CONTROLLER,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-    }
-)
-"""Nothing was done, and what is asked once more, maybe of another broker, may work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +99,8 @@ class AdminOperation(Generic[KeyT, ItemT, ResponseT, ResultT]):
     @property
     def retriable_errors(self) -> frozenset[int]:
         """Errors after which a key is sent again."""
-        return (MOVED if self.change else MOVED | LOST) - self.final_errors | self.passing_errors
+        errors = ADMIN_RETRIABLE_ERRORS if self.change else ADMIN_RETRIABLE_ERRORS | CONNECTION_ERRORS
+        return errors - self.final_errors | self.passing_errors
 
     def portions(self, items: dict[KeyT, ItemT], keys_max: int) -> Iterator[dict[KeyT, ItemT]]:
         """The items, as many together as one request may have; one alone isn't looked at."""
@@ -168,7 +147,7 @@ class Operation:
     def _pause(self, error: KafkaError) -> Steps[None]:
         """Waits before it is tried again; KafkaException where that is no use, or too late."""
         delay_s = self.backoff.next_s()
-        if error.code() not in LOST | MOVED:
+        if error.code() not in CONNECTION_ERRORS | ADMIN_RETRIABLE_ERRORS:
             raise KafkaException(error)
         if self.clock() + delay_s >= self.deadline:
             raise KafkaException(late(error))
@@ -204,7 +183,7 @@ class Operation:
             for key, target in (yield from kind.destination(self, pending)).items():
                 if not isinstance(target, KafkaError):
                     by_target.setdefault(target, {})[key] = items[key]
-                elif target.code() in MOVED:
+                elif target.code() in ADMIN_RETRIABLE_ERRORS:
                     again[key] = target
                 else:
                     settle(key, target)
@@ -399,7 +378,7 @@ class OperationDriver:
             self._end(operation, KafkaException(error))
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         for operation in list(self._all):
             if now >= operation.deadline + GRACE_S:  # nothing waits for ever, whatever became of its replies
                 self._logger.debug("%s had no reply in time", operation.name)
@@ -447,7 +426,7 @@ class OperationDriver:
         operation.open = len(asks)
 
         def take(place: int, reply: Reply) -> None:
-            if isinstance(reply, KafkaError) and reply.code() in UNTOLD:
+            if isinstance(reply, KafkaError) and reply.code() in NO_REPLY_ERRORS:
                 name = type(asks[place].message).__name__.removesuffix("Request")
                 reply = KafkaError(reply.code(), f"{name}: {reply.str()}")
             operation.replies[place] = reply

@@ -91,7 +91,7 @@ class Groups:
         return self._put(made, group)
 
     def all(self) -> list[AnyGroup]:
-        """Every group."""
+        """Every group of the cluster."""
         found = [self.find(name) for name in list(self._groups)]
         return [group for group in found if group is not None]
 

@@ -19,7 +19,7 @@ from .sources import Files, Material, refuse
 PROBE: Final = "probe"
 """The value of ssl.ca.location that stands for the system's places."""
 
-PLACES: Final = (
+CA_LOCATIONS: Final = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/certs/ca-bundle.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -38,7 +38,7 @@ PLACES: Final = (
     "/etc/openssl/certs/ca-certificates.crt",
 )
 """Where systems keep their authorities; the first one that is there is taken."""
-PLACES_OF_DARWIN: Final = (
+CA_LOCATIONS_OF_DARWIN: Final = (
     "/opt/homebrew/etc/openssl@3/cert.pem",
     "/usr/local/etc/openssl@3/cert.pem",
     "/opt/homebrew/etc/ca-certificates/cert.pem",
@@ -96,7 +96,7 @@ class Authorities:
     def _probe(self) -> None:
         """Take the first place that has authorities."""
         places = [os.environ[name] for name in ENVIRONMENT if os.environ.get(name)]
-        places += [*PLACES, *(PLACES_OF_DARWIN if sys.platform == "darwin" else ()), *_certifi()]
+        places += [*CA_LOCATIONS, *(CA_LOCATIONS_OF_DARWIN if sys.platform == "darwin" else ()), *_certifi()]
         for place in places:
             if not os.path.exists(place):
                 self.tried.append(place)

@@ -27,12 +27,12 @@ VERSION = "2020_10_22"
 SERVICE = "kafka-cluster"
 ALGORITHM = "AWS4-HMAC-SHA256"
 VALID_S = 900
-EXPOSES = f"sees the signed request, which is good for everybody for {VALID_S // 60} minutes"
-RESPONSE_MAX = 65536
-HINT = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pip install botocore for the other ways"
+EXPOSED_TEXT = f"sees the signed request, which is good for everybody for {VALID_S // 60} minutes"
+RESPONSE_MAX_BYTES = 65536
+CREDENTIALS_HINT = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pip install botocore for the other ways"
 _SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN")
 _SECRET_FILES = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE")
-_FILE_MAX = 1 << 20
+_FILE_MAX_BYTES = 1 << 20
 _HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?", re.ASCII)
 
 
@@ -63,7 +63,7 @@ def chain() -> Callable[[], AwsCredentials]:
     def find() -> AwsCredentials:
         found = session.get_credentials()
         if found is None:
-            raise SaslError(f"botocore finds no AWS credentials: {HINT}")
+            raise SaslError(f"botocore finds no AWS credentials: {CREDENTIALS_HINT}")
         frozen = found.get_frozen_credentials()
         return AwsCredentials(frozen.access_key, frozen.secret_key, frozen.token)
 
@@ -74,7 +74,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> AwsCredenti
     """Of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."""
     access_key, secret_key = (environment.get(f"AWS_{name}", "") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))
     if not access_key or not secret_key:
-        raise SaslError(f"there are no AWS credentials: {HINT}")
+        raise SaslError(f"there are no AWS credentials: {CREDENTIALS_HINT}")
     return AwsCredentials(access_key, secret_key, environment.get("AWS_SESSION_TOKEN") or None)
 
 
@@ -93,7 +93,7 @@ def environment_secrets(environment: Mapping[str, str] = os.environ) -> list[str
     for name in _SECRET_FILES:
         # botocore says what is wrong with the file
         with suppress(OSError, ValueError), open(environment.get(name, ""), encoding="utf-8") as file:
-            found.append(file.read(_FILE_MAX).strip())
+            found.append(file.read(_FILE_MAX_BYTES).strip())
     return [each for each in found if each]
 
 
@@ -101,7 +101,7 @@ class AwsMskIam(Mechanism):
     """The mechanism AWS_MSK_IAM."""
 
     name = "AWS_MSK_IAM"
-    exposes = EXPOSES
+    exposes = EXPOSED_TEXT
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class AwsMskIamExchange(Exchange):
     def respond(self, challenge: bytes) -> bytes | None:
         """Nothing."""
         try:
-            said: Any = json.loads(challenge) if len(challenge) <= RESPONSE_MAX else None
+            said: Any = json.loads(challenge) if len(challenge) <= RESPONSE_MAX_BYTES else None
         except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict) or said.get("version") != VERSION:

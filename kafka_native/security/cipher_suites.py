@@ -20,7 +20,7 @@ SECURITY_LEVEL: Final = 2
 """OpenSSL's own: keys of 112 bits of strength (RSA 2048), signatures better than SHA-1."""
 
 _UNSAFE: Final = ("aNULL", "eNULL")
-_NEVER: Final = ("!aNULL", "!eNULL")
+_EXCLUDED: Final = ("!aNULL", "!eNULL")
 _SUITES: Final = "SSL_CTX_set_cipher_list"
 _SUITES_13: Final = "SSL_CTX_set_ciphersuites"
 
@@ -42,7 +42,7 @@ def restrict(context: SSL.Context, suites: str) -> list[str]:
     if newer:
         set_list(context._context, _SUITES_13, newer, PROPERTY)
     if older:
-        set_list(context._context, _SUITES, older, PROPERTY, always=_NEVER)
+        set_list(context._context, _SUITES, older, PROPERTY, always=_EXCLUDED)
     elif newer:
         context.set_min_proto_version(SSL.TLS1_3_VERSION)
     return _remarks(suites, newer, older)

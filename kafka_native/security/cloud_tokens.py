@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_native.security import time_limit
 from kafka_native.security.aws_msk_iam import environment_secrets
-from kafka_native.security.http_request import READ_MAX, Url, whole
+from kafka_native.security.http_request import READ_MAX_BYTES, Url, whole
 from kafka_native.security.mechanisms import SaslError, shown
 from kafka_native.security.oauthbearer import Token
 from kafka_native.security.oidc import Provider, readable_by_others
@@ -118,7 +118,7 @@ class _Botocore:
             raise SaslError(AWS_MISSING) from None
 
     def client(self, region: str, endpoint: str | None) -> Any:
-        """A client of STS that reads no more of an answer than ANSWER_MAX bytes."""
+        """A client of STS that reads no more of an answer than RESPONSE_MAX_BYTES bytes."""
         client = self.session.create_client("sts", region, endpoint_url=endpoint, config=self.settings)
         if hasattr(client, "get_web_identity_token"):  # else somebody is told so
             client.meta.events.register("before-send.sts", self._sender(client.meta.endpoint_url))
@@ -136,7 +136,7 @@ class _Botocore:
             request.stream_output = True
             response = http.send(request)
             try:
-                content = whole(response.raw.stream(READ_MAX))
+                content = whole(response.raw.stream(READ_MAX_BYTES))
             except SaslError:
                 response.raw.close()
                 raise

@@ -27,9 +27,9 @@ from kafka_native.security.mechanisms import SaslError
 from kafka_native.security.time_limit import LimitedCalls, some_left_s
 from kafka_native.threads import is_patched
 
-ANSWER_MAX = 1 << 20
+RESPONSE_MAX_BYTES = 1 << 20
 """Bytes of an answer's body."""
-READ_MAX = 65536
+READ_MAX_BYTES = 65536
 PORTS = {"http": 80, "https": 443}
 
 
@@ -147,7 +147,7 @@ class HttpClient:
         headers = {"Host": self._url.host_header, "Connection": "close", **headers}
         connection.request(method, self._url.target, body, headers)
         response = connection.getresponse()
-        return Answer(response.status, whole(iter(partial(response.read, READ_MAX), b"")))
+        return Answer(response.status, whole(iter(partial(response.read, READ_MAX_BYTES), b"")))
 
 
 def whole(pieces: Iterable[bytes]) -> bytes:
@@ -155,8 +155,8 @@ def whole(pieces: Iterable[bytes]) -> bytes:
     content = b""
     for piece in pieces:
         content += piece
-        if len(content) > ANSWER_MAX:
-            raise SaslError(f"it answers with more than {ANSWER_MAX} bytes")
+        if len(content) > RESPONSE_MAX_BYTES:
+            raise SaslError(f"it answers with more than {RESPONSE_MAX_BYTES} bytes")
     return content
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from kafka_native.cleaning import printable
 from kafka_native.security.redaction import REDACTED, Secrets, redacted
 
-TEXT_MAX = 500
+TEXT_MAX_CHARACTERS = 500
 
 
 class SaslError(Exception):
@@ -134,4 +134,4 @@ def shown(text: str, secrets: Iterable[str] = ()) -> str:
     These secrets aren't in it, however they are spelled (`redaction`).
     """
     text = printable(redacted(text, secrets))
-    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
+    return text if len(text) <= TEXT_MAX_CHARACTERS else f"{text[:TEXT_MAX_CHARACTERS]}..."

@@ -16,13 +16,13 @@ from typing import Any
 from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
 from kafka_native.security.redaction import Secrets
 
-LIFETIME_PART = 0.8
+REFRESH_AT_LIFETIME_PART = 0.8
 """Of a token's lifetime: after that there is a new one."""
-FAILURE_S = 1.0
+FAILURE_CACHED_S = 1.0
 """How long connections are told of a failure rather than asking again."""
-CHALLENGE_MAX = 65536
-EXPOSES = "sees the token, which is good for everybody until it expires"
-EXTENSION_MIN = 8
+CHALLENGE_MAX_BYTES = 65536
+EXPOSED_TEXT = "sees the token, which is good for everybody until it expires"
+EXTENSION_SECRET_MIN_CHARACTERS = 8
 """Characters of an extension's value that may be a secret; a shorter one is found in too many words."""
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
 _KEY = re.compile(r"[A-Za-z]+", re.ASCII)
@@ -65,7 +65,7 @@ class OAuthBearer(Mechanism):
         secrets: Iterable[str] = (),
         clock: Callable[[], float] = time.time,
         *,
-        exposes: str = EXPOSES,
+        exposes: str = EXPOSED_TEXT,
         remarks: Iterable[str] = (),
     ) -> None:
         """``source`` gets a token and may take its time.
@@ -111,7 +111,7 @@ class OAuthBearer(Mechanism):
         now = self._clock()
         try:
             token = self._source()
-            extensions = (value for value in token.extensions.values() if len(value) >= EXTENSION_MIN)
+            extensions = (value for value in token.extensions.values() if len(value) >= EXTENSION_SECRET_MIN_CHARACTERS)
             self._secrets.add(*extensions, token.value)
             if math.isnan(token.expires):
                 raise SaslError("the token's expiry time isn't a number")
@@ -119,11 +119,11 @@ class OAuthBearer(Mechanism):
                 raise SaslError(f"the token has expired {now - token.expires:.0f} s ago")
         except Exception as error:
             self._failure = error
-            self._failed_until = now + FAILURE_S
+            self._failed_until = now + FAILURE_CACHED_S
             raise
         self._failure = None
         self._token = token
-        self._refresh_at = now + LIFETIME_PART * (token.expires - now)
+        self._refresh_at = now + REFRESH_AT_LIFETIME_PART * (token.expires - now)
 
     def on_refused(self) -> None:
         """The next exchange gets another token: this one may have been revoked."""
@@ -171,7 +171,7 @@ class OAuthBearerExchange(Exchange):
 
 def _problem(challenge: bytes, secrets: Iterable[str]) -> str:
     """What the broker has against the token: RFC 7628's JSON, or whatever else it is."""
-    if len(challenge) > CHALLENGE_MAX:  # not cut: what is left of a secret at its end wouldn't be found
+    if len(challenge) > CHALLENGE_MAX_BYTES:  # not cut: what is left of a secret at its end wouldn't be found
         return f"a message of {len(challenge)} bytes"
     text = challenge.decode("utf-8", "replace")
     try:

@@ -23,9 +23,9 @@ from kafka_native.security.oauthbearer import Token
 from kafka_native.security.redaction import Secrets
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
-FILE_MAX = 1 << 20
-MISSING = "OpenID Connect needs PyJWT: pip install 'kafka-native[oauth]'"
+ENDPOINT_PROPERTY = "sasl.oauthbearer.token.endpoint.url"
+FILE_MAX_BYTES = 1 << 20
+PYJWT_MISSING_TEXT = "OpenID Connect needs PyJWT: pip install 'kafka-native[oauth]'"
 PARAMETER_MIN = 8
 PUBLIC_PARAMETERS = ("api-version", "resource", "client_id", "object_id", "principal_id", "mi_res_id", "msi_res_id")
 """Of a URL's query: Azure's, which are worth seeing in its errors."""
@@ -54,8 +54,8 @@ class Provider:
         try:
             import jwt  # noqa: F401 - for claims_of()
         except ImportError:
-            raise SaslError(MISSING) from None
-        found = Url(ENDPOINT, url)
+            raise SaslError(PYJWT_MISSING_TEXT) from None
+        found = Url(ENDPOINT_PROPERTY, url)
         hidden = (
             value
             for name, value in found.parameters
@@ -63,7 +63,7 @@ class Provider:
         )
         self.secrets = Secrets(hidden)
         """What the provider knows and nothing may show: who asks with something secret adds it."""
-        self.remarks = [readable_by_others(ENDPOINT, found)] if found.is_readable_by_others else []
+        self.remarks = [readable_by_others(ENDPOINT_PROPERTY, found)] if found.is_readable_by_others else []
         self._url = found
         self._subject_claim = subject_claim
         self._extensions = extensions
@@ -180,15 +180,15 @@ def read(path: str, name: str) -> str:
     """A text file that a property names; read each time, for it may be rotated. SaslError if it can't be."""
     try:
         with Path(path).open("rb") as file:
-            content = file.read(FILE_MAX + 1)
+            content = file.read(FILE_MAX_BYTES + 1)
     except OSError as error:
         raise SaslError(f"{name} {path}: {error.strerror}") from None
     try:
         text = content.decode()
     except UnicodeDecodeError:
         raise SaslError(f"{name} {path} isn't a text") from None
-    if len(content) > FILE_MAX:
-        raise SaslError(f"{name} {path} has more than {FILE_MAX} bytes")
+    if len(content) > FILE_MAX_BYTES:
+        raise SaslError(f"{name} {path} has more than {FILE_MAX_BYTES} bytes")
     return text
 
 

@@ -20,8 +20,8 @@ from kafka_native.security.saslprep import saslprep
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS = range(4096, 1_000_001)
 """Fewer are no protection (RFC 7677); more would be a broker that keeps its clients busy."""
-MESSAGE_MAX = 4096
-SALT_MAX = 1024
+MESSAGE_MAX_BYTES = 4096
+SALT_MAX_BYTES = 1024
 CACHED_MAX = 16
 
 
@@ -123,8 +123,8 @@ class ScramExchange(Exchange):
 
     def respond(self, challenge: bytes) -> bytes | None:
         """The proof; then nothing, once the broker has proved that it knows the password, too."""
-        if len(challenge) > MESSAGE_MAX:
-            raise SaslError(f"the broker's SCRAM message has {len(challenge)} bytes, more than {MESSAGE_MAX}")
+        if len(challenge) > MESSAGE_MAX_BYTES:
+            raise SaslError(f"the broker's SCRAM message has {len(challenge)} bytes, more than {MESSAGE_MAX_BYTES}")
         try:
             text = challenge.decode()
         except UnicodeDecodeError:
@@ -141,7 +141,7 @@ class ScramExchange(Exchange):
         if not values["r"].startswith(self._nonce) or len(values["r"]) == len(self._nonce):
             raise SaslError("the broker's nonce doesn't continue ours: somebody may be replaying another exchange")
         salt = _decoded(values["s"], "salt")
-        if not 0 < len(salt) <= SALT_MAX:
+        if not 0 < len(salt) <= SALT_MAX_BYTES:
             raise SaslError(f"the broker's salt has {len(salt)} bytes")
         keys = self._scram.keys(self._password, salt, _iterations(values["i"]))
         without_proof = f"c=biws,r={values['r']}"  # biws: "n,,", as it was at the beginning

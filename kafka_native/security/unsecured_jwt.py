@@ -10,8 +10,8 @@ from collections.abc import Callable
 from kafka_native.security.mechanisms import SaslError, shown
 from kafka_native.security.oauthbearer import Token
 
-EXTENSION = "extension_"
-NAMES = {"principal", "principalClaimName", "scope", "scopeClaimName", "lifeSeconds"}
+EXTENSION_PREFIX = "extension_"
+KNOWN_NAMES = {"principal", "principalClaimName", "scope", "scopeClaimName", "lifeSeconds"}
 
 
 def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Callable[[], Token]:
@@ -24,7 +24,7 @@ def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Cal
     """
     pairs = [part.partition("=") for part in config.split()]
     values = {name: value for name, _, value in pairs}
-    strange = [name for name in values if name not in NAMES and not name.startswith(EXTENSION)]
+    strange = [name for name in values if name not in KNOWN_NAMES and not name.startswith(EXTENSION_PREFIX)]
     if strange or len(values) != len(pairs):
         raise SaslError(f"Invalid sasl.oauthbearer.config: unknown or doubled: {shown(', '.join(strange) or 'a name')}")
     principal = values.get("principal", "")
@@ -33,7 +33,11 @@ def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Cal
     life = values.get("lifeSeconds", "3600")
     if not (life.isascii() and life.isdigit() and 0 < int(life[:10]) < 2**31):
         raise SaslError("Invalid sasl.oauthbearer.config: lifeSeconds has to be a number from 1 to 2147483647")
-    extensions = {name.removeprefix(EXTENSION): value for name, value in values.items() if name.startswith(EXTENSION)}
+    extensions = {
+        name.removeprefix(EXTENSION_PREFIX): value
+        for name, value in values.items()
+        if name.startswith(EXTENSION_PREFIX)
+    }
     scopes = [scope for scope in values.get("scope", "").split(",") if scope]
 
     def source() -> Token:

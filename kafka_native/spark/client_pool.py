@@ -49,7 +49,7 @@ def settle() -> None:
 
 @dataclass(frozen=True)
 class Kept(Generic[C]):
-    """An idle client."""
+    """An idle client, and its configuration."""
 
     config: Mapping[str, Any]
     client: C

@@ -44,25 +44,25 @@ class KafkaNativeDataSource(DataSource):
         return ", ".join(f"`{name}` {kind}" for name, kind in _kinds(SourceOptions.parse(self.options)).items())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
+        """Makes the reader behind ``spark.read``."""
         from kafka_native.spark import batch
 
         return batch.BatchReader(self._source_options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For ``spark.readStream``."""
+        """Makes the reader behind ``spark.readStream``."""
         from kafka_native.spark import stream_reader
 
         return stream_reader.StreamReader(self._source_options(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For ``frame.write``."""
+        """Makes the writer behind ``frame.write``."""
         from kafka_native.spark import writers
 
         return writers.batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """For ``frame.writeStream``."""
+        """Makes the writer behind ``frame.writeStream``."""
         from kafka_native.spark import writers
 
         return writers.stream_writer(self.options, schema, overwrite)

@@ -25,10 +25,10 @@ from pyspark import TaskContext
 from kafka_native import KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native.admin import AdminClient
 from kafka_native.config import parse
-from kafka_native.control.transactions import Shared
+from kafka_native.control.producer.transactions import Shared
 from kafka_native.spark.client_pool import Pool, admitted
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.offsets import UNKNOWN, Key
+from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS, Key
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.properties import common_properties
 from kafka_native.transacting import adopt, share, trouble
@@ -36,16 +36,16 @@ from kafka_native.types import ConsumerGroupMetadata, ConsumerGroupTopicPartitio
 
 __all__ = ["ExactlyOnceError", "Turn", "Writing", "abort", "begin", "check", "close_idle", "commit", "writing"]
 
-CALL_S: Final = 60.0
+CALL_TIMEOUT_S: Final = 60.0
 """How long one step may take: what the coordinators don't answer by then fails the micro-batch."""
 CLAIMING: Final = ".claiming"
 """Behind the transactional id: the group whose offsets say who was the last to want a partition."""
 CLAIMED: Final = ".claimed"
 """The group whose offsets say in which micro-batch a partition was claimed."""
-_AGAIN_S: Final = 0.05
+_RETRY_INTERVAL_S: Final = 0.05
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
-_OVER: Final = frozenset(
+_TRANSACTION_OVER_ERRORS: Final = frozenset(
     {
         KafkaError._FENCED,
         KafkaError.PRODUCER_FENCED,
@@ -55,7 +55,7 @@ _OVER: Final = frozenset(
     }
 )
 """What is said of a transaction that isn't this batch's any more."""
-_WITHOUT_TRANSACTIONS: Final = frozenset({KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
+_NO_TRANSACTIONS_ERRORS: Final = frozenset({KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
 
 
 class ExactlyOnceError(RuntimeError):
@@ -92,14 +92,14 @@ def begin(options: SinkOptions) -> Turn:
     """
     try:
         with admitted(Producer(dict(options.producer))) as producer:
-            producer.init_transactions(CALL_S)
+            producer.init_transactions(CALL_TIMEOUT_S)
             shared = share(producer)
     except KafkaException as error:
         code = error.args[0].code()
         if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             text = f"{_timeout_ms(options)} is more than the brokers' transaction.max.timeout.ms: write less"
             raise OptionError("kafka.transaction.timeout.ms", text) from error
-        if code in _WITHOUT_TRANSACTIONS:
+        if code in _NO_TRANSACTIONS_ERRORS:
             text = "the brokers have no transactions, as before Apache Kafka 0.11: leave kafka.transactional.id out"
             raise ExactlyOnceError(text) from error
         raise
@@ -125,10 +125,10 @@ def commit(options: SinkOptions, turn: Turn, query: str, batch_id: int, written:
         with Producer(dict(options.producer)) as producer:
             adopt(producer, turn.shared)
             group = ConsumerGroupMetadata(options.transactional_id)
-            producer.send_offsets_to_transaction([marker], group, CALL_S)
-            producer.commit_transaction(CALL_S)
+            producer.send_offsets_to_transaction([marker], group, CALL_TIMEOUT_S)
+            producer.commit_transaction(CALL_TIMEOUT_S)
     except KafkaException as error:
-        if error.args[0].code() not in _OVER:
+        if error.args[0].code() not in _TRANSACTION_OVER_ERRORS:
             raise
         raise _explained(error.args[0], options, f"micro-batch {batch_id} can't be committed") from error
 
@@ -141,9 +141,9 @@ def abort(options: SinkOptions, turn: Turn) -> None:
     try:
         with Producer(dict(options.producer)) as producer:
             adopt(producer, turn.shared)
-            producer.abort_transaction(CALL_S)
+            producer.abort_transaction(CALL_TIMEOUT_S)
     except KafkaException as error:
-        if error.args[0].code() not in _OVER:
+        if error.args[0].code() not in _TRANSACTION_OVER_ERRORS:
             raise
 
 
@@ -173,7 +173,7 @@ class Writing:
             yield
         except Exception as error:
             cause = error.args[0] if isinstance(error, KafkaException) else trouble(producer)
-            if cause is None or cause.code() not in _OVER:
+            if cause is None or cause.code() not in _TRANSACTION_OVER_ERRORS:
                 raise
             raise _explained(cause, self._options, "rows can't be written") from error
 
@@ -271,16 +271,16 @@ def _offsets(admin: AdminClient, group: str, keys: Collection[Key] | None) -> di
     """What a group has committed, offset and metadata, of some partitions or of all; waits for open transactions."""
     asked = None if keys is None else [TopicPartition(*key) for key in keys]
     request = [ConsumerGroupTopicPartitions(group, asked)]
-    deadline = time.monotonic() + CALL_S
+    deadline = time.monotonic() + CALL_TIMEOUT_S
     while True:
         try:
-            futures = admin.list_consumer_group_offsets(request, require_stable=True, request_timeout=CALL_S)
+            futures = admin.list_consumer_group_offsets(request, require_stable=True, request_timeout=CALL_TIMEOUT_S)
             found = futures[group].result().topic_partitions or []
             break
         except KafkaException as error:
             if error.args[0].code() != KafkaError.UNSTABLE_OFFSET_COMMIT or time.monotonic() > deadline:
                 raise
-            time.sleep(_AGAIN_S)
+            time.sleep(_RETRY_INTERVAL_S)
     _check(found)
     return {(each.topic, each.partition): (each.offset, each.metadata or "") for each in found if each.offset >= 0}
 
@@ -292,14 +292,18 @@ def _commit_texts(admin: AdminClient, group: str, texts: Mapping[Key, str], pati
     while True:
         places = [TopicPartition(*key, 0, text) for key, text in left.items()]
         request = [ConsumerGroupTopicPartitions(group, places)]
-        futures = admin.alter_consumer_group_offsets(request, request_timeout=CALL_S)
+        futures = admin.alter_consumer_group_offsets(request, request_timeout=CALL_TIMEOUT_S)
         outcome = futures[group].result().topic_partitions or []
-        unknown = {(each.topic, each.partition) for each in outcome if each.error and each.error.code() in UNKNOWN}
+        unknown = {
+            (each.topic, each.partition)
+            for each in outcome
+            if each.error and each.error.code() in UNKNOWN_PARTITION_ERRORS
+        }
         _check([each for each in outcome if (each.topic, each.partition) not in unknown])
         if not unknown or time.monotonic() >= until:
             return _check(outcome)
         left = {key: text for key, text in left.items() if key in unknown}
-        time.sleep(_AGAIN_S)
+        time.sleep(_RETRY_INTERVAL_S)
 
 
 def _check(outcome: Collection[TopicPartition]) -> None:

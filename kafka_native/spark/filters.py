@@ -46,7 +46,7 @@ class Narrowing:
         if name == "IsNotNull":
             return column in _NEVER_NULL
         value = getattr(wanted, "value", None)
-        take = _TAKERS.get(column)
+        take = _FILTER_HANDLERS.get(column)
         return take is not None and value is not None and take(self, name, value)
 
     def keeps(self, key: Key) -> bool:
@@ -114,7 +114,7 @@ def _take_timestamp(into: Narrowing, name: str, value: Any) -> bool:
     return False
 
 
-_TAKERS: Final[Mapping[str, Callable[[Narrowing, str, Any], bool]]] = {
+_FILTER_HANDLERS: Final[Mapping[str, Callable[[Narrowing, str, Any], bool]]] = {
     "topic": _take_members("topics", str),
     "partition": _take_members("partitions", int),
     "offset": _take_offset,

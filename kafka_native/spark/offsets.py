@@ -32,10 +32,16 @@ LATEST: Final = -1
 Key = tuple[str, int]
 """A topic and the number of a partition of it."""
 
-_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+_INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
 _OFFSET_MAX: Final = (1 << 63) - 1
 _PARTITION_MAX: Final = (1 << 31) - 1
-UNKNOWN: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+UNKNOWN_PARTITION_ERRORS: Final = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
 """The errors of a topic or partition that doesn't exist, or doesn't any more."""
 
 
@@ -248,14 +254,16 @@ class OffsetReader:
                     raise KafkaException(KafkaError(each.error.code(), text))
             return {(each.topic, each.partition): each.offset for each in found}
 
-        return self._asked(ask, UNKNOWN)  # of partitions that it doesn't know the client has asked again by itself
+        return self._asked(
+            ask, UNKNOWN_PARTITION_ERRORS
+        )  # of partitions that it doesn't know the client has asked again by itself
 
     def _partitions(self) -> list[Key]:
         subscription = self._options.subscription
         if subscription.pattern:
             pattern = re.compile(subscription.pattern)
             topics = self.consumer.list_topics(timeout=self._options.api_timeout_s).topics
-            names = [name for name in topics if name not in _INTERNAL and pattern.fullmatch(name)]
+            names = [name for name in topics if name not in _INTERNAL_TOPICS and pattern.fullmatch(name)]
             self.topic_ids = {name: topics[name]._id for name in names}
             return [(name, number) for name in names for number in topics[name].partitions]
         wanted = dict.fromkeys(topic for topic, _ in subscription.partitions) if subscription.partitions else None
@@ -291,7 +299,7 @@ class OffsetReader:
                     raise
                 attempts -= 1
                 logger.warning("asking for offsets failed, trying again: %s", cause.str())
-                if cause.code() not in UNKNOWN:
+                if cause.code() not in UNKNOWN_PARTITION_ERRORS:
                     self.close()
                 time.sleep(self._options.retry_interval_s)
 

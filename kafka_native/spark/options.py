@@ -87,7 +87,7 @@ SOURCE_NAMES: Final = (
 SINK_NAMES: Final = ("topic", "includeHeaders")
 """The sink's options beside ``kafka.*``."""
 
-_SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "withschemaevolution"})
+_SPARK_OPTIONS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "withschemaevolution"})
 """Options that Spark itself hands on to sources and sinks."""
 
 _SERIALIZER: Final = "keys and values are always binary columns: convert them with Spark's functions"
@@ -334,7 +334,7 @@ class _Reader:
 def _check_names(given: Mapping[str, str], names: Iterable[str]) -> None:
     known = {name.lower(): name for name in names}
     for name in given:
-        if name in known or name.startswith(PREFIX) or name in _SPARKS_OWN:
+        if name in known or name.startswith(PREFIX) or name in _SPARK_OPTIONS:
             continue
         close = difflib.get_close_matches(name, [*known, *(f"{PREFIX}{each}" for each in ("bootstrap.servers",))], n=1)
         hint = f"did you mean {known.get(close[0], close[0])}?" if close else f"there are {', '.join(sorted(names))}"

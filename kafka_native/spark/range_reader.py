@@ -20,7 +20,7 @@ from kafka_native.arrow import ArrowBatch
 from kafka_native.spark.client_pool import Pool, admitted, settle
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.log import logger
-from kafka_native.spark.offsets import EARLIEST, LATEST, UNKNOWN
+from kafka_native.spark.offsets import EARLIEST, LATEST, UNKNOWN_PARTITION_ERRORS
 from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions
 from kafka_native.spark.ranges import OffsetRange
 
@@ -31,7 +31,7 @@ _BATCH_BYTES: Final = 16 << 20
 _FIRST_ROWS: Final = 256
 """Rows of a range's first batch: how large records are is not known before."""
 _WAIT_S: Final = 1.0
-_PASSING: Final = frozenset(
+_TRANSIENT_ERRORS: Final = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
 )
 
@@ -45,7 +45,7 @@ _ARROW_TYPES: Final[Mapping[str, pa.DataType]] = {
     COLUMNS["headers"]: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
 
-_ASKED: Final[Mapping[str, tuple[str, str]]] = {
+_ARROW_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "key": ("key", "binary"),
     "value": ("value", "binary"),
     "topic": ("topic", "string"),
@@ -57,7 +57,7 @@ _ASKED: Final[Mapping[str, tuple[str, str]]] = {
 }
 """What `Consumer.consume_arrow` calls the columns, and the types of Spark's."""
 
-_WITHOUT: Final = {"timestamp": -1000, "timestampType": -1}
+_VALUES_WITHOUT_TIMESTAMP: Final = {"timestamp": -1000, "timestampType": -1}
 """What Spark's own connector shows of a record that has no timestamp: -1 ms, type -1.
 
 They become Arrow scalars where one is needed: making one imports pandas, which costs each process 0.3 s of CPU.
@@ -255,9 +255,9 @@ class _Reading(ABC, Generic[T]):
             self._on_out_of_range()
         elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             self._missing = self._missing or (error, time.monotonic())  # a broker may not know it yet
-        elif code in UNKNOWN:
+        elif code in UNKNOWN_PARTITION_ERRORS:
             self._lose_all(error)
-        elif error.fatal() or not (code in _PASSING or error.retriable()):
+        elif error.fatal() or not (code in _TRANSIENT_ERRORS or error.retriable()):
             raise KafkaException(KafkaError(code, f"reading {self._range} at {self._position}: {error.str()}"))
         else:
             self._trouble = error  # the client tries again; the time limit tells when it has been too long
@@ -364,7 +364,7 @@ class _RowReading(_Reading[ArrowBatch]):
         self._schema = arrow_schema(columns)
         # where to cut is seen by the offsets
         asked = dict.fromkeys([*columns, "offset"])
-        self._asked = {_ASKED[name][0]: _ASKED[name][1] for name in asked}
+        self._asked = {_ARROW_COLUMNS[name][0]: _ARROW_COLUMNS[name][1] for name in asked}
         self._rows_max = options.batch_rows or BATCH_ROWS
         self._rows = min(_FIRST_ROWS, self._rows_max)
 
@@ -399,9 +399,9 @@ class _RowReading(_Reading[ArrowBatch]):
 
 def _as_spark_has_it(batch: pa.RecordBatch, name: str) -> pa.Array:
     """One of Spark's columns, out of what `Consumer.consume_arrow` has given."""
-    array = batch.column(batch.schema.get_field_index(_ASKED[name][0]))
+    array = batch.column(batch.schema.get_field_index(_ARROW_COLUMNS[name][0]))
     if name == "headers":
         return array.cast(_ARROW_TYPES[COLUMNS["headers"]])  # their keys may be null to Spark
-    if array.null_count and name in _WITHOUT:
-        return array.fill_null(_WITHOUT[name])
+    if array.null_count and name in _VALUES_WITHOUT_TIMESTAMP:
+        return array.fill_null(_VALUES_WITHOUT_TIMESTAMP[name])
     return array

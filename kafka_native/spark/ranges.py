@@ -28,7 +28,7 @@ class OffsetRange(InputPartition):
 
     @property
     def key(self) -> Key:
-        """Topic and partition."""
+        """The topic and the partition of the range."""
         return self.topic, self.partition
 
     @property

@@ -18,7 +18,7 @@ from kafka_native import KafkaError, KafkaException
 from kafka_native.spark.admission import Patience, share_out
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.log import logger
-from kafka_native.spark.offsets import UNKNOWN, Key, Limit, OffsetReader, flat, listed, nested
+from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS, Key, Limit, OffsetReader, flat, listed, nested
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange, ranges_of, split
 
@@ -107,7 +107,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         """Nothing: Spark's checkpoint says how far the query is."""
 
     def stop(self) -> None:
-        """Ends the connection."""
+        """Closes the connection to the cluster."""
         self._planner.close()
 
 
@@ -144,7 +144,7 @@ class Planner:
         """Where the last micro-batch ended that Spark has spoken of; None: it has spoken of none."""
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection to the cluster."""
         self._cluster.close()
 
     def initial(self) -> Offsets:
@@ -330,7 +330,7 @@ class Planner:
                 return self._cluster.latest(self._partitions(start, anew=anew))
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
-                if cause.code() not in UNKNOWN:
+                if cause.code() not in UNKNOWN_PARTITION_ERRORS:
                     raise
         return self._cluster.latest(self._partitions(start, anew=True))  # those that were deleted are gone by now
 

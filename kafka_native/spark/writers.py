@@ -135,7 +135,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a frame."""
+    """Writes the rows of a frame."""
 
     def __init__(self, options: SinkOptions) -> None:
         """Options that were checked against the frame's schema."""

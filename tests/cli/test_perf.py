@@ -211,7 +211,7 @@ def test_check_notices(read: list[job.Place], text: str) -> None:
 
 
 def test_payloads_have_their_size_and_number() -> None:
-    for size in (job.SMALLEST, 100, 500):
+    for size in (job.MESSAGE_MIN_BYTES, 100, 500):
         values = job.payloads(5, size)
         assert [len(value) for value in values] == [size] * 5
         assert [job.number_of(value) for value in values] == list(range(5))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from kafka_native.control.calls import ANY_BROKER, Call
 from kafka_native.control.operations import GRACE_S, AdminOperation, Operation, OperationDriver, Steps, Target
+from kafka_native.control.requests import ANY_BROKER, Call
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse

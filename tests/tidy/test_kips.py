@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_native.control import versions
+from kafka_native.control.brokers import versions
 from kafka_native.protocol import registry
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -58,7 +58,9 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
 @click.command("all")
 @click.option("-b", "--bootstrap", envvar="BOOTSTRAP", help="This cluster (default: a mock cluster of our own).")
 @click.option("--messages", default=1_000_000, show_default=True, type=click.IntRange(1), help="Messages a codec.")
-@click.option("--size", default=100, show_default=True, type=click.IntRange(job.SMALLEST), help="Bytes of a value.")
+@click.option(
+    "--size", default=100, show_default=True, type=click.IntRange(job.MESSAGE_MIN_BYTES), help="Bytes of a value."
+)
 @click.option("--partitions", default=4, show_default=True, type=click.IntRange(1), help="Partitions of the topic.")
 @click.option("--codecs", default=",".join(CODECS), show_default=True, callback=one_of_codecs, help="Which, in order.")
 @click.option("--acks", default="1", show_default=True, type=click.Choice(["0", "1", "all"]), help="Who acknowledges.")

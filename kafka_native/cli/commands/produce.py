@@ -205,7 +205,7 @@ def _opened(file: str) -> Iterator[BinaryIO]:
 
 def _blocks(streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool, limit: int) -> Iterator[list[bytes]]:
     if options["as_envelopes"]:
-        limit = (limit + splitter.FRAME_BYTES) * splitter.ESCAPED
+        limit = (limit + splitter.FRAME_BYTES) * splitter.ESCAPED_RATIO_MAX
     elif options["key_as"] != "raw" or options["value_as"] != "raw":
         limit *= 2  # hex
     for stream in streams:

@@ -60,7 +60,7 @@ def size(_context: click.Context, parameter: click.Parameter, text: str | int | 
 
 
 def seconds(_context: click.Context, parameter: click.Parameter, text: str | float | None) -> float | None:
-    """``30s`` as seconds."""
+    """Converts a duration such as ``30s`` to seconds."""
     if text is None or isinstance(text, (int, float)):
         return text
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|min|h)?\s*", text.lower())

@@ -151,7 +151,7 @@ class ArchiveResult:
     elapsed_s: float = 0.0
 
     def add(self, manifest: Manifest) -> None:
-        """Counts a batch."""
+        """Adds a batch to the totals."""
         self.batches += 1
         self.files += len(manifest.files)
         self.records += manifest.records

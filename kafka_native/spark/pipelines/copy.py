@@ -23,10 +23,10 @@ from kafka_native.spark.ranges import OffsetRange
 
 __all__ = ["Copied", "copy_range", "copy_task", "target_name"]
 
-MADE_ANEW: Final = "Mirror it with a new checkpoint, into a topic that is made anew, too"
+TOPIC_RECREATED_TEXT: Final = "Mirror it with a new checkpoint, into a topic that is made anew, too"
 """What to do about a topic that isn't the one that was mirrored before."""
 _STEP_S: Final = 0.25
-_ALL: Final = 1 << 40
+_STEP_RECORDS_MAX: Final = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def copy_task(
     :param topic_ids: The ids of the topics that were mirrored before.
     :raises PipelineError: The topic was made anew since.
     """
-    check_topic(range_.topic, range_.topic_id, topic_ids, MADE_ANEW)
+    check_topic(range_.topic, range_.topic_id, topic_ids, TOPIC_RECREATED_TEXT)
     writing = None if turn is None else exactly_once.writing(sink, turn)
     copied = copy_range(source, sink, range_, target_name(template, range_.topic), rate, writing)
     pieces = [list(astuple(piece)) for piece in copied.pieces]
@@ -97,7 +97,7 @@ def copy_range(
         look = None if writing is None else partial(exactly_once.check, producer)
         with producer._relay(topic, range_.partition) as relay:
             copying = _Copying(producer, relay, f"{topic} [{range_.partition}]", look)
-            pace = Pace(rate, _ALL)
+            pace = Pace(rate, _STEP_RECORDS_MAX)
             for first, batches in read_batches(source, range_):
                 relay.give(batches, first, range_.end)
                 copying.send(pace)

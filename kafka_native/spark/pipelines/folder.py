@@ -65,7 +65,7 @@ class Folder:
         return {name for name in names if name.endswith(".json")}
 
     def read(self, path: str) -> bytes:
-        """A file's content."""
+        """Returns the content of a file."""
         with self.fs.open_input_stream(self.full(path)) as stream:
             data: bytes = stream.read()
         return data

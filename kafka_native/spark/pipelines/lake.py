@@ -86,7 +86,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One published batch."""
+    """The list of files of one published batch."""
 
     query: str
     batch: int

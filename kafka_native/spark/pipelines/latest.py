@@ -55,7 +55,7 @@ class Form:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is read."""
+        """The columns that the tasks read."""
         return ("key", "value", "partition", "offset", "timestamp", *(["headers"] if self.headers else []))
 
     @property

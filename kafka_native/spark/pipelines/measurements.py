@@ -83,7 +83,7 @@ class Sizes:
 
     @property
     def mean(self) -> float:
-        """0 of nothing."""
+        """The mean size, 0 if there are no values."""
         return self.total / self.count if self.count else 0.0
 
     def percentile(self, share: float) -> int:
@@ -97,7 +97,7 @@ class Sizes:
         return self.most
 
     def to_json(self) -> list[Any]:
-        """For `from_json`."""
+        """Returns the state as JSON, for `from_json`."""
         return [self.count, self.total, self.least, self.most, sorted(self.counts.items())]
 
     @classmethod
@@ -196,7 +196,7 @@ class KeyCounts:
         return sorted(rows, key=lambda row: (-row[1], row[0]))[:count]
 
     def to_json(self) -> dict[str, Any]:
-        """For `from_json`."""
+        """Returns the state as JSON, for `from_json`."""
         self._reduce()
         keys = [base64.b64encode(key).decode() for key in self._kept["key"].to_pylist()]
         counts = self._kept["count"].to_pylist()
@@ -264,7 +264,7 @@ class Timeline:
         self._add((bucket, count, size) for bucket, (count, size) in other.buckets.items())
 
     def to_json(self) -> list[Any]:
-        """For `from_json`."""
+        """Returns the state as JSON, for `from_json`."""
         return [self.width_ms, self.first_ms, self.last_ms, [[at, *both] for at, both in sorted(self.buckets.items())]]
 
     @classmethod
@@ -365,7 +365,7 @@ class Measured:
         self.compression.merge(other.compression)
 
     def to_json(self) -> dict[str, Any]:
-        """For `from_json`."""
+        """Returns the state as JSON, for `from_json`."""
         return {
             "records": self.records,
             "tombstones": self.tombstones,

@@ -318,7 +318,7 @@ def plan_mirror(
         if checkpoint:
             known = _kept_ids(Folder(checkpoint))
             for topic, found in cluster.topic_ids.items():
-                check_topic(topic, found, known, copy.MADE_ANEW)
+                check_topic(topic, found, known, copy.TOPIC_RECREATED_TEXT)
         starts = _starts(cluster, options, keys, checkpoint)
         ends = cluster.latest(keys)
         source_id = cluster.consumer.list_topics(timeout=METADATA_S).cluster_id

@@ -34,7 +34,7 @@ __all__ = ["PartitionProfile", "Profile", "TopicProfile", "plan_profile", "profi
 TOP_KEYS: Final = 50
 SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
 TOP_SHARES: Final = (1, 10, 100, 1000)
-_ASK_S: Final = 30.0
+_OFFSETS_TIMEOUT_S: Final = 30.0
 
 
 class PartitionProfile(TypedDict):
@@ -73,7 +73,7 @@ class TopicProfile(TypedDict):
 
 
 class Profile(TypedDict):
-    """A whole profile."""
+    """The profile of one or more topics."""
 
     made: str
     """When, in ISO 8601, UTC."""
@@ -161,7 +161,7 @@ def _lags(config: Mapping[str, Any], planned: list[PartitionRange], groups: Sequ
     found: dict[Key, dict[str, Any]] = {(each.topic, each.partition): {} for each in planned}
     for group in groups:
         with Consumer({**config, "group.id": group}) as consumer:
-            committed = consumer.committed([TopicPartition(*key) for key in found], _ASK_S)
+            committed = consumer.committed([TopicPartition(*key) for key in found], _OFFSETS_TIMEOUT_S)
         at = {(each.topic, each.partition): each.offset for each in committed}
         for each in planned:
             key = each.topic, each.partition

@@ -43,7 +43,7 @@ CHUNK_ROWS: Final = 10_000
 _RECORD_S: Final = 1.0
 """How often a task writes down how far it is."""
 _CHECK_INTERVAL_S: Final = 0.5
-_NOTES: Final = "replay.json"
+_NOTES_FILE: Final = "replay.json"
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Progress:
         """
         described = {"layout": 1, **what}
         self._folder.make()
-        if not self._folder.exists(_NOTES):
-            self._folder.write(_NOTES, described)
+        if not self._folder.exists(_NOTES_FILE):
+            self._folder.write(_NOTES_FILE, described)
             return
-        notes = loaded(self._folder.read(_NOTES), _NOTES)
+        notes = loaded(self._folder.read(_NOTES_FILE), _NOTES_FILE)
         for name, value in described.items():
             if notes.get(name) != value:
                 raise PipelineError(

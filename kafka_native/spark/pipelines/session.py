@@ -48,8 +48,8 @@ RESULT_SCHEMA: Final = "result string"
 
 _CHECK_INTERVAL_S: Final = 0.25
 _STOP_CHECK_INTERVAL_S: Final = 0.5
-_STARTS: Final = 5
-_TOO_SLOW: Final = "Python worker failed to connect back"
+_START_TRIES_MAX: Final = 5
+_WORKER_TOO_SLOW_TEXT: Final = "Python worker failed to connect back"
 _ERROR_LINE: Final = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (.+)$", re.M)
 
 
@@ -277,7 +277,7 @@ def run_query(
     :param end: Called before the query is stopped.
     :raises Exception: As Spark has it.
     """
-    for attempt in range(_STARTS):
+    for attempt in range(_START_TRIES_MAX):
         query = start()
         try:
             while not query.awaitTermination(_STOP_CHECK_INTERVAL_S) and not stop():  # type: ignore[arg-type]
@@ -285,7 +285,7 @@ def run_query(
             end(query)
             return
         except Exception as error:
-            if attempt + 1 == _STARTS or failure() is not None or _TOO_SLOW not in str(error):
+            if attempt + 1 == _START_TRIES_MAX or failure() is not None or _WORKER_TOO_SLOW_TEXT not in str(error):
                 raise
         finally:
             query.stop()

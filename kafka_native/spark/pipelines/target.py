@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native import KafkaException
-from kafka_native.spark.offsets import UNKNOWN
+from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS
 from kafka_native.types import ClusterMetadata
 
 __all__ = ["METADATA_S", "Pace", "partition_count", "without_negative_timestamps"]
@@ -62,7 +62,7 @@ def partition_count(described: ClusterMetadata, topic: str) -> int:
     :raises KafkaException: The cluster doesn't tell.
     """
     found = described.topics.get(topic)
-    if found is None or (found.error is not None and found.error.code() in UNKNOWN):
+    if found is None or (found.error is not None and found.error.code() in UNKNOWN_PARTITION_ERRORS):
         return 0
     if found.error is not None:
         raise KafkaException(found.error)

@@ -43,7 +43,7 @@ PIECES_MAX: Final = 1000
 KEPT_MAX: Final = 32_000
 """So many pieces of a partition are kept for good as they are, and as many for all that was before them."""
 TRIES_MAX: Final = 5
-_NAME: Final = re.compile(r"(batch|through)-([0-9]{20})\.parquet")
+_FILE_NAME: Final = re.compile(r"(batch|through)-([0-9]{20})\.parquet")
 
 Key = tuple[str, int]
 
@@ -197,7 +197,9 @@ class Translations:
     def _names(self) -> list[str]:
         """The files that count, oldest first: what a later file has taken in is left out."""
         selector = pafs.FileSelector(self._path, allow_not_found=True)
-        matches = [match for each in self._fs.get_file_info(selector) if (match := _NAME.fullmatch(each.base_name))]
+        matches = [
+            match for each in self._fs.get_file_info(selector) if (match := _FILE_NAME.fullmatch(each.base_name))
+        ]
         upto = max((int(match[2]) for match in matches if match[1] == "through"), default=-1)
         kept = [
             (int(match[2]), match[0])
@@ -212,14 +214,14 @@ class Translations:
         merged: dict[Key, list[Piece]] = {}
         for name in old:
             _merge(merged, self._read(name))
-        number = _NAME.fullmatch(old[-1])
+        number = _FILE_NAME.fullmatch(old[-1])
         assert number is not None
         everything = [piece for key in sorted(merged) for piece in _aged(merged[key])]
         self._put(f"through-{number[2]}.parquet", everything)
         selector = pafs.FileSelector(self._path, allow_not_found=True)
         keep = {f"through-{number[2]}.parquet", names[-1]}
         for info in self._fs.get_file_info(selector):
-            match = _NAME.fullmatch(info.base_name)
+            match = _FILE_NAME.fullmatch(info.base_name)
             if match and info.base_name not in keep and int(match[2]) <= int(number[2]):
                 self._fs.delete_file(info.path)
 

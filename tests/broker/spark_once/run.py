@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kafka_native
-from kafka_native.control.transactions import TRANSACTION_VERSION
+from kafka_native.control.producer.transactions import TRANSACTION_VERSION
 from kafka_native.protocol import ApiKey
 from tests.broker.bank.reading import by_ours, by_theirs, open_transactions
 from tests.broker.cluster import GUARD, Cluster, Listener, quiet, start
