@@ -99,9 +99,8 @@ class AdminOperation(Generic[KeyT, ItemT, ResponseT, ResultT]):
     @property
     def retriable_errors(self) -> frozenset[int]:
         """Errors after which a key is sent again."""
-        return (
-            ADMIN_RETRIABLE_ERRORS if self.change else ADMIN_RETRIABLE_ERRORS | CONNECTION_ERRORS
-        ) - self.final_errors | self.passing_errors
+        errors = ADMIN_RETRIABLE_ERRORS if self.change else ADMIN_RETRIABLE_ERRORS | CONNECTION_ERRORS
+        return errors - self.final_errors | self.passing_errors
 
     def portions(self, items: dict[KeyT, ItemT], keys_max: int) -> Iterator[dict[KeyT, ItemT]]:
         """The items, as many together as one request may have; one alone isn't looked at."""
@@ -379,7 +378,7 @@ class OperationDriver:
             self._end(operation, KafkaException(error))
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         for operation in list(self._all):
             if now >= operation.deadline + GRACE_S:  # nothing waits for ever, whatever became of its replies
                 self._logger.debug("%s had no reply in time", operation.name)
