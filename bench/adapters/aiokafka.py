@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task
 from bench.adapters.asyncio_api import produce_all
-from bench.adapters.reading import WAIT_S
+from bench.adapters.consumer_api import WAIT_S
 
 
 def aio_produce(task: Task) -> Figures:

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task
-from bench.adapters.reading import WAIT_S
+from bench.adapters.consumer_api import WAIT_S
 
 IN_FLIGHT = 10_000  # delivery reports that aren't awaited yet
 

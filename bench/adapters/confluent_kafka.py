@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import confluent_kafka
 
-from bench.adapters import Figures, Task, asyncio_api, python_api, reading, transacting
+from bench.adapters import Figures, Task, asyncio_api, consumer_api, producer_api, transactions
 
 # With its defaults the client pauses for a second when 100,000 messages of a partition are queued.
 TUNING = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
@@ -12,43 +12,43 @@ AIO_MESSAGES = 30_000  # limit of aio_poll, where a message takes 0.1 ms and mor
 
 
 def produce(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.produce(confluent_kafka, task)
+    """See producer_api."""
+    return producer_api.produce(confluent_kafka, task)
 
 
 def callback(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.callback(confluent_kafka, task)
+    """See producer_api."""
+    return producer_api.callback(confluent_kafka, task)
 
 
 def spread(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.spread(confluent_kafka, task)
+    """See producer_api."""
+    return producer_api.spread(confluent_kafka, task)
 
 
 def consume(task: Task) -> Figures:
-    """See reading."""
-    return reading.consume(confluent_kafka, task, **TUNING)
+    """See consumer_api."""
+    return consumer_api.consume(confluent_kafka, task, **TUNING)
 
 
 def group(task: Task) -> Figures:
-    """See reading."""
-    return reading.group(confluent_kafka, task, **TUNING)
+    """See consumer_api."""
+    return consumer_api.group(confluent_kafka, task, **TUNING)
 
 
 def poll(task: Task) -> Figures:
-    """See reading."""
-    return reading.poll(confluent_kafka, task, **TUNING)
+    """See consumer_api."""
+    return consumer_api.poll(confluent_kafka, task, **TUNING)
 
 
 def iterate(task: Task) -> Figures:
     """Uses poll(): its consumer has no iteration."""
-    return reading.poll(confluent_kafka, task, **TUNING)
+    return consumer_api.poll(confluent_kafka, task, **TUNING)
 
 
 def memory(task: Task) -> Figures:
-    """See reading."""
-    return reading.memory(confluent_kafka, task, **TUNING)
+    """See consumer_api."""
+    return consumer_api.memory(confluent_kafka, task, **TUNING)
 
 
 def arrow(task: Task) -> Figures:
@@ -62,7 +62,9 @@ def arrow(task: Task) -> Figures:
     def take(consumer: confluent_kafka.Consumer, task: Task, wanted: int) -> int:
         taken = 0
         while taken < wanted:
-            messages = consumer.consume(min(reading.STEP, wanted - taken), reading.WAIT_S / 6)
+            messages = consumer.consume(
+                min(consumer_api.STEP, wanted - taken), consumer_api.WAIT_S / 6
+            )
             keys = [message.key() for message in messages]
             values = [message.value() for message in messages]
             offsets = [message.offset() for message in messages]
@@ -71,32 +73,32 @@ def arrow(task: Task) -> Figures:
                 raise RuntimeError(f"only {taken} of {wanted} messages came")
         return taken
 
-    return reading.timed(reading.by_hand(confluent_kafka, task, **TUNING), task, take)
+    return consumer_api.timed(consumer_api.by_hand(confluent_kafka, task, **TUNING), task, take)
 
 
 def latency(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.latency(confluent_kafka, task)
+    """See producer_api."""
+    return producer_api.latency(confluent_kafka, task)
 
 
 def call(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.call(confluent_kafka, task)
+    """See producer_api."""
+    return producer_api.call(confluent_kafka, task)
 
 
 def end_to_end(task: Task) -> Figures:
-    """See reading."""
-    return reading.end_to_end(confluent_kafka, task)
+    """See consumer_api."""
+    return consumer_api.end_to_end(confluent_kafka, task)
 
 
 def cold(task: Task) -> Figures:
-    """See reading."""
-    return reading.cold(confluent_kafka, task)
+    """See consumer_api."""
+    return consumer_api.cold(confluent_kafka, task)
 
 
 def wide(task: Task) -> Figures:
-    """See reading."""
-    return reading.wide(confluent_kafka, task, **TUNING)
+    """See consumer_api."""
+    return consumer_api.wide(confluent_kafka, task, **TUNING)
 
 
 def aio_produce(task: Task) -> Figures:
@@ -114,10 +116,10 @@ def aio_poll(task: Task) -> Figures:
 
 
 def transaction(task: Task) -> Figures:
-    """See transacting."""
-    return transacting.transaction(confluent_kafka, task)
+    """See transactions."""
+    return transactions.transaction(confluent_kafka, task)
 
 
 def copy(task: Task) -> Figures:
-    """See transacting."""
-    return transacting.copy(confluent_kafka, task, **TUNING)
+    """See transactions."""
+    return transactions.copy(confluent_kafka, task, **TUNING)

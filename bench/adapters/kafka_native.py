@@ -5,24 +5,32 @@ from __future__ import annotations
 from itertools import cycle, islice
 
 import kafka_native
-from bench.adapters import Figures, Stopwatch, Task, asyncio_api, python_api, reading, transacting
+from bench.adapters import (
+    Figures,
+    Stopwatch,
+    Task,
+    asyncio_api,
+    consumer_api,
+    producer_api,
+    transactions,
+)
 from kafka_native import aio
 
 ARROW_ROWS = 100_000
 
 
 def produce(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.produce(kafka_native, task)
+    """See producer_api."""
+    return producer_api.produce(kafka_native, task)
 
 
 def many(task: Task) -> Figures:
     """Uses produce_many() with 10,000 values in each call, until all are acknowledged."""
     producer = kafka_native.Producer(task.config)
-    values = list(islice(cycle(task.values()), python_api.STEP))
+    values = list(islice(cycle(task.values()), producer_api.STEP))
     producer.list_topics(task.topic, 30)
     producer.produce(task.topic, values[0])
-    producer.flush(python_api.FLUSH_TIMEOUT_S)
+    producer.flush(producer_api.FLUSH_TIMEOUT_S)
     count = task.count - 1
     done = 0
     watch = Stopwatch()
@@ -32,7 +40,7 @@ def many(task: Task) -> Figures:
             done += producer.produce_many(task.topic, step)
         except BufferError:
             producer.poll(0.01)
-    left = producer.flush(python_api.FLUSH_TIMEOUT_S)
+    left = producer.flush(producer_api.FLUSH_TIMEOUT_S)
     figures = watch.figures(count)
     if left:
         raise RuntimeError(f"{left} messages were not delivered")
@@ -48,7 +56,7 @@ def produce_arrow(task: Task) -> Figures:
     table = pyarrow.table({"value": list(islice(cycle(task.values()), ARROW_ROWS))})
     producer.list_topics(task.topic, 30)
     producer.produce(task.topic, b"first")
-    producer.flush(python_api.FLUSH_TIMEOUT_S)
+    producer.flush(producer_api.FLUSH_TIMEOUT_S)
     count = task.count - 1
     done = 0
     watch = Stopwatch()
@@ -57,7 +65,7 @@ def produce_arrow(task: Task) -> Figures:
             task.topic, table.slice(0, count - done), on_delivery=reports.append
         )
         producer.poll(0)
-    left = producer.flush(python_api.FLUSH_TIMEOUT_S)
+    left = producer.flush(producer_api.FLUSH_TIMEOUT_S)
     figures = watch.figures(count)
     if left or sum(report.delivered for report in reports) != count:
         raise RuntimeError("not everything was delivered")
@@ -65,38 +73,38 @@ def produce_arrow(task: Task) -> Figures:
 
 
 def callback(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.callback(kafka_native, task)
+    """See producer_api."""
+    return producer_api.callback(kafka_native, task)
 
 
 def spread(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.spread(kafka_native, task)
+    """See producer_api."""
+    return producer_api.spread(kafka_native, task)
 
 
 def consume(task: Task) -> Figures:
-    """See reading."""
-    return reading.consume(kafka_native, task)
+    """See consumer_api."""
+    return consumer_api.consume(kafka_native, task)
 
 
 def group(task: Task) -> Figures:
-    """See reading."""
-    return reading.group(kafka_native, task)
+    """See consumer_api."""
+    return consumer_api.group(kafka_native, task)
 
 
 def poll(task: Task) -> Figures:
-    """See reading."""
-    return reading.poll(kafka_native, task)
+    """See consumer_api."""
+    return consumer_api.poll(kafka_native, task)
 
 
 def iterate(task: Task) -> Figures:
-    """See reading."""
-    return reading.iterate(kafka_native, task)
+    """See consumer_api."""
+    return consumer_api.iterate(kafka_native, task)
 
 
 def memory(task: Task) -> Figures:
-    """See reading."""
-    return reading.memory(kafka_native, task)
+    """See consumer_api."""
+    return consumer_api.memory(kafka_native, task)
 
 
 def arrow(task: Task) -> Figures:
@@ -107,8 +115,8 @@ def arrow(task: Task) -> Figures:
         taken = 0
         while taken < wanted:
             batch = consumer.consume_arrow(
-                min(reading.ROWS, wanted - taken),
-                reading.WAIT_S / 6,
+                min(consumer_api.ROWS, wanted - taken),
+                consumer_api.WAIT_S / 6,
                 columns=["key", "value", "offset"],
             )
             taken += pyarrow.record_batch(batch).num_rows
@@ -116,32 +124,32 @@ def arrow(task: Task) -> Figures:
                 raise RuntimeError(f"only {taken} of {wanted} messages came")
         return taken
 
-    return reading.timed(reading.by_hand(kafka_native, task), task, take)
+    return consumer_api.timed(consumer_api.by_hand(kafka_native, task), task, take)
 
 
 def latency(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.latency(kafka_native, task)
+    """See producer_api."""
+    return producer_api.latency(kafka_native, task)
 
 
 def call(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.call(kafka_native, task)
+    """See producer_api."""
+    return producer_api.call(kafka_native, task)
 
 
 def end_to_end(task: Task) -> Figures:
-    """See reading."""
-    return reading.end_to_end(kafka_native, task)
+    """See consumer_api."""
+    return consumer_api.end_to_end(kafka_native, task)
 
 
 def cold(task: Task) -> Figures:
-    """See reading."""
-    return reading.cold(kafka_native, task)
+    """See consumer_api."""
+    return consumer_api.cold(kafka_native, task)
 
 
 def wide(task: Task) -> Figures:
-    """See reading."""
-    return reading.wide(kafka_native, task)
+    """See consumer_api."""
+    return consumer_api.wide(kafka_native, task)
 
 
 def aio_produce(task: Task) -> Figures:
@@ -155,8 +163,8 @@ def aio_poll(task: Task) -> Figures:
 
 
 def transaction(task: Task) -> Figures:
-    """See transacting."""
-    return transacting.transaction(kafka_native, task)
+    """See transactions."""
+    return transactions.transaction(kafka_native, task)
 
 
 def copy(task: Task) -> Figures:
@@ -166,11 +174,11 @@ def copy(task: Task) -> Figures:
         consumer: kafka_native.Consumer, producer: kafka_native.Producer, target: str, wanted: int
     ) -> int:
         batch = consumer.consume_arrow(
-            min(ARROW_ROWS, wanted), transacting.WAIT_S, columns=["value"]
+            min(ARROW_ROWS, wanted), transactions.WAIT_S, columns=["value"]
         )
         count = len(batch)
         if count:
             producer.produce_arrow(target, batch)
         return count
 
-    return transacting.copy(kafka_native, task, transfer)
+    return transactions.copy(kafka_native, task, transfer)

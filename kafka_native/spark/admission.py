@@ -13,10 +13,9 @@ from kafka_native.spark.offsets import Key
 def share_out(starts: Mapping[Key, int], ends: Mapping[Key, int], limit: int) -> dict[Key, int]:
     """The end of a micro-batch of about ``limit`` offsets.
 
-    The limit is shared in proportion to the partitions' sizes.
-
-    Each partition with new offsets gets at least one, so that a large one never starves a small
-    one. With more partitions than ``limit`` the batch is larger than ``limit``.
+    The limit is shared in proportion to the partitions' sizes. Each partition with new offsets gets
+    at least one, so that a large one never starves a small one. With more partitions than ``limit``
+    the batch is larger than ``limit``.
 
     :param starts: The micro-batch's start for each partition of ``ends``.
     :param ends: The partitions' ends.

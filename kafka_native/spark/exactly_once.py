@@ -50,12 +50,9 @@ __all__ = [
 CALL_TIMEOUT_S: Final = 60.0
 """Seconds for one step. If a coordinator doesn't answer in time, the micro-batch fails."""
 CLAIMING: Final = ".claiming"
-"""Suffix of the transactional id: a group.
-
-Its offsets name the last task that wanted a partition.
-"""
+"""The suffix of a group after the transactional id. Its offsets name the last task to claim."""
 CLAIMED: Final = ".claimed"
-"""Suffix of the transactional id: a group. Its offsets name the task that claimed a partition."""
+"""The suffix of a group after the transactional id. Its offsets name the task with the claim."""
 _RETRY_INTERVAL_S: Final = 0.05
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"

@@ -19,7 +19,7 @@ __all__ = ["worker_python"]
 
 _SCRIPT: Final = """\
 #!/bin/sh
-# Python with the PySpark that is installed, not with the zip files of it that Spark puts in front.
+# Runs Python with the installed PySpark, without the zip files that Spark puts first in PYTHONPATH.
 kept=
 set -f
 IFS=:

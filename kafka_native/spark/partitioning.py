@@ -20,14 +20,13 @@ __all__ = ["by_partition"]
 def by_partition(frame: DataFrame, partitions: int) -> DataFrame:
     """Repartition a frame so that each task has all rows of its partitions.
 
-    Write the result as it is.
-
-    A frame without a column ``partition`` gets one. Its value is the partition that Java's producer
-    chooses for the ``key``, or for the ``value`` in rows without a key. So equal rows go to the
-    same partition. Rows of a partition keep their order if they come from one task.
+    Write the result without further transformations. A frame without a column ``partition`` gets
+    one. Its value is the partition that Java's producer chooses for the ``key``, or for the
+    ``value`` in rows without a key. So equal rows go to the same partition. Rows of a partition
+    keep their order if they come from one task.
 
     :param partitions: The number of partitions of the topic.
-    :raises ValueError: The number is below 1.
+    :raises ValueError: ``partitions`` is below 1.
     """
     if partitions < 1:
         raise ValueError(f"a topic has 1 partition at least, not {partitions}")

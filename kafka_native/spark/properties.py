@@ -51,8 +51,10 @@ _WITHOUT_MEANING: Final = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Dropped properties. They don't change the records read: their features don't exist here, or the
-source's own options replace them."""
+"""Dropped properties. They don't change the records that are read.
+
+Their features don't exist here, or the source's own options replace them.
+"""
 
 _JAVA_CLASSES: Final = re.compile(
     r"(\.class|\.classes|\.reporters|\.providers|_serializer|_deserializer)$"

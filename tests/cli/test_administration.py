@@ -326,7 +326,7 @@ def test_reset_says_what_it_does(cli: Cli, member: Consumer) -> None:
     member.close()
     text = cli("groups", "reset-offsets", "readers", "-t", "a", "--to-offset", "9")
     assert text.splitlines()[-1] == "group readers: nothing is changed without --execute"
-    assert text.splitlines()[1].split() == ["a", "0", "3", "5", "2", "9", "is", "behind", "the", "end"]
+    assert text.splitlines()[1].split() == ["a", "0", "3", "5", "2", "9", "is", "after", "the", "end"]
     cli("groups", "reset-offsets", "readers", "--to-earliest", "--to-latest", status=2)
     cli("groups", "reset-offsets", "readers", status=2)
     cli("groups", "reset-offsets", "readers", "-t", "a:7", "--to-latest", status=1)

@@ -7,7 +7,7 @@ import pytest
 
 from bench.__main__ import check_landed
 from bench.adapters import Figures
-from bench.adapters.python_api import net_call_ns
+from bench.adapters.producer_api import net_call_ns
 from bench.report import verdicts
 
 

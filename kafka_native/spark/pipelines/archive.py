@@ -167,8 +167,8 @@ class ArchiveResult:
     skipped_offsets: int = 0
     """Offsets that no longer existed and were skipped (``failOnDataLoss=false``).
 
-    The manifests list
-    them."""
+    The manifests list them.
+    """
     files: int = 0
     records: int = 0
     bytes: int = 0
@@ -269,9 +269,7 @@ def plan_archive(
 ) -> list[Range]:
     """The ranges of offsets that `archive` would read now, by the lake's manifests.
 
-    Nothing is read.
-
-    The parameters are those of `archive`.
+    Nothing is read. The parameters are those of `archive`.
 
     :raises PipelineError: A topic was recreated since it was archived.
     """
@@ -324,7 +322,7 @@ class _Run:
     def commit(self, frame: DataFrame, batch: int) -> None:
         """Write and publish a micro-batch.
 
-        Spark calls it on its own thread, one after the other.
+        Spark calls it on its own thread, one batch after the other.
         """
         try:
             self._commit(frame, batch)

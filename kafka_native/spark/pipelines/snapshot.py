@@ -93,8 +93,8 @@ def snapshot(
     """Write the newest value of each key, up to the current ends of the topics.
 
     The files are ``OUTPUT/topic=NAME/part-PPPPP.parquet`` with the columns key, value, partition,
-    offset and timestamp. Each partition has one, also without any key. A task holds about twice the
-    memory of a partition's keys and values. Only one run at a time may write to an output.
+    offset and timestamp. Each partition has a file, even without any key. A task holds the newest
+    rows of one partition in memory, about twice. Only one run at a time may write to an output.
 
     :param session: The Spark session, from `open_session`.
     :param config: The client's configuration, with ``bootstrap.servers``.
