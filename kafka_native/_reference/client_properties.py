@@ -713,7 +713,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=255,
         state=State.EFFECTIVE,
         note="sent in Fetch (KIP-392) and to the group, for rack-aware assignors (KIP-881)",
-        doc=("The rack of this client, so that it can fetch from a nearby replica. At most 255 bytes."),
+        doc="The rack of this client, for fetching from a nearby replica. At most 255 bytes.",
     ),
     Property(
         "retry.backoff.ms",

@@ -1,4 +1,7 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
+"""Settings of topics, brokers and other resources.
+
+The APIs are DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +119,7 @@ class IncrementalAlterConfigsRequest(
         """A resource and its changes."""
 
         class Config(Struct):
-            """A change: set (0), delete (1), append to a list (2) or take from it (3)."""
+            """A change: set (0), delete (1), append to a list (2) or remove from it (3)."""
 
             name: str = string("0+")
             config_operation: int = int8("0+")

@@ -191,7 +191,7 @@ class DescribeLogDirsResponse(
 class AlterReplicaLogDirsRequest(
     Request, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"
 ):
-    """Move replicas of a broker to other log directories of it."""
+    """Move replicas of a broker between its log directories."""
 
     class Dir(Struct):
         """A log directory and its new partitions."""
@@ -211,7 +211,7 @@ class AlterReplicaLogDirsRequest(
 class AlterReplicaLogDirsResponse(
     Response, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"
 ):
-    """Which moves were begun."""
+    """The outcome for each move."""
 
     class Topic(Struct):
         """The outcome for one topic."""

@@ -442,7 +442,7 @@ class Versioned(Struct):
 
 
 class Message(Versioned):
-    """A request or a response."""
+    """The base class of requests and responses."""
 
     api_key: ClassVar[ApiKey]
 

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions."""
+"""Administration of topics: CreateTopics, DeleteTopics and CreatePartitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producer ids and transactions."""
+"""Producer ids and transactions: KIP-98, and its administration (KIP-664)."""
 
 from __future__ import annotations
 

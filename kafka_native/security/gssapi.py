@@ -45,8 +45,8 @@ class Gssapi(Mechanism):
     ) -> None:
         """Make the mechanism.
 
-        :param principal: Empty: the principal of the existing tickets.
-        :param keytab: Empty, as is ``command``: tickets exist already.
+        :param principal: Empty means the principal of the existing tickets.
+        :param keytab: If it and ``command`` are empty, tickets have to exist already.
         :param secrets: The parts of the command that errors must not show.
         :raises SaslError: The package ``gssapi`` is missing.
         """

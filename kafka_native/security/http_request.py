@@ -73,9 +73,8 @@ class Url:
     def is_readable_by_others(self) -> bool:
         """True for http:// to a host that is neither local nor link-local.
 
-        Others can read its traffic.
-
-        The metadata services of clouds have link-local addresses and no TLS.
+        Others can read such traffic. The metadata services of clouds have link-local addresses and
+        no TLS.
         """
         if self.is_encrypted or self.host == "localhost" or self.host.endswith(".localhost"):
             return False

@@ -95,11 +95,9 @@ class Mechanism(ABC):
         return [f"SASL {self.name} without TLS: {reader} {self.exposes}"]
 
     def secrets(self) -> Iterable[str]:
-        """Return the secrets that logs and errors must not show.
+        """Return the secrets that logs and errors must not show, in plain form.
 
-        A broker may repeat one in an error.
-
-        They are in plain form. `shown()` finds them in every spelling.
+        A broker may repeat one in an error. `shown()` finds them in every spelling.
         """
         return ()
 

@@ -159,9 +159,10 @@ def readable_by_others(name: str, url: Url) -> str:
 
 
 def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
-    """Return a token's subject and expiry time. An unreadable token has no subject and None.
+    """Return a token's subject and expiry time.
 
-    Brokers ignore the fractions of a second in the expiry time, so this function does, too.
+    Without these claims, the subject is empty and the expiry time is None. Brokers ignore the
+    fractions of a second in the expiry time, so this function does, too.
     """
     try:
         import jwt
@@ -255,7 +256,7 @@ class Assertion:
         with_id: bool,
         template: Callable[[], str] | None,
     ) -> None:
-        """Make the assertion's source.
+        """Make an object that signs assertions.
 
         :param key: Returns the private key in PEM form.
         :param template: Returns JSON with a ``header`` and a ``payload``. The claims override it.
