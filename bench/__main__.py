@@ -96,9 +96,9 @@ def warm_up(adapters: list[str], task: Task) -> None:
 
 
 def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, console: Console) -> Rounds:
-    """Every adapter in turn, ``rounds`` times, on a fresh topic; consume reads what one produce run has left.
+    """Run every adapter in turn, ``rounds`` times, on a fresh topic; consume reads the output of a produce run.
 
-    Each round begins with another one: whoever is first reads while the broker still writes to its disk.
+    Each round begins with another adapter: the first one reads while the broker still writes to its disk.
     """
     found: Rounds = {adapter: [] for adapter in adapters}
     for number in range(rounds if adapters else 0):

@@ -14,7 +14,7 @@ Rounds = dict[str, list[Figures]]
 
 @dataclass(frozen=True)
 class Goal:
-    """What kafka_native is to reach in a scenario: a figure beside another client's in the same round, or alone.
+    """A target for kafka_native in a scenario: a figure, alone or compared with another client's in the same round.
 
     ``than``: an adapter, BEST for the best of the other clients, or None. ``plus``: the figure less the other's, not
     divided by it.
@@ -85,7 +85,7 @@ GOALS = (
 
 
 def figure(name: str, figures: Figures) -> float:
-    """One of the figures that goals are about."""
+    """One of the figures of the goals."""
     if name in figures.percentiles:
         return figures.percentiles[name]
     if name in figures.more:
@@ -104,7 +104,7 @@ def ratio(mine: list[float], theirs: list[float]) -> str:
 
 
 def verdicts(scenario: str, rounds: Rounds) -> list[str]:
-    """Each goal of the project beside what kafka_native had in this run; text only, a miss is no failure."""
+    """Print each goal beside kafka_native's figure of this run; a missed goal is no failure."""
     lines = []
     for goal in GOALS:
         if goal.scenario != scenario or "kafka_native" not in rounds:
@@ -123,7 +123,7 @@ def verdicts(scenario: str, rounds: Rounds) -> list[str]:
 
 
 def others(goal: Goal, rounds: Rounds) -> list[float] | None:
-    """What a goal's figure is held against, round by round; None when that wasn't measured."""
+    """The figures that a goal compares with, round by round; None if they weren't measured."""
     if goal.than is None:
         return [1.0] * len(rounds["kafka_native"])
     if goal.than != BEST:
@@ -134,7 +134,7 @@ def others(goal: Goal, rounds: Rounds) -> list[float] | None:
 
 
 def table(scenario: str, rounds: Rounds, count: int) -> Table:
-    """A row an adapter."""
+    """One row per adapter."""
     made = Table(title=f"{scenario}: {count:,} messages")
     made.add_column("client")
     headings = {

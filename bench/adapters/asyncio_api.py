@@ -12,7 +12,7 @@ from typing import Any
 from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task
 from bench.adapters.reading import WAIT_S
 
-IN_FLIGHT = 10_000  # awaitables that nobody has awaited yet
+IN_FLIGHT = 10_000  # reports that aren't awaited yet
 
 Send = Callable[[str, bytes], Awaitable[Awaitable[Any]]]
 

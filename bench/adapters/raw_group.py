@@ -97,7 +97,7 @@ class Member:
         return self._join_consumer() if self._task.protocol == "consumer" else self._join_classic()
 
     def _join_consumer(self) -> int:
-        """The first answer has the assignment: there is nobody to wait for."""
+        """Join alone: the first answer has the assignment."""
         request = ConsumerGroupHeartbeatRequest(group_id=self._group, member_id=self._id, member_epoch=0)
         request.rebalance_timeout_ms, request.topic_partitions = SESSION_MS, []
         request.subscribed_topic_names = [self._task.topic]

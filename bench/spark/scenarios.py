@@ -14,7 +14,7 @@ FORMATS = {"jvm": "kafka", "frames": "kafka_native"}
 WAIT_S = 600
 POLL_S = 0.05
 PARTS = ("triggerExecution", "addBatch", "walCommit", "commitOffsets", "latestOffset")
-# A producer for throughput, as Spark's connector and ours are told alike.
+# Settings for throughput, the same for Spark's connector and ours.
 TUNED = {"kafka.compression.type": "lz4", "kafka.linger.ms": "20", "kafka.batch.size": "262144"}
 GENERATORS = 4
 
