@@ -104,7 +104,7 @@ def ratio(mine: list[float], theirs: list[float]) -> str:
 
 
 def verdicts(scenario: str, rounds: Rounds) -> list[str]:
-    """Print each goal beside kafka_native's figure of this run; a missed goal is no failure."""
+    """Return each goal beside kafka_native's figure of this run; a missed goal is no failure."""
     lines = []
     for goal in GOALS:
         if goal.scenario != scenario or "kafka_native" not in rounds:
