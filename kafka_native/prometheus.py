@@ -19,8 +19,7 @@ try:
     from prometheus_client.registry import Collector
 except ImportError as _missing:
     raise ImportError(
-        "kafka_native.prometheus needs prometheus-client: "
-        f"pip install 'kafka-native[prometheus]' ({_missing})"
+        f"kafka_native.prometheus needs prometheus-client: pip install 'kafka-native[prometheus]' ({_missing})"
     ) from None
 
 from kafka_native.client import Observed

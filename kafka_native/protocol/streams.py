@@ -62,9 +62,7 @@ class TaskOffset(Struct):
     offset: int = int64("0+")
 
 
-class StreamsGroupHeartbeatRequest(
-    Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"
-):
+class StreamsGroupHeartbeatRequest(Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"):
     """Join, stay in or leave a streams group. Unchanged fields are None."""
 
     class Topology(Struct):
@@ -110,9 +108,7 @@ class StreamsGroupHeartbeatRequest(
     shutdown_application: bool = boolean("0+")
 
 
-class StreamsGroupHeartbeatResponse(
-    Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"
-):
+class StreamsGroupHeartbeatResponse(Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"):
     """The member's epoch, and its tasks if they have changed."""
 
     class Status(Struct):
@@ -152,18 +148,14 @@ class StreamsGroupHeartbeatResponse(
     )
 
 
-class StreamsGroupDescribeRequest(
-    Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"
-):
+class StreamsGroupDescribeRequest(Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"):
     """Ask for the state of streams groups."""
 
     group_ids: list[str] = array(string(), "0+")
     include_authorized_operations: bool = boolean("0+")
 
 
-class StreamsGroupDescribeResponse(
-    Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"
-):
+class StreamsGroupDescribeResponse(Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"):
     """The state of the groups."""
 
     class Group(Struct):
@@ -182,9 +174,7 @@ class StreamsGroupDescribeResponse(
                 repartition_source_topics: list[TopicInfo] = array(TopicInfo, "0+")
 
             epoch: int = int32("0+")
-            subtopologies: list[Subtopology] | None = array(
-                Subtopology, "0+", nullable="0+", default=None
-            )
+            subtopologies: list[Subtopology] | None = array(Subtopology, "0+", nullable="0+", default=None)
 
         class Member(Struct):
             """A member with its current assignment and its target assignment."""
