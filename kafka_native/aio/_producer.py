@@ -146,12 +146,16 @@ class AIOProducer(Callbacks, AIOProducerCore):
 
     async def _queue_knowing_partitions(self, *message: Any) -> None:
         """Queues a message. Where partitioner_cb has to know a topic's partitions, they are waited for first."""
+        counts = self._core.partition_counts
         while True:
             try:
                 self._queue(*message)
                 return
             except PartitionsUnknownError as error:
-                await self._core.learn_partitions(error.topic)
+                topic = error.topic
+            finally:
+                counts.clear()  # what was asked for is true of this moment
+            counts[topic] = await self._core.count_partitions(topic)
 
     async def _queue_later(self, *message: Any) -> None:
         """Queues a message when there is room, which every report makes."""
@@ -411,14 +415,13 @@ class _Core(Producer):
     ) -> None:
         self.block_s = block_s
         self.has_partitioner = partitioner is not None
-        self._partition_counts: dict[str, int] = {}
-        known = partial(_known_partitions, self._partition_counts)
+        self.partition_counts: dict[str, int] = {}
+        known = partial(_known_partitions, self.partition_counts)
         super()._open(engine, on_delivery, exception_of, 0.0, partitioner, known)
 
-    async def learn_partitions(self, topic: str) -> None:
-        """Waits until the control thread knows how many partitions a topic has; the next `produce()` does then."""
-        asked = begin_partitions_of(self._client, self.block_s or PARTITIONS_WAIT_S, topic)
-        self._partition_counts[topic] = await wait_for(asked)
+    async def count_partitions(self, topic: str) -> int:
+        """How many partitions a topic has; waits until the control thread knows."""
+        return await wait_for(begin_partitions_of(self._client, self.block_s or PARTITIONS_WAIT_S, topic))
 
     def report_last(self) -> None:
         """Event loop: the client was dropped, and has stopped; those who await reports hear of it."""
@@ -437,7 +440,7 @@ class PartitionsUnknownError(Exception):
 
 def _known_partitions(counts: dict[str, int], topic: str) -> int:
     """How many partitions a topic has that was asked for just now."""
-    count = counts.pop(topic, None)
+    count = counts.get(topic)
     if count is None:
         raise PartitionsUnknownError(topic)
     return count
