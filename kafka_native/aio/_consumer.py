@@ -18,7 +18,8 @@ from typing import Any
 from kafka_native._native.coroutines import MessageSource
 from kafka_native._native.message import Message
 from kafka_native.aio._loop import Waiter, end_threads, wait_for
-from kafka_native.consumer import CLOSE_S, CLOSED_TEXT, Consumer
+from kafka_native.consumer import CLOSE_S, Consumer
+from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.consumer_events import OnCommit, begin_give_back
 from kafka_native.control.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
