@@ -145,7 +145,7 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready k
 	KN_SANITIZE=$* $(PY) -m pytest --reruns 2 tests/csrc $(ARGS)
 	rm -rf build/$*/kafka_native build/$*/tests build/$*/report.*
 	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
-	cp -R tests docs csrc setup.py pyproject.toml build/$*/
+	cp -R tests dev docs csrc setup.py pyproject.toml build/$*/
 	cd build/$* && KN_SANITIZE=$* KN_DOWNLOADS=$(CURDIR)/build PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
 	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest $(SIDE_BY_SIDE) \
 	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_$(SANITIZED)) $(ARGS) \
@@ -168,9 +168,10 @@ lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled m
 bench: build $(VENV)/.test-ready apt-broker ## compare with other clients on this machine
 	$(PY) -m bench $(ARGS)
 
-docs: build ## generate docs/CONFIGURATION.md and the option tables of docs/cli from the declarations
+docs: build ## generate docs/CONFIGURATION.md and the option tables of docs/cli from the declarations, build/evidence.md from dev/
 	$(PY) -m kafka_native._reference docs/CONFIGURATION.md
 	$(PY) -m kafka_native.cli.reference docs/cli
+	$(PY) -m dev build/evidence.md
 
 wheel: apt-build $(VENV)/.test-ready ## sdist and wheel in dist/
 	$(PY) -m build --outdir dist .

@@ -1,1 +1,1 @@
-"""Benchmarks against other clients, in the same run against the same broker: ``python -m bench``."""
+"""Benchmarks with other clients in the same run, on the same broker: ``python -m bench``."""

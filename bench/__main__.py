@@ -1,4 +1,4 @@
-"""``python -m bench``: scenarios, each with every adapter in turn (A B C A B C ...), then the report."""
+"""``python -m bench``: run each scenario with all adapters in turn (A B C A B C ...)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ LATENCY_MESSAGES = 5000
 WARM_UP_MESSAGES = 500_000
 WARM_UPS = 3
 TIMEOUT_S = 600
-# The others make a thousand topics, or a topic of ten thousand partitions.
+# "spread" makes a thousand topics, "wide" a topic of ten thousand partitions.
 USUAL = tuple(scenario for scenario in SCENARIOS if scenario not in ("spread", "wide", *TLS))
-PLAINTEXT = "plaintext"  # kafka_native without TLS, beside those with
-# pyarrow imports NumPy where there is one, whose threads spin for a while when they start: on the measured cores.
+PLAINTEXT = "plaintext"  # the name of kafka_native without TLS, next to the TLS measurements
+# pyarrow imports NumPy if it is installed. NumPy's threads spin after their start, on the measured
+# cores.
 ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-SPREAD_OVER = 100  # messages in a row for one partition, where they are spread over many
+SPREAD_OVER = 100  # consecutive messages for one partition in a topic with many
 
 
 def measure(adapter: str, scenario: str, task: Task) -> Figures:
-    """One adapter once, in a process of its own, when the broker has done with what was before."""
+    """Run one adapter once, in a new process, after the broker has finished its earlier work."""
     if adapter == PLAINTEXT or scenario not in TLS:
         task = dataclasses.replace(task, tls="")
     adapter = "kafka_native" if adapter == PLAINTEXT else adapter
@@ -42,26 +43,30 @@ def measure(adapter: str, scenario: str, task: Task) -> Figures:
     text = json.dumps(dataclasses.asdict(task))
     env = {**os.environ, **ONE_BLAS_THREAD}
     at_rest(task.pids)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False
+    )
     if done.returncode:
         raise click.ClickException(f"{adapter} {scenario} failed:\n{done.stderr}")
     return Figures(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def check_landed(adapter: str, figures: Figures, there: int) -> None:
-    """A rate counts only if the broker has the messages: flush() is as quick when deliveries fail."""
+    """Check that the broker has the messages: flush() is as fast when deliveries fail."""
     if there < figures.count:
-        raise click.ClickException(f"{adapter} reported {figures.count} messages, the broker has {there}")
+        raise click.ClickException(
+            f"{adapter} reported {figures.count} messages, the broker has {there}"
+        )
 
 
 def can(adapter: str, scenario: str, task: Task) -> bool:
-    """Whether an adapter has a scenario, and the task's options."""
+    """Whether an adapter supports a scenario with the task's options."""
     if scenario in TLS:
         return bool(task.tls) and adapter in (PLAINTEXT, "kafka_native", "confluent_kafka", "raw")
     if adapter == PLAINTEXT:
         return False
     if adapter == "raw" and (task.codec != "none" or task.payload != "x"):
-        return False  # prebuilt requests of compressed records are no ceiling for who has to compress them
+        return False  # prebuilt compressed requests are no ceiling for a client that compresses
     if adapter not in ("kafka_native", "confluent_kafka") and task.threads > 1:
         return False
     if adapter == "franz_go" and scenario in ("group", "cold") and task.protocol != "classic":
@@ -70,7 +75,7 @@ def can(adapter: str, scenario: str, task: Task) -> bool:
 
 
 def usable(adapters: str, console: Console) -> list[str]:
-    """The adapters that were asked for, without those that lack something here; says what."""
+    """The requested adapters that can run here. The reason for each other one is printed."""
     found = []
     for adapter in adapters.split(","):
         module = importlib.import_module(f"bench.adapters.{adapter}")
@@ -83,9 +88,10 @@ def usable(adapters: str, console: Console) -> list[str]:
 
 
 def warm_up(adapters: list[str], task: Task) -> None:
-    """Every adapter a few times without a record of it: a broker that has just started slows its first clients down.
+    """Run each adapter a few times unrecorded: a new broker is slow for its first clients.
 
-    With the run's own codec and payload: what the broker does with a compressed batch is other code.
+    The codec and the payload are those of the run, because compressed batches use other code of the
+    broker.
     """
     with topic(task.bootstrap, task.partitions) as name:
         short = dataclasses.replace(task, topic=name, count=min(task.count, WARM_UP_MESSAGES))
@@ -95,10 +101,13 @@ def warm_up(adapters: list[str], task: Task) -> None:
                     measure(adapter, scenario, short)
 
 
-def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, console: Console) -> Rounds:
-    """Every adapter in turn, ``rounds`` times, on a fresh topic; consume reads what one produce run has left.
+def rounds_of(
+    scenario: str, adapters: list[str], task: Task, rounds: int, console: Console
+) -> Rounds:
+    """Run all adapters in turn, ``rounds`` times, on a new topic for each round.
 
-    Each round begins with another one: whoever is first reads while the broker still writes to its disk.
+    Consumers read the result of one produce run. Each round begins with another adapter, because
+    the broker still writes to its disk while the first one reads.
     """
     found: Rounds = {adapter: [] for adapter in adapters}
     for number in range(rounds if adapters else 0):
@@ -115,17 +124,25 @@ def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, conso
 
 @contextmanager
 def prepared(scenario: str, task: Task) -> Iterator[Task]:
-    """A round's topics for a scenario that reads what is there; the others make their own each time."""
+    """Make the topics of a round for scenarios that read. Other scenarios make their own."""
     if TLS.get(scenario, scenario) not in (*READING, "wide"):
         yield task
         return
     with ExitStack() as topics:
-        ready = dataclasses.replace(task, topic=topics.enter_context(topic(task.bootstrap, task.partitions)))
+        ready = dataclasses.replace(
+            task, topic=topics.enter_context(topic(task.bootstrap, task.partitions))
+        )
         if scenario in ("wide", "copy"):
-            beside = topics.enter_context(topic(task.bootstrap, 1 if scenario == "wide" else task.partitions))
+            beside = topics.enter_context(
+                topic(task.bootstrap, 1 if scenario == "wide" else task.partitions)
+            )
             ready = dataclasses.replace(ready, beside=beside)
         if scenario == "wide":
-            measure("kafka_native", "produce", dataclasses.replace(task, topic=ready.beside, partitions=1))
+            measure(
+                "kafka_native",
+                "produce",
+                dataclasses.replace(task, topic=ready.beside, partitions=1),
+            )
             fill(ready)
         else:
             measure("kafka_native", "produce", ready)
@@ -133,7 +150,7 @@ def prepared(scenario: str, task: Task) -> Iterator[Task]:
 
 
 def fill(task: Task) -> None:
-    """The same number of messages for each partition, some in a row, so that no batch is of one message only."""
+    """Produce equally many messages to each partition, several in a row to make larger batches."""
     values = task.values()
     with Producer(task.config) as producer:
         for number in range(task.count):
@@ -150,20 +167,26 @@ def fill(task: Task) -> None:
 
 
 def once(adapter: str, scenario: str, task: Task) -> Figures:
-    """One measurement, on a topic of its own unless one is prepared."""
+    """Run one measurement, on a topic of its own unless the task has one."""
     if task.topic:
         return measure(adapter, scenario, task)
     more = task.topics if scenario == "spread" else 0
     with topic(task.bootstrap, task.partitions, more) as own:
         figures = measure(adapter, scenario, dataclasses.replace(task, topic=own))
         if TLS.get(scenario, scenario) in PRODUCING and scenario != "spread":
-            check_landed(adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count))
+            check_landed(
+                adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count)
+            )
         return figures
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1, type=click.Choice(SCENARIOS))
-@click.option("--bootstrap", envvar="BOOTSTRAP", help="This cluster (default: a real Apache Kafka of our own).")
+@click.option(
+    "--bootstrap",
+    envvar="BOOTSTRAP",
+    help="The cluster (default: a new Apache Kafka).",
+)
 @click.option("--messages", default=3_000_000, show_default=True, type=click.IntRange(100))
 @click.option("--size", default=100, show_default=True, type=click.IntRange(1))
 @click.option("--partitions", default=2, show_default=True, type=click.IntRange(1))
@@ -172,13 +195,39 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
 @click.option("--idempotent", is_flag=True, help="enable.idempotence, with acks=all.")
 @click.option("--codec", default="none", show_default=True, help="compression.type")
 @click.option("--payload", default="x", show_default=True, type=click.Choice(["x", "json"]))
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="Python threads in produce.")
-@click.option("--topics", default=1000, show_default=True, type=click.IntRange(1), help="Of spread.")
-@click.option("--wide", default=10_000, show_default=True, type=click.IntRange(1), help="Partitions of wide.")
-@click.option("--protocol", default="classic", show_default=True, type=click.Choice(["classic", "consumer"]))
-@click.option("--delay", default=0, show_default=True, help="group.initial.rebalance.delay.ms of a broker of our own.")
+@click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Python threads in produce.",
+)
+@click.option(
+    "--topics",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Topics of spread.",
+)
+@click.option(
+    "--wide", default=10_000, show_default=True, type=click.IntRange(1), help="Partitions of wide."
+)
+@click.option(
+    "--protocol", default="classic", show_default=True, type=click.Choice(["classic", "consumer"])
+)
+@click.option(
+    "--delay",
+    default=0,
+    show_default=True,
+    help="group.initial.rebalance.delay.ms of a new broker.",
+)
 @click.option("--adapters", default=",".join(ADAPTERS), show_default=True)
-@click.option("--output", default="build/bench", type=click.Path(file_okay=False, path_type=Path), show_default=True)
+@click.option(
+    "--output",
+    default="build/bench",
+    type=click.Path(file_okay=False, path_type=Path),
+    show_default=True,
+)
 def main(
     scenarios: tuple[str, ...],
     bootstrap: str | None,
@@ -198,33 +247,51 @@ def main(
     adapters: str,
     output: Path,
 ) -> None:
-    """Compare kafka_native with other clients and with the broker's own ceiling, on this machine, now.
+    """Compare kafka_native with other clients and with the broker's limit, on this machine.
 
-    Rates swing with the machine; compare the ratios within a run, and the CPU per message.
+    Rates depend on the machine and the time. Compare the ratios within a run, and CPU per message.
     """
     console = Console(width=110)
     results = {}
     with broker(bootstrap, delay, tls=bool(TLS.keys() & set(scenarios))) as servers:
         console.print(f"Broker: {servers.plain}{f', TLS {servers.tls}' if servers.tls else ''}")
         names = usable(adapters, console)
-        task = Task(servers.plain, "", messages, size, partitions, acks, idempotent, codec, payload, threads, topics)
-        task = dataclasses.replace(task, protocol=protocol, tls=servers.tls, ca=servers.ca, pids=servers.pids)
+        task = Task(
+            servers.plain,
+            "",
+            messages,
+            size,
+            partitions,
+            acks,
+            idempotent,
+            codec,
+            payload,
+            threads,
+            topics,
+        )
+        task = dataclasses.replace(
+            task, protocol=protocol, tls=servers.tls, ca=servers.ca, pids=servers.pids
+        )
         warm_up(names, task)
         for scenario in scenarios or USUAL:
             count = min(messages, LATENCY_MESSAGES) if scenario in LATENCIES else messages
             able = [adapter for adapter in (PLAINTEXT, *names) if can(adapter, scenario, task)]
-            each = dataclasses.replace(task, count=count, partitions=wide if scenario == "wide" else partitions)
+            each = dataclasses.replace(
+                task, count=count, partitions=wide if scenario == "wide" else partitions
+            )
             found = rounds_of(scenario, able, each, rounds, console)
             console.print(table(scenario, found, count))
             for line in verdicts(scenario, found):
                 console.print(f"  {line}", highlight=False)
-            results[scenario] = {name: [dataclasses.asdict(each) for each in every] for name, every in found.items()}
+            results[scenario] = {
+                name: [dataclasses.asdict(each) for each in every] for name, every in found.items()
+            }
     output.mkdir(parents=True, exist_ok=True)
     (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["spark"]:  # a command of its own, with other options
+    if sys.argv[1:2] == ["spark"]:  # a separate command with other options
         from bench.spark.main import main as spark_main
 
         spark_main(sys.argv[2:], prog_name="python -m bench spark")

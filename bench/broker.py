@@ -1,4 +1,4 @@
-"""The broker under the benchmarks, and a fresh topic for each measurement."""
+"""The broker of the benchmarks, and a new topic for each measurement."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from kafka_native.admin import AdminClient, NewPartitions
 from kafka_native.cli.topics import create_topic, delete_topic
 
 LANDING_S = 5.0
-MADE_AT_ONCE = 9_000  # partitions of a topic; a controller refuses requests that make 10,000 records
-# A broker maps 10 MB of index for each partition otherwise: with thousands of them, what is measured is the kernel
-# clearing pages.
+# Partitions of one request. A controller rejects requests that create 10,000 records.
+MADE_AT_ONCE = 9_000
+# The default is 10 MB of mapped index for each partition. With thousands of them a measurement
+# would mostly see the kernel clear pages.
 INDEX_BYTES = 65536
-# Requests of one batch for each partition, each way.
+# The requests of warm(): one small batch each, in both directions.
 SMALL_BATCH = 20
 SMALL_REQUESTS = 10_000
 WARM_PARTITIONS = 2
-# A broker at rest uses less than that part of a core for so long.
+# The broker is at rest if it uses less than this part of a core for this long.
 REST_CPU = 0.05
 REST_S = 0.3
 REST_TIMEOUT_S = 60.0
 
 
 class Servers(NamedTuple):
-    """Where the cluster listens; ``tls`` and the file of its authority, ``ca``, are empty where it has no TLS.
+    """The listeners of the cluster.
 
-    ``pids``: its processes, where it is ours.
+    ``tls`` and ``ca``, the file of its authority, are empty without TLS. ``pids`` are the processes
+    of a broker that the benchmark has started.
     """
 
     plain: str
@@ -46,10 +48,10 @@ class Servers(NamedTuple):
 
 @contextmanager
 def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> Iterator[Servers]:
-    """The cluster that was named, or a real Apache Kafka of our own with its compilers at full strength.
+    """Yield the named cluster, or start an Apache Kafka with all of Java's compilers.
 
-    ``delay_ms`` is how long the broker that is ours waits for more members of a new group; ``tls``: it has a listener
-    with TLS, too.
+    :param delay_ms: How long a started broker waits for more members of a new group.
+    :param tls: Whether a started broker also has a listener with TLS.
     """
     if bootstrap:
         yield Servers(bootstrap)
@@ -63,7 +65,8 @@ def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> It
         changes = {
             "group.initial.rebalance.delay.ms": str(delay_ms),
             "log.index.size.max.bytes": str(INDEX_BYTES),
-            # Soon: a minute later it would be beside what is measured then. Not 0: a broker looks again after as long.
+            # Soon, because a minute later it would disturb a measurement. Not 0: the broker checks
+            # at this interval.
             "log.segment.delete.delay.ms": "200",
         }
         others = children()
@@ -78,7 +81,7 @@ def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> It
 
 @contextmanager
 def topic(bootstrap: str, partitions: int, more: int = 0) -> Iterator[str]:
-    """A topic for as long as the block lasts, and as many ``more`` as asked for, named NAME-0 and so on."""
+    """Make a topic for the block, and ``more`` topics named NAME-0 and so on."""
     name = f"bench-{time.time_ns()}"
     names = [name, *(f"{name}-{number}" for number in range(more))]
     with AdminClient({"bootstrap.servers": bootstrap}) as admin:
@@ -94,9 +97,9 @@ def topic(bootstrap: str, partitions: int, more: int = 0) -> Iterator[str]:
 
 
 def warm(bootstrap: str) -> None:
-    """Many small requests, after which Java has compiled the broker's hot paths: short runs would measure that.
+    """Send many small requests, so that Java compiles the broker's hot paths before a short run.
 
-    Two clients fetch, because they speak different versions of the protocol.
+    Two clients fetch, because their protocol versions differ.
     """
     servers = {"bootstrap.servers": bootstrap}
     count = SMALL_BATCH * SMALL_REQUESTS
@@ -110,8 +113,12 @@ def warm(bootstrap: str) -> None:
                     except BufferError:
                         producer.poll(0.01)
         for client in (kafka_native, confluent_kafka):
-            consumer = client.Consumer({**servers, "group.id": "bench-warm", "max.partition.fetch.bytes": 1})
-            consumer.assign([client.TopicPartition(name, number, 0) for number in range(WARM_PARTITIONS)])
+            consumer = client.Consumer(
+                {**servers, "group.id": "bench-warm", "max.partition.fetch.bytes": 1}
+            )
+            consumer.assign(
+                [client.TopicPartition(name, number, 0) for number in range(WARM_PARTITIONS)]
+            )
             taken = 0
             while taken < count:
                 taken += len(consumer.consume(min(SMALL_BATCH, count - taken), 10.0)) or count
@@ -119,14 +126,14 @@ def warm(bootstrap: str) -> None:
 
 
 def children() -> set[int]:
-    """The processes that this one has started, and theirs."""
+    """The process ids of all descendants of this process."""
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
 def at_rest(pids: Iterable[int]) -> None:
-    """Waits until these processes, the broker, do next to nothing.
+    """Wait until the broker's processes do almost nothing.
 
-    For seconds after a run Java compiles what that has made hot, on one of the processors that the next run needs.
+    For seconds after a run, Java compiles hot code on a core that the next run needs.
     """
     processes = [psutil.Process(pid) for pid in pids]
     deadline = time.monotonic() + REST_TIMEOUT_S
@@ -140,17 +147,21 @@ def at_rest(pids: Iterable[int]) -> None:
 
 
 def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:
-    """How many messages the topic has, after a moment for those without acknowledgement to come to ``wanted``.
+    """The number of messages in the topic. Waits a moment for ``wanted`` unacknowledged ones.
 
-    As confluent_kafka sees it: a witness that is not the client measured.
+    confluent_kafka counts them, because it isn't the client measured.
     """
-    witness = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-witness"})
+    witness = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "bench-witness"}
+    )
     deadline = time.monotonic() + LANDING_S
     try:
         while True:
             total = 0
             for number in range(partitions):
-                low, high = witness.get_watermark_offsets(confluent_kafka.TopicPartition(name, number), timeout=30)
+                low, high = witness.get_watermark_offsets(
+                    confluent_kafka.TopicPartition(name, number), timeout=30
+                )
                 total += high - low
             if total >= wanted or time.monotonic() > deadline:
                 return total

@@ -1,4 +1,4 @@
-"""Medians, spreads, and ratios within each round."""
+"""Tables of medians, ranges, and ratios within each round; the project's goals."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Rounds = dict[str, list[Figures]]
 
 @dataclass(frozen=True)
 class Goal:
-    """What kafka_native is to reach in a scenario: a figure beside another client's in the same round, or alone.
+    """A goal of kafka_native: a limit for a figure, or for its ratio to another client.
 
-    ``than``: an adapter, BEST for the best of the other clients, or None. ``plus``: the figure less the other's, not
-    divided by it.
+    ``than``: an adapter, BEST for the best of the other clients, or None. ``plus``: the limit is
+    for the difference, not for the ratio. Both figures are of the same round.
     """
 
     scenario: str
@@ -30,14 +30,14 @@ class Goal:
 
 BEST = "the best peer"
 LATENCIES = ("latency", "end_to_end", "transaction")
-# Of a scenario with figures of its own, those that its table has a column for.
+# The scenarios with figures of their own, and those with a column in the table.
 MORE = {
     "memory": ["grown MiB"],
     "cold": ["first ms"],
     "wide": ["CPU / one partition's", "idle CPU %"],
     "spread": ["CPU / one partition's"],
 }
-QUEUE_MIB = 64  # queued.max.messages.kbytes as it is by default
+QUEUE_MIB = 64  # the default of queued.max.messages.kbytes
 
 GOALS = (
     Goal("produce", "rate", "raw", 0.85, at_least=True),
@@ -85,7 +85,7 @@ GOALS = (
 
 
 def figure(name: str, figures: Figures) -> float:
-    """One of the figures that goals are about."""
+    """A figure by the name that goals use."""
     if name in figures.percentiles:
         return figures.percentiles[name]
     if name in figures.more:
@@ -94,17 +94,17 @@ def figure(name: str, figures: Figures) -> float:
 
 
 def spread(values: list[float], form: str) -> str:
-    """Median (lowest-highest)."""
+    """Format values as median (lowest-highest)."""
     return f"{median(values):{form}} ({min(values):{form}}-{max(values):{form}})"
 
 
 def ratio(mine: list[float], theirs: list[float]) -> str:
-    """The median of the ratios, round by round."""
+    """The median of the ratios of each round."""
     return f"{median(a / b for a, b in zip(mine, theirs, strict=True)):.2f}"
 
 
 def verdicts(scenario: str, rounds: Rounds) -> list[str]:
-    """Each goal of the project beside what kafka_native had in this run; text only, a miss is no failure."""
+    """Compare each goal with kafka_native's figure of this run. A missed goal isn't a failure."""
     lines = []
     for goal in GOALS:
         if goal.scenario != scenario or "kafka_native" not in rounds:
@@ -118,23 +118,34 @@ def verdicts(scenario: str, rounds: Rounds) -> list[str]:
         sign = "-" if goal.plus else "/"
         what = f"{goal.figure} {sign} {goal.than}" if goal.than else goal.figure
         word = "at least" if goal.at_least else "at most"
-        lines.append(f"{what}: {value:.2f}, target {word} {goal.limit:g}: {'reached' if met else 'not reached'}")
+        lines.append(
+            f"{what}: {value:.2f}, target {word} {goal.limit:g}: "
+            f"{'reached' if met else 'not reached'}"
+        )
     return lines
 
 
 def others(goal: Goal, rounds: Rounds) -> list[float] | None:
-    """What a goal's figure is held against, round by round; None when that wasn't measured."""
+    """The figures that a goal compares with, by round; None if they weren't measured."""
     if goal.than is None:
         return [1.0] * len(rounds["kafka_native"])
     if goal.than != BEST:
-        return [figure(goal.figure, each) for each in rounds[goal.than]] if goal.than in rounds else None
+        return (
+            [figure(goal.figure, each) for each in rounds[goal.than]]
+            if goal.than in rounds
+            else None
+        )
     peers = [every for name, every in rounds.items() if name not in ("kafka_native", "raw")]
     best = max if goal.at_least else min
-    return [best(figure(goal.figure, each) for each in one) for one in zip(*peers, strict=True)] if peers else None
+    return (
+        [best(figure(goal.figure, each) for each in one) for one in zip(*peers, strict=True)]
+        if peers
+        else None
+    )
 
 
 def table(scenario: str, rounds: Rounds, count: int) -> Table:
-    """A row an adapter."""
+    """Make the table: one row for each adapter."""
     made = Table(title=f"{scenario}: {count:,} messages")
     made.add_column("client")
     headings = {
@@ -151,22 +162,37 @@ def table(scenario: str, rounds: Rounds, count: int) -> Table:
 
 
 def row(scenario: str, figures: list[Figures], rounds: Rounds) -> list[str]:
-    """The cells behind the name."""
+    """The cells of a row after the adapter's name."""
     theirs, raw = rounds.get("confluent_kafka"), rounds.get("raw")
     cpu = spread([each.cpu_us for each in figures], ".2f")
     if scenario in LATENCIES:
-        return [*(spread([each.percentiles[name] for each in figures], ".2f") for name in ("p50", "p99", "p99.9")), cpu]
+        return [
+            *(
+                spread([each.percentiles[name] for each in figures], ".2f")
+                for name in ("p50", "p99", "p99.9")
+            ),
+            cpu,
+        ]
     if scenario == "call":
         calls = [each.call_ns for each in figures]
-        return [spread(calls, ".0f"), ratio(calls, [each.call_ns for each in theirs]) if theirs else "-"]
+        return [
+            spread(calls, ".0f"),
+            ratio(calls, [each.call_ns for each in theirs]) if theirs else "-",
+        ]
     rates = [each.rate for each in figures]
     if scenario in MORE:
         more = [spread([each.more[name] for each in figures], ".2f") for name in MORE[scenario]]
-        return more if scenario == "cold" else [spread([rate / 1e6 for rate in rates], ".2f"), cpu, *more]
+        return (
+            more
+            if scenario == "cold"
+            else [spread([rate / 1e6 for rate in rates], ".2f"), cpu, *more]
+        )
     return [
         spread([rate / 1e6 for rate in rates], ".2f"),
         spread([each.cpu_us for each in figures], ".3f"),
         ratio(rates, [each.rate for each in raw]) if raw else "-",
         ratio(rates, [each.rate for each in theirs]) if theirs else "-",
-        ratio([each.cpu_us for each in figures], [each.cpu_us for each in theirs]) if theirs else "-",
+        ratio([each.cpu_us for each in figures], [each.cpu_us for each in theirs])
+        if theirs
+        else "-",
     ]

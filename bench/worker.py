@@ -1,4 +1,7 @@
-"""The process of one measurement: ``python -m bench.worker ADAPTER SCENARIO``, the task as JSON on stdin."""
+"""The process of one measurement: ``python -m bench.worker ADAPTER SCENARIO``.
+
+The task is JSON on stdin.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from bench.adapters import Task
 
 
 def main() -> None:
-    """Prints the figures as JSON."""
+    """Run the scenario and print its figures as JSON."""
     adapter, scenario = sys.argv[1:]
     task = Task(**json.load(sys.stdin))
     figures = getattr(importlib.import_module(f"bench.adapters.{adapter}"), scenario)(task)

@@ -1,4 +1,7 @@
-"""Topics: made, grown, listed, set and deleted; ends of partitions, groups; what goes wrong concerns its item only."""
+"""Creates, grows, lists, configures and deletes topics; reads ends of partitions, and groups.
+
+An error concerns only its item.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as Arrow columns: to pyarrow, in batches and as a stream; needs pyarrow."""
+"""Reads records as Arrow columns with pyarrow, in batches and as a stream."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ COUNT = 10_000
 
 
 def fill() -> None:
-    """Keys of ten cities, temperatures as text."""
+    """Produce temperatures as text, with ten cities as keys."""
     with Producer({"bootstrap.servers": BOOTSTRAP}) as producer:
         for number in range(COUNT):
             producer.produce(TOPIC, f"{number % 35}", key=f"city {number % 10}")
 
 
 def main() -> None:
-    """A batch with types of our choice; then the same records as a stream, grouped by pyarrow."""
+    """Read a batch with chosen types, then the same records as a stream that pyarrow groups."""
     fill()
     with Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": TOPIC, "enable.auto.commit": False}) as consumer:
         partitions = [TopicPartition(TOPIC, number) for number in consumer.list_topics(TOPIC).topics[TOPIC].partitions]

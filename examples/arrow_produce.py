@@ -1,4 +1,4 @@
-"""Produces a table, row by row as messages, and hears of it once."""
+"""Produces a table, row by row as messages, with one delivery report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ table = pyarrow.table(
 
 
 def on_delivery(report: ArrowReport) -> None:
-    """Called from flush(), once: there is no callback a row."""
+    """flush() calls this once; there is no callback per row."""
     print(f"{report.delivered} of {report.rows} rows delivered, {len(report.failed)} failed")
 
 
@@ -27,7 +27,7 @@ with Producer({"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092"
     queued = producer.produce_arrow("temperatures", table, key="city", value="reading", on_delivery=on_delivery)
     print(f"{queued} rows queued")
 
-    # A column that isn't there, a value that can't be: the exception says where, and how many rows came before it.
+    # For a missing column or impossible value, the exception has the place and the number of rows.
     try:
         producer.produce_arrow("temperatures", table, value="readings")
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""A strategy of one's own: members say how much they can take, and the group's leader assigns by it.
+"""Your own assignment strategy: the group's leader assigns partitions by the members' weights.
 
-On a mock cluster of its own.
+It starts its own mock cluster.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from kafka_native.mock import MockCluster
 
 
 class Weighted(Assignor):
-    """Twice the weight, twice the partitions."""
+    """A member with twice the weight gets twice the partitions."""
 
     name = "weighted"
 
     def __init__(self, weight: int) -> None:
-        """``weight``: of this member."""
+        """Set the weight of this member."""
         self.weight = weight
 
     def user_data(self, topics: list[str], owned: list[tuple[str, int]], generation: int) -> bytes:
-        """What the leader gets to know of this member."""
+        """Return the data about this member for the leader."""
         return str(self.weight).encode()
 
     def assign(
         self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
     ) -> dict[str, list[tuple[str, int]]]:
-        """Each partition goes to the member that has least for its weight."""
+        """Give each partition to the member with the lowest load for its weight."""
         found: dict[str, list[tuple[str, int]]] = {member_id: [] for member_id in members}
         for topic in sorted(partitions):
             readers = [m for m in sorted(members) if topic in members[m].topics]

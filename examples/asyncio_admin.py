@@ -1,4 +1,4 @@
-"""Admin calls in an event loop, and on the connections of a client that is there already."""
+"""Admin operations in an event loop, and on the connections of an existing client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ conf = {"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092")}
 
 
 async def main() -> None:
-    """Makes topics, and asks two things at once."""
+    """Create topics, and send two requests at once."""
     async with AIOAdminClient(conf) as admin:
         for name, future in admin.create_topics([NewTopic("aio-orders", 2), NewTopic("no topic's name")]).items():
             try:
@@ -30,6 +30,6 @@ asyncio.run(main())
 with Producer(conf) as producer:
     producer.produce("aio-orders", "hello")
     producer.flush()
-    admin = AdminClient.of(producer)  # no connections and no thread of its own
+    admin = AdminClient.of(producer)  # uses the producer's connections and thread
     print("partitions:", len(admin.list_topics("aio-orders", 10).topics["aio-orders"].partitions))
     print("deleted:", admin.delete_topics(["aio-orders"])["aio-orders"].result() is None)

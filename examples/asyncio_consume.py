@@ -1,4 +1,4 @@
-"""Consuming in an event loop: a group, coroutine callbacks, commits that don't hold up other tasks."""
+"""Consumes in an event loop: a group, coroutine callbacks, commits that don't block other tasks."""
 
 import asyncio
 import os
@@ -11,13 +11,13 @@ BOOTSTRAP = os.environ.get("BOOTSTRAP", "localhost:9092")
 
 
 async def on_assign(consumer: AIOConsumer, partitions: list[TopicPartition]) -> None:
-    """Called, and awaited, by the loop over messages below."""
+    """The loop over messages below calls and awaits this."""
     committed = await consumer.committed(partitions, timeout=10)
     print(f"assigned: {len(partitions)} partitions, committed so far: {[each.offset for each in committed]}")
 
 
 async def main() -> None:
-    """Reads a thousand messages, then commits."""
+    """Read a thousand messages, then commit."""
     conf = {
         "bootstrap.servers": BOOTSTRAP,
         "group.id": f"visits-{uuid.uuid4()}",
@@ -28,7 +28,7 @@ async def main() -> None:
         await consumer.subscribe(["visits"], on_assign=on_assign)
         count = 0
         headers = None
-        async for message in consumer:  # other tasks run whenever there is nothing to hand out
+        async for message in consumer:  # other tasks run while there is no message
             headers = message.headers()
             count += 1
             if count == 1000:

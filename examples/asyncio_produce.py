@@ -1,4 +1,4 @@
-"""Producing in an event loop: reports to await, many tasks at once, errors."""
+"""Produces in an event loop: awaited reports, many tasks at once, errors."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ BOOTSTRAP = os.environ.get("BOOTSTRAP", "localhost:9092")
 
 
 async def visitor(producer: AIOProducer, name: str) -> int:
-    """Sends ten messages, then awaits what became of them."""
+    """Send ten messages, then await their reports."""
     deliveries = [
         await producer.produce("visits", f"{name} looks at page {page}", key=name, headers=[("page", str(page))])
         for page in range(10)
@@ -20,7 +20,7 @@ async def visitor(producer: AIOProducer, name: str) -> int:
 
 
 async def main() -> None:
-    """A hundred tasks share one producer."""
+    """Share one producer among a hundred tasks."""
     async with AIOProducer({"bootstrap.servers": BOOTSTRAP}) as producer:
         counts = await asyncio.gather(*(visitor(producer, f"visitor {number}") for number in range(100)))
         print(f"{sum(counts)} messages delivered for {len(counts)} tasks")
@@ -28,7 +28,7 @@ async def main() -> None:
             await producer.produce("visits", b"x" * 2_000_000)
         except KafkaException as error:
             print("refused:", error.args[0].name())
-    # Leaving the block has sent whatever was still queued.
+    # The end of the block has sent all queued messages.
 
 
 asyncio.run(main())

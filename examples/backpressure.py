@@ -1,4 +1,4 @@
-"""A producer that is faster than its cluster: with max.block.ms, produce() waits when the queue is full."""
+"""With max.block.ms, produce() of a fast producer waits when the queue is full."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ CONFIG = {
 
 
 def main() -> None:
-    """Produces a hundred times what the queue holds, without a look at how full it is."""
+    """Produce a hundred times the size of the queue, without a check of its free room."""
     failed: list[object] = []
     with Producer(CONFIG, on_delivery=lambda error, message: failed.append(error) if error else None) as producer:
         for number in range(100_000):
-            producer.produce("greetings", f"number {number}")  # waits for room; BufferError only after 30 s without any
+            # waits for room; BufferError after 30 s without room
+            producer.produce("greetings", f"number {number}")
             if number % 1000 == 0:
                 producer.poll(0)
         producer.flush(30)

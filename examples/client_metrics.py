@@ -1,6 +1,6 @@
-"""Client metrics (KIP-714): what producers and consumers push to the cluster where its operators have subscribed to it.
+"""Client metrics (KIP-714): producers and consumers push the metrics that operators subscribe to.
 
-A mock cluster takes the place of a broker with a plugin for such metrics, and shows what has arrived.
+A mock cluster acts as a broker with a plugin for such metrics, and shows the received metrics.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafka_native.mock import MockCluster
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 with MockCluster(brokers=1, client_metrics=True) as cluster:
-    # What an operator does with kafka-client-metrics.sh: two kinds of metrics, five times a second.
+    # An operator does this with kafka-client-metrics.sh: two kinds of metrics, five times a second.
     cluster.subscribe_metrics([f"{PRODUCER}request.latency", f"{CONSUMER}coordinator"], interval_ms=200)
     servers = {"bootstrap.servers": cluster.bootstrap_servers}
 
@@ -30,7 +30,7 @@ with MockCluster(brokers=1, client_metrics=True) as cluster:
             if message is not None:
                 consumer.commit(message, asynchronous=False)
 
-    # enable.metrics.push=False: a client that keeps its figures to itself.
+    # With enable.metrics.push=False a client pushes no metrics.
     with Producer(servers, **{"enable.metrics.push": False}) as producer:
         producer.produce("orders", "another one")
 

@@ -1,4 +1,4 @@
-"""A cluster's administration: moves of partitions, quotas, log directories, features, the quorum, topics in pages."""
+"""Manages a cluster: partition moves, quotas, log directories, features, quorum, topic pages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ with AdminClient({"bootstrap.servers": bootstrap}) as admin:
     admin.alter_client_quotas([ClientQuotaAlteration(reports, {"consumer_byte_rate": 1_000_000})])[reports].result()
     theirs = ClientQuotaFilter.contains_only([ClientQuotaFilterComponent.of_entity("client-id", "reports")])
     found = admin.describe_client_quotas(theirs).result()
-    while not found:  # brokers hear of it a moment later
+    while not found:  # brokers learn of it a moment later
         time.sleep(0.1)
         found = admin.describe_client_quotas(theirs).result()
     print("quotas of reports:", found[reports])

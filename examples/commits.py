@@ -1,4 +1,4 @@
-"""At least once: an offset is committed when its message has been dealt with, and not before."""
+"""At least once: the consumer commits an offset only after its message has been processed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka_native import Consumer, KafkaError, TopicPartition
 
 
 def committed(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-    """A commit is through."""
+    """Print the result of a commit."""
     print("committed:", error or sum(each.offset for each in partitions))
 
 
@@ -17,20 +17,20 @@ conf = {
     "group.id": "example-commits",
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
-    "on_commit": committed,  # told of each commit, by the next poll()
+    "on_commit": committed,  # the next poll() calls it for each commit
 }
 with Consumer(conf) as consumer:
     consumer.subscribe(["greetings"])
     for count, message in enumerate(consumer, start=1):
-        _ = message.value()  # ... deal with it ...
+        _ = message.value()  # ... process it ...
         if count % 250 == 0:
-            consumer.commit(message=message)  # it and all before it in its partition; doesn't wait
+            consumer.commit(message=message)  # also commits all before it; doesn't wait
         if count == 1000:
             break
     done = consumer.commit(offsets=consumer.position(consumer.assignment()), asynchronous=False)
     print("partitions committed and waited for:", len(done or []))
 
-# By itself, but only what is said to be done: enable.auto.offset.store=false and store_offsets().
+# Auto-commit of only the processed messages: enable.auto.offset.store=false and store_offsets().
 conf = {**conf, "enable.auto.commit": True, "enable.auto.offset.store": False}
 with Consumer(conf) as consumer:
     consumer.on_commit = None
@@ -38,5 +38,5 @@ with Consumer(conf) as consumer:
     consumer.assign([TopicPartition("greetings", 0, 0)])
     for message in consumer.consume(10, timeout=10):
         consumer.store_offsets(message=message)
-    consumer.unassign()  # commits what is stored; so does close()
+    consumer.unassign()  # commits the stored offsets; so does close()
     print("offset of the tenth message, plus one:", consumer.committed([where], timeout=10)[0].offset)

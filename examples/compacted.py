@@ -1,4 +1,4 @@
-"""A compacted topic as a table: the newest value of each key, and what changes from then on."""
+"""A compacted topic as a table: the newest value of each key, and later changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ conf = {"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092")}
 
 
 def put(**profiles: str | None) -> None:
-    """Writes values by key; None, a tombstone, removes a key."""
+    """Write values by key. None, a tombstone, removes a key."""
     with Producer(conf) as producer:
         for name, value in profiles.items():
             producer.produce("user-profiles", value, name)
@@ -20,7 +20,7 @@ put(ada="London", grace="New York", alan="Wilmslow")
 put(grace="Arlington", alan=None)
 
 with CompactedTopic(conf, "user-profiles") as profiles:
-    table = profiles.scan(timeout=10)  # everything that is there now
+    table = profiles.scan(timeout=10)  # every message that exists now
     print({key.decode(): value.decode() for key, value in sorted(table.items())})
     print(f"{table.records_processed} records, {table.tombstones_processed} of them tombstones")
 

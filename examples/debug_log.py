@@ -1,4 +1,4 @@
-"""What a client does, in the log: debug contexts, each on a logger of its own; and a log_cb."""
+"""The log of a client: debug contexts, each with its own logger; and a log_cb."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ logging.basicConfig(stream=sys.stdout, format="%(name)s [%(threadName)s] %(messa
 with Producer({"bootstrap.servers": bootstrap, "client.id": "orders", "debug": "topic,msg"}) as producer:
     producer.produce("greetings", "hello")
 
-# 2. A function; the level is syslog's. It may take its time: no client waits for its log.
+# 2. A function; the level is syslog's. It may be slow: no client waits for its log.
 levels: list[int] = []
 
 
 def log_cb(name: str, level: int, facility: str, text: str) -> None:
-    """Called on the log's own thread, or with log.queue by poll()."""
+    """The log's own thread calls this, or poll() with log.queue."""
     levels.append(level)
     print(f"{facility}: {text}")
 

@@ -1,4 +1,7 @@
-"""Delegation tokens: made by one user for another, logged in with, ended (on a mock cluster of its own)."""
+"""Delegation tokens: one user creates a token for another, logs in with it, ends it.
+
+It starts its own mock cluster.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ with MockCluster(security=security) as cluster:
         print("made:", token.token_info.owner, "asked for by", token.token_info.token_requester)
         print("its HMAC is in the repr:", token.hmac_as_base64 in repr(token))
 
-        # What a job is given instead of a password. The token's end is the end of it.
+        # A job gets this instead of a password. It is valid until the token ends.
         login = {"sasl.username": token.token_info.token_id, "sasl.password": token.hmac_as_base64}
         with AdminClient({**conf, **login, "sasl.scram.tokenauth": True}) as job:
             print("brokers seen with it:", len(job.list_topics(timeout=10).brokers))

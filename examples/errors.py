@@ -1,4 +1,4 @@
-"""What each kind of error looks like, and what to do about it."""
+"""Shows each kind of error and how to handle it."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from kafka_native import KafkaError, KafkaException, Message, Producer
 
 bootstrap = os.environ.get("BOOTSTRAP", "localhost:9092")
 
-# 1. A mistake in the configuration: an exception at once, with the nearest name.
+# 1. A mistake in the configuration raises at once and suggests the nearest name.
 try:
     Producer({"bootstrap.server": bootstrap})
 except KafkaException as error:
     print("configuration:", error)
 
-# 2. A mistake in a call: TypeError or ValueError, nothing is queued.
+# 2. A mistake in a call raises TypeError or ValueError. Nothing is queued.
 producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 1000})
 try:
     producer.produce("errors", 42)  # type: ignore[arg-type]
 except TypeError as error:
     print("call:", error)
 
-# 3. A message that can never be sent: KafkaException with the broker's code.
+# 3. A message that can never be sent raises KafkaException with the broker's code.
 try:
     producer.produce("errors", b"x" * 2000)
 except KafkaException as error:
     print("message:", error.args[0].name(), error)
 
-# 4. A message that was not delivered: the report has the error.
+# 4. The report of an undelivered message has the error.
 producer.close()
 unreachable = Producer({"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 300, "error_cb": lambda error: None})
 
 
 def on_delivery(error: KafkaError | None, message: Message) -> None:
-    """Gets _MSG_TIMED_OUT here: nobody answered in message.timeout.ms."""
+    """Print the error, here _MSG_TIMED_OUT: no broker answered within message.timeout.ms."""
     print("delivery:", error.name() if error else "delivered", message.value())
 
 
@@ -41,7 +41,7 @@ unreachable.produce("errors", "nobody will take this", on_delivery=on_delivery)
 unreachable.flush(10)
 unreachable.close()
 
-# 5. A state of the client as a whole: error_cb, from poll().
+# 5. poll() calls error_cb for a problem of the client as a whole.
 seen: list[str] = []
 lonely = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: seen.append(error.name())})
 lonely.produce("errors", "x")

@@ -1,4 +1,4 @@
-"""Produces with idempotence: each message is written once and in order, whatever has to be sent again."""
+"""Produces with idempotence: brokers write each message once and in order, also after retries."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ offsets: list[int] = []
 
 
 def on_delivery(error: KafkaError | None, message: Message) -> None:
-    """A failed message leaves a gap; it is never written later."""
+    """Print the report. A failed message leaves a gap; it is never written later."""
     if error is not None:
         print(f"{message.value()!r} was not delivered: {error}")
     elif (offset := message.offset()) is not None:
         offsets.append(offset)
 
 
-# Sets acks=all and at most five requests in flight by itself.
+# Idempotence sets acks=all and at most five requests in flight.
 with Producer({"bootstrap.servers": BOOTSTRAP, "enable.idempotence": True}) as producer:
     for number in range(1000):
         producer.produce("ledger", str(number), partition=0, on_delivery=on_delivery)
@@ -27,7 +27,7 @@ with Producer({"bootstrap.servers": BOOTSTRAP, "enable.idempotence": True}) as p
 
 print(f"{len(offsets)} messages delivered, in order: {offsets == sorted(offsets)}")
 
-# What doesn't go together is refused at once.
+# The constructor refuses properties that contradict each other.
 try:
     Producer({"bootstrap.servers": BOOTSTRAP, "enable.idempotence": True, "acks": 1})
 except KafkaException as error:

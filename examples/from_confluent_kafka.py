@@ -1,4 +1,4 @@
-"""A program of confluent_kafka's, switched by one line: the rest of it doesn't know kafka_native.
+"""A confluent_kafka program, switched by one line. The rest of it doesn't know kafka_native.
 
 `python -m kafka_native.compat program.py` does it without that line.
 """
@@ -23,7 +23,7 @@ TOPIC = "switched"
 
 
 def main() -> None:
-    """Sends numbers, and reads the first of them."""
+    """Send numbers, and read the first ones."""
     producer = SerializingProducer(
         {
             "bootstrap.servers": BOOTSTRAP,

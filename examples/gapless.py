@@ -1,4 +1,7 @@
-"""A series without gaps: once a message has failed, nothing behind it is written (on a mock cluster of its own)."""
+"""A series without gaps: after a failed message, no later one is written.
+
+It starts its own mock cluster.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ outcomes: Counter[str] = Counter()
 
 
 def on_delivery(error: KafkaError | None, message: Message) -> None:
-    """What the error is, and whether the message is in the log all the same."""
+    """Print the error, and whether the message is in the log anyway."""
     status = message.status()
     outcomes[f"{'delivered' if error is None else error.name()} ({status.name if status is not None else '?'})"] += 1
 
 
 def on_error(error: KafkaError) -> None:
-    """From poll() and flush(): also errors that belong to no message."""
+    """poll() and flush() call this, also for errors that belong to no message."""
     if error.fatal():
         print(f"this producer is over: {error}")
 

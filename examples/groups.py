@@ -1,4 +1,4 @@
-"""Two members of a group share a topic; callbacks tell what comes and goes."""
+"""Two members of a group share a topic; callbacks report assigned and revoked partitions."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ names: dict[Consumer, str] = {}
 
 
 def numbers(partitions: list[TopicPartition]) -> list[int]:
-    """Their numbers, in order."""
+    """Return their numbers, in order."""
     return sorted(each.partition for each in partitions)
 
 
 def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-    """These are read from now on."""
+    """Print the newly assigned partitions."""
     print(names[consumer], "has got", numbers(partitions))
 
 
 def on_revoke(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-    """These go to another member."""
-    # The last chance to commit what was done with these; what is stored is committed anyway (enable.auto.commit).
+    """Print the partitions that another member gets."""
+    # The last chance to commit. enable.auto.commit commits the stored offsets anyway.
     print(names[consumer], "gives up", numbers(partitions))
 
 
 def join(name: str) -> Consumer:
-    """One more member."""
+    """Create one more member."""
     consumer = Consumer(conf)
     names[consumer] = name
     consumer.subscribe(["greetings"], on_assign=on_assign, on_revoke=on_revoke)
@@ -45,9 +45,9 @@ while not first.assignment():
 second = join("second")
 while len(first.assignment()) != 2 or len(second.assignment()) != 2:
     for member in (first, second):
-        count += len(member.consume(100, timeout=0.1))  # callbacks are made in here
+        count += len(member.consume(100, timeout=0.1))  # this call runs the callbacks
 
-second.close()  # leaves at once: the first has it all again, and goes on where the second has committed
+second.close()  # leaves at once: the first continues at the second's committed offsets
 while len(first.assignment()) != 4 or sum(lag or 0 for lag in first.lag().values()) > 0:
     count += len(first.consume(100, timeout=0.1))
 print(f"{count} messages read by two members")

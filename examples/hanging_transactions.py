@@ -1,4 +1,7 @@
-"""Transactions seen from outside: listed, described, a hanging one found and aborted (on a mock cluster of its own)."""
+"""Lists and describes transactions of other programs; finds and aborts a hanging one.
+
+It starts its own mock cluster.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ with MockCluster(brokers=3) as cluster:
 
         listed = admin.list_transactions(states={TransactionState.ONGOING}).result()
         print("open:", [each.transactional_id for each in listed.valid])
-        told = admin.describe_transactions(["shop"])["shop"].result()
-        print("it writes to:", [(each.topic, each.partition) for each in told.topic_partitions])
+        described = admin.describe_transactions(["shop"])["shop"].result()
+        print("it writes to:", [(each.topic, each.partition) for each in described.topic_partitions])
 
-        cluster.hang_transaction("shop")  # its coordinator knows nothing of it any more
+        cluster.hang_transaction("shop")  # its coordinator forgets it
         with Producer(conf) as other:
             other.produce("orders", "behind it")
 
@@ -30,7 +33,7 @@ with MockCluster(brokers=3) as cluster:
             print(f"hangs: {place.topic} [{place.partition}] from offset {state.current_transaction_start_offset}")
             admin.abort_transaction(hanging.abort_spec).result()
 
-        with Consumer({**conf, "group.id": "billing"}) as consumer:  # of what is committed
+        with Consumer({**conf, "group.id": "billing"}) as consumer:  # reads committed messages
             consumer.assign([TopicPartition("orders", 0, 0)])
             message = consumer.poll(10)
             print("read:", message and message.value())

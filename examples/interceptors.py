@@ -1,4 +1,4 @@
-"""Interceptors: a header for every message that is sent, and figures of what was delivered and read."""
+"""Interceptors: a header for every message, and counts of delivered and consumed messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ servers = os.environ.get("BOOTSTRAP", "localhost:9092")
 
 
 class Origin(ProducerInterceptor):
-    """Says in each message where it comes from, and counts what becomes of them."""
+    """Adds the origin to each message, and counts the outcomes."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -36,7 +36,7 @@ class Origin(ProducerInterceptor):
 
 
 class Sizes(ConsumerInterceptor):
-    """Adds up what is read."""
+    """Counts consumed messages."""
 
     value_bytes = 0
 

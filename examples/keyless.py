@@ -1,6 +1,6 @@
-"""Messages without a key: they go to partitions in batches, and a broker that is slow gets fewer of them.
+"""Messages without a key go to partitions in batches, and a slow broker gets fewer of them.
 
-It runs against a mock cluster of its own, one of whose brokers answers late.
+It starts its own mock cluster. One of its brokers answers late.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from kafka_native.mock import MockCluster
 
 CONFIG = {
     "linger.ms": 2,
-    "sticky.partitioning.linger.ms": 5,  # how long messages go to one partition; 0: each to a random one
+    "sticky.partitioning.linger.ms": 5,  # time for one partition; 0: each to a random one
     "partitioner.adaptive.partitioning.enable": True,  # the default: short queues first
-    "partitioner.availability.timeout.ms": 1000,  # and none at all to brokers that have been silent for so long
+    "partitioner.availability.timeout.ms": 1000,  # no messages to brokers after this silence
 }
 
 
 def spread(bootstrap: str, topic: str, slow: int) -> None:
-    """Produces for two seconds and says where messages went."""
+    """Produce for two seconds and print the partitions of the messages."""
     counts: Counter[int] = Counter()
 
     def count(error: object, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""How far a consumer is behind, without asking a broker; and a legacy consumer's callback for each message."""
+"""The lag of a consumer, without a request; and a callback for each message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ with Consumer({"bootstrap.servers": bootstrap}) as consumer:
     lags: list[int | None] = []
 
     def on_message(message: Message) -> None:
-        """Called for each message, behind which the position stands by now."""
+        """Print a message. The position is already behind it."""
         lags.append(consumer.current_lag(where))
 
     while len(lags) < 50:

@@ -1,4 +1,4 @@
-"""Statistics: the document of stats_cb, metrics(), and what Prometheus would scrape."""
+"""Statistics: the document of stats_cb, metrics(), and a Prometheus scrape."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kafka_native import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka_native.prometheus import ClientCollector
 
 servers = os.environ.get("BOOTSTRAP", "localhost:9092")
-told: list[int] = []
+delivered: list[int] = []
 
 
 def on_statistics(text: str) -> None:
-    """Called by poll(), flush() and the like, with librdkafka's JSON."""
+    """poll(), flush() and similar calls pass librdkafka's JSON to this."""
     document = json.loads(text)
-    told.append(document["txmsgs"])
+    delivered.append(document["txmsgs"])
 
 
 with Producer({"bootstrap.servers": servers, "statistics.interval.ms": 100, "stats_cb": on_statistics}) as producer:
     for number in range(1000):
         producer.produce("measured", f"measurement {number:03}", partition=0)
     producer.flush()
-    while not told or told[-1] < 1000:
+    while not delivered or delivered[-1] < 1000:
         producer.poll(1)
-    print("stats_cb: messages delivered:", told[-1])
+    print("stats_cb: messages delivered:", delivered[-1])
     metrics = producer.metrics()
     partition = metrics.topics["measured"].partitions[0]
     print("metrics(): messages:", partition.txmsgs, "bytes:", partition.txbytes)

@@ -1,4 +1,4 @@
-"""A partitioner of your own: a function that sees topic, key and number of partitions, and names one."""
+"""Your own partitioner: a function gets topic, key and number of partitions, and returns one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ counts: dict[int, int] = {}
 
 
 def choose(topic: str, key: bytes | None, partition_count: int) -> int:
-    """Urgent messages have partition 0 for themselves; the others share the rest."""
+    """Return partition 0 for urgent messages; the others share the rest."""
     if partition_count == 1 or (key or b"").startswith(URGENT):
         return 0
     return 1 + sum(key or b"") % (partition_count - 1)
 
 
 def count(error: object, message: Message) -> None:
-    """The delivery report says which partition it was."""
+    """Print the partition from the delivery report."""
     counts[message.partition()] = counts.get(message.partition(), 0) + 1
 
 

@@ -10,7 +10,7 @@ delivered = 0
 
 
 def on_delivery(error: KafkaError | None, message: Message) -> None:
-    """Called from poll() and flush(), once for each message."""
+    """poll() and flush() call this once for each message."""
     global delivered
     if error is not None:
         print(f"not delivered: {error.str()}")

@@ -1,4 +1,4 @@
-"""Produces a hundred thousand messages in a few calls, and a handful of dicts the way confluent_kafka does."""
+"""Produces a hundred thousand messages in a few calls, and a few dicts as with confluent_kafka."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ delivered = 0
 
 
 def on_delivery(error: KafkaError | None, message: Message) -> None:
-    """Called from poll() and flush(), once for each message."""
+    """poll() and flush() call this once for each message."""
     global delivered
     delivered += error is None
 
@@ -20,7 +20,7 @@ values = [f"hello {number}" for number in range(99_998)]
 keys = [f"user-{number % 10}" for number in range(99_998)]
 
 with Producer({"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092"), "linger.ms": 5}) as producer:
-    # Columns: by far the fastest. It queues what fits and says how many these were.
+    # Columns are the fastest way. The call queues the messages that fit and returns their number.
     done = 0
     while done < len(values):
         try:
@@ -28,10 +28,10 @@ with Producer({"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092"
                 "greetings", values[done : done + 10_000], keys[done : done + 10_000], on_delivery=on_delivery
             )
         except BufferError:
-            producer.poll(0.1)  # not one more fits: serve reports until there is room
+            producer.poll(0.1)  # the queue is full: serve reports until there is room
         producer.poll(0)
 
-    # Dicts: each message has settings of its own, and what can't be queued says why.
+    # Dicts: each message has its own settings, and an unqueued message has its error.
     messages: list[dict[str, Any]] = [
         {"value": "a value", "key": "a key", "headers": {"kind": "small"}},
         {"value": b"x" * 2_000_000},

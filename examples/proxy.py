@@ -1,4 +1,4 @@
-"""A client behind a proxy: `proxy.url`, and what is said when the proxy doesn't let it through."""
+"""A client behind a proxy: `proxy.url`, and the error when the proxy refuses the client."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from threading import Thread
 from kafka_native import KafkaError, Producer
 from kafka_native.mock import MockCluster
 
-# Somebody's proxy (HTTP CONNECT with a login), as short as can be: yours is there already.
+# A minimal proxy (HTTP CONNECT with a login). You already have one.
 LOGIN = b"Basic " + b64encode(b"alice:s3cret")
 
 
 def pump(source: socket, sink: socket) -> None:
-    """Carries bytes until there are no more."""
+    """Copy bytes until the end."""
     try:
         while data := source.recv(65536):
             sink.sendall(data)
         sink.shutdown(SHUT_WR)
     except OSError:
-        pass  # the other direction has ended it
+        pass  # the other direction has closed it
 
 
 class Connect(socketserver.StreamRequestHandler):
-    """One connection of a client's."""
+    """Serve one connection of a client."""
 
     rbufsize = 0
 
     def handle(self) -> None:
-        """Lets it through, or not."""
+        """Accept or refuse the connection."""
         where = self.rfile.readline().split()[1].decode()
         fields = dict(line.strip().split(b": ", 1) for line in iter(self.rfile.readline, b"\r\n"))
         if fields.get(b"Proxy-Authorization") != LOGIN:
@@ -52,14 +52,14 @@ cluster = MockCluster(brokers=3)
 cluster.create_topic("greetings", 3)
 conf = {"bootstrap.servers": cluster.bootstrap_servers, "proxy.url": f"http://alice:s3cret@{proxy}"}
 
-# 1. Every connection goes through it.
+# 1. Every connection goes through the proxy.
 with Producer(conf) as producer:
     for number in range(30):
         producer.produce("greetings", "hello", partition=number % 3)
     producer.flush(30)
 print("delivered:", sum(cluster.watermarks("greetings", partition)[1] for partition in range(3)))
 
-# 2. A proxy that refuses is named with its answer, and with what to set.
+# 2. The error names the proxy, its answer, and the property to set.
 errors: list[KafkaError] = []
 lonely = Producer({**conf, "proxy.url": f"http://{proxy}", "error_cb": errors.append})
 lonely.produce("greetings", "a reason to connect")

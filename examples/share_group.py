@@ -1,4 +1,7 @@
-"""A share group: jobs of one partition go to two workers; what fails is released, what can't be done is rejected."""
+"""A share group: two workers take jobs of one partition.
+
+They release a failed job, and reject an impossible one.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ conf = {
 
 
 def work(message: Message) -> AcknowledgeType:
-    """Does a job: one in ten makes no sense, and another fails when it is tried for the first time."""
+    """Do a job. One in ten is impossible, and another one fails at its first try."""
     number = int(message.value() or b"")
     if number % 10 == 9:
         return AcknowledgeType.REJECT  # never again
     if number % 10 == 5 and message.delivery_count() == 1:
-        return AcknowledgeType.RELEASE  # to whoever is next
+        return AcknowledgeType.RELEASE  # to the next worker
     return AcknowledgeType.ACCEPT
 
 
@@ -30,8 +33,8 @@ done: dict[AcknowledgeType, set[int]] = {each: set() for each in AcknowledgeType
 failures = 0
 
 
-def told(offsets: dict, error: Exception | None) -> None:
-    """A broker has answered: with an error, these records are delivered again."""
+def print_answer(offsets: dict, error: Exception | None) -> None:
+    """Print a broker's answer. After an error, the broker delivers these records again."""
     global failures
     if error is not None:
         failures += 1
@@ -39,7 +42,7 @@ def told(offsets: dict, error: Exception | None) -> None:
 
 
 def poll(worker: ShareConsumer) -> None:
-    """One batch of jobs; what became of them goes out with the next one."""
+    """Process one batch of jobs. The next request sends their acknowledgements."""
     for message in worker.poll(0.2):
         if error := message.error():
             print("error:", error)
@@ -51,11 +54,11 @@ def poll(worker: ShareConsumer) -> None:
 
 with ShareConsumer(conf) as first, ShareConsumer(conf) as second:
     for worker in (first, second):
-        worker.set_acknowledgement_commit_callback(told)
+        worker.set_acknowledgement_commit_callback(print_answer)
         worker.subscribe(["jobs"])
         poll(worker)
-    # A new share group begins at a topic's end, unless its share.auto.offset.reset at the broker says otherwise. So the
-    # jobs are written once the group is there; the first one shows that it is.
+    # A new share group begins at a topic's end, unless share.auto.offset.reset differs.
+    # So the program writes the jobs when the group exists; the first job shows that it does.
     with Producer({"bootstrap.servers": bootstrap}) as producer:
         while not done[AcknowledgeType.ACCEPT]:
             producer.produce("jobs", "0")

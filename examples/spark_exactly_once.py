@@ -1,4 +1,7 @@
-"""A stream of Spark's written to Kafka once, also when a batch runs again. Needs `kafka-native[spark]` and Java 17."""
+"""Writes a Spark stream to Kafka exactly once, also when a batch runs again.
+
+Needs `pip install 'kafka-native[spark]'` and Java 17.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ spark.dataSource.register(KafkaNativeDataSource)
 
 
 def committed() -> int:
-    """How many rows a reader of what is committed sees."""
+    """Return the number of rows that a committed reader sees."""
     conf = {"bootstrap.servers": BOOTSTRAP, "isolation.level": "read_committed", "enable.partition.eof": True}
     rows = ends = 0
     with Consumer(conf) as consumer:
@@ -42,11 +45,11 @@ def committed() -> int:
 with tempfile.TemporaryDirectory() as folder:
     (Path(folder) / "in").mkdir()
     (Path(folder) / "in" / "lines.txt").write_text("".join(f"{line}\n" for line in range(100)))
-    # One task has all rows of a partition: the column says which, by the value, as there is no key.
+    # One task has all rows of a partition. Without a key, the value decides the partition.
     lines = by_partition(spark.readStream.schema("value string").text(f"{folder}/in"), PARTITIONS)
     to_kafka = {
         "kafka.bootstrap.servers": BOOTSTRAP,
-        "kafka.transactional.id": "lines-to-kafka",  # this asks for it
+        "kafka.transactional.id": "lines-to-kafka",  # switches exactly once on
         "topic": TOPIC,
         "checkpointLocation": f"{folder}/checkpoint",
     }
@@ -54,13 +57,13 @@ with tempfile.TemporaryDirectory() as folder:
     writer.start().awaitTermination()
     print(f"first run: {committed()} rows")
 
-    # As if Spark had been killed after the batch was written, and before it could note it: the batch runs again.
+    # Simulates a kill of Spark between the batch and its checkpoint: the batch runs again.
     for note in (Path(folder) / "checkpoint" / "commits").glob("*0*"):
         note.unlink()
     writer.start().awaitTermination()
     print(f"the same batch again: {committed()} rows")
 
-# Without a column that says which task may write where, it is refused.
+# Without the column `partition`, the sink refuses the stream.
 try:
     stream = spark.readStream.format("rate").load().selectExpr("CAST(value AS string) AS value")
     stream.writeStream.format("kafka_native").options(**to_kafka).start().awaitTermination()

@@ -1,4 +1,7 @@
-"""Spark on a cluster with TLS and passwords. Needs `pip install 'kafka-native[spark]'` and Java 17."""
+"""Spark on a cluster with TLS and passwords.
+
+Needs `pip install 'kafka-native[spark]'` and Java 17.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,20 @@ from pyspark.sql import SparkSession
 from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.spark import KafkaNativeDataSource
 
-# A cluster of its own, gone at the end: certificates of an authority that nobody else knows, and one user.
+# A temporary cluster, with its own certificate authority and one user.
 security = ListenerSecurity("sasl_ssl", mechanisms=["SCRAM-SHA-512"], users={"alice": "hunter2"})
 cluster = MockCluster(brokers=1, security=security)
 cluster.create_topic("orders", 2)
 
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-spark.sparkContext.setLogLevel("OFF")  # the query that fails on purpose would fill the screen
+spark.sparkContext.setLogLevel("OFF")  # one query fails on purpose and would fill the screen
 spark.dataSource.register(KafkaNativeDataSource)
-# A private key among the options: Spark redacts those named like passwords and tokens by itself, this one isn't.
+# Spark redacts options with names like password or token. A private key needs this setting.
 spark.conf.set("spark.sql.redaction.options.regex", r"(?i)url|\.key$|\.pem$")
 
 
 def secured(password: str) -> dict[str, str]:
-    """What Spark's own connector takes, too."""
+    """Return options that Spark's own connector accepts, too."""
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     return {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
@@ -37,7 +40,7 @@ frame.write.format("kafka_native").options(**secured("hunter2")).option("topic",
 orders = spark.read.format("kafka_native").options(**secured("hunter2")).option("subscribe", "orders").load()
 print("rows:", orders.count())
 
-# Who isn't let in is told at once, and why.
+# A refused login fails at once, with its reason.
 try:
     spark.read.format("kafka_native").options(**secured("hunter3")).option("subscribe", "orders").load().count()
 except Exception as error:

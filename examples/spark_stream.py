@@ -1,4 +1,7 @@
-"""A stream of Spark's from Kafka that is stopped and goes on. Needs `pip install 'kafka-native[spark]'` and Java 17."""
+"""A Spark stream from Kafka, stopped and continued.
+
+Needs `pip install 'kafka-native[spark]'` and Java 17.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ BOOTSTRAP = os.environ.get("BOOTSTRAP", "localhost:9092")
 
 
 def produce(count: int) -> None:
-    """Readings of three sensors."""
+    """Produce readings of three sensors."""
     with Producer({"bootstrap.servers": BOOTSTRAP}) as producer:
         for number in range(count):
             producer.produce("readings", str(number), key=f"sensor-{number % 3}")
@@ -40,7 +43,7 @@ readings = (
 with tempfile.TemporaryDirectory() as folder:
 
     def run() -> StreamingQuery:
-        """Everything that is there now, into Parquet files; the checkpoint knows how far it is."""
+        """Write all available readings into Parquet files; the checkpoint stores the position."""
         writer = readings.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
         query = writer.trigger(availableNow=True).start(f"{folder}/readings")
         query.awaitTermination()

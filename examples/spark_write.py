@@ -1,4 +1,7 @@
-"""A frame and a stream of Spark's, written to Kafka. Needs `pip install 'kafka-native[spark]'` and Java 17."""
+"""Writes a Spark frame and a Spark stream to Kafka.
+
+Needs `pip install 'kafka-native[spark]'` and Java 17.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "fals
 spark.sparkContext.setLogLevel("ERROR")
 spark.dataSource.register(KafkaNativeDataSource)
 
-# A frame: the columns say what a record has, `value` at least.
+# A frame: its columns are the parts of a record; only `value` is required.
 frame = spark.range(1000).selectExpr(
     "CAST(id % 10 AS string) AS key",
     "CAST(id AS string) AS value",
@@ -26,7 +29,7 @@ to_kafka = {"kafka.bootstrap.servers": BOOTSTRAP, "topic": "from-spark", "kafka.
 frame.write.format("kafka_native").options(**to_kafka).mode("append").save()
 print("frame: 1000 rows written")
 
-# A stream of the files in a folder: three of them here. The checkpoint knows which ones are done.
+# A stream of the files in a folder, here three. The checkpoint stores the finished ones.
 with tempfile.TemporaryDirectory() as folder:
     (Path(folder) / "in").mkdir()
     for number in range(3):
@@ -39,7 +42,7 @@ with tempfile.TemporaryDirectory() as folder:
         rows = sum(progress["numInputRows"] for progress in query.recentProgress)
         print(f"stream, {run} run: {rows} rows in {len(query.recentProgress)} micro-batches")
 
-# A frame that can't be written says what to do.
+# The error for an unsuitable frame says what to do.
 try:
     spark.range(3).write.format("kafka_native").options(**to_kafka).mode("append").save()
 except Exception as error:

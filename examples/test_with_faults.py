@@ -1,4 +1,4 @@
-"""How to test what an application does when the cluster misbehaves. Run with pytest."""
+"""How to test an application when the cluster has faults. Run it with pytest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_native.protocol import ApiKey
 
 
 class Ledger:
-    """The application: it books amounts, and knows which ones are safe."""
+    """The application: it books amounts, and knows the safe ones."""
 
     def __init__(self, bootstrap: str, **conf: object) -> None:
         """Connect."""
@@ -23,7 +23,7 @@ class Ledger:
         )
 
     def book(self, *amounts: str) -> None:
-        """Book amounts, and wait until their fate is known."""
+        """Book amounts, and wait for their reports."""
         for amount in amounts:
             self.producer.produce("ledger", amount, partition=0, on_delivery=self._report)
         self.producer.flush(10)
@@ -44,13 +44,13 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def stored(cluster: MockCluster) -> list[bytes | None]:
-    """What is in the log."""
+    """Return the stored values."""
     return [record.value for record in cluster.messages("ledger", 0)]
 
 
 @pytest.mark.parametrize("done", [False, True], ids=["before the append", "after the append"])
 def test_a_lost_connection_books_nothing_twice(cluster: MockCluster, done: bool) -> None:
-    """The broker hangs up three times, the last thing it did is unknown."""
+    """The broker closes the connection three times; the last result is unknown."""
     cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION] * 3, done=done)
     ledger = Ledger(cluster.bootstrap_servers)
     ledger.book("10", "20")
@@ -59,7 +59,7 @@ def test_a_lost_connection_books_nothing_twice(cluster: MockCluster, done: bool)
 
 
 def test_a_full_disk_is_waited_for(cluster: MockCluster) -> None:
-    """One partition on one broker can't be written to for a while."""
+    """One partition on one broker refuses writes for a while."""
     cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.KAFKA_STORAGE_ERROR] * 2, 1, topic="ledger", partition=0)
     ledger = Ledger(cluster.bootstrap_servers)
     ledger.book("10")
@@ -68,7 +68,7 @@ def test_a_full_disk_is_waited_for(cluster: MockCluster) -> None:
 
 
 def test_a_cluster_that_never_answers_is_reported(cluster: MockCluster) -> None:
-    """Answers come too late: the application hears of each amount, and that it may have been booked."""
+    """Answers come too late: the application learns that each amount may have been booked."""
     ledger = Ledger(cluster.bootstrap_servers, **{"message.timeout.ms": 300})
     ledger.book("10")
     cluster.delay_responses(None, 30, ApiKey.PRODUCE)
@@ -79,7 +79,7 @@ def test_a_cluster_that_never_answers_is_reported(cluster: MockCluster) -> None:
 
 
 def test_a_broker_that_moves_is_found_again(cluster: MockCluster) -> None:
-    """All brokers but one go away, the leader comes back on another port."""
+    """All brokers except one go down; the leader comes back on another port."""
     ledger = Ledger(cluster.bootstrap_servers)
     ledger.book("10")
     cluster.broker_down(1)

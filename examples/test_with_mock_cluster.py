@@ -1,4 +1,4 @@
-"""How to test an application with the mock cluster: real sockets and protocol, faults on demand. Run with pytest."""
+"""How to test an application with the mock cluster. Run it with pytest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_my_application_survives_a_leader_change() -> None:
 
 
 def test_my_application_hears_of_a_refusal() -> None:
-    """The broker refuses a message for good; the application's callback hears of it."""
+    """The broker refuses a message for good; the application's callback gets the error."""
     reports: list[KafkaError | None] = []
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("orders", 1)

@@ -1,4 +1,4 @@
-"""TLS: whom a client trusts, what it shows of itself, and what it says when a handshake fails."""
+"""TLS: trusted authorities, client certificates, and the errors of failed handshakes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
 
-# Certificates take files; this cluster, which is gone at the end, has an authority of its own that issues them.
+# A temporary cluster has its own authority, which issues the certificate files.
 folder = Path(tempfile.mkdtemp())
 cluster = MockCluster(brokers=1, security=ListenerSecurity("ssl", client_certificates="required"))
 cluster.create_topic("greetings", 1)
@@ -24,14 +24,14 @@ conf: dict[str, Any] = {
     "ssl.key.location": key,
 }
 
-# 1. Both sides know whom they talk to.
+# 1. Both sides verify each other.
 with Producer(conf) as producer:
     producer.produce("greetings", "for the broker's eyes only")
     producer.flush(30)
 seen = cluster.handshakes[0]
 print(f"{seen.version} with {seen.subject}")
 
-# 2. A file that isn't there, a key that isn't the certificate's, a wrong password: an exception at once.
+# 2. A missing file, a key of another certificate, or a wrong password raises at once.
 try:
     Producer({**conf, "ssl.key.location": str(folder / "nobody.key")})
 except KafkaException as error:
@@ -39,7 +39,7 @@ except KafkaException as error:
 
 
 def first_error() -> str:
-    """What error_cb is told first."""
+    """Return the first error of error_cb."""
     errors: list[KafkaError] = []
     lonely = Producer({**conf, "error_cb": errors.append})
     lonely.produce("greetings", "a reason to connect")
@@ -49,7 +49,7 @@ def first_error() -> str:
     return f"{errors[0].name()} {errors[0].str()}"
 
 
-# 3. A broker that can't prove who it is: no connection, and the reason.
+# 3. A broker without a valid certificate: no connection, and the reason.
 cluster.present_certificate("wrong_host")
 print("broker:", first_error())
 cluster.present_certificate("unknown_ca")

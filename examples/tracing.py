@@ -1,4 +1,4 @@
-"""OpenTelemetry: one trace from the request that sends a message to what is done with it."""
+"""OpenTelemetry: one trace from the request that sends a message to its processing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_native.opentelemetry import ConsumerTracing, ProducerTracing, process
 
 servers = os.environ.get("BOOTSTRAP", "localhost:9092")
 
-exporter = InMemorySpanExporter()  # yours would send them somewhere
+exporter = InMemorySpanExporter()  # your exporter would send the spans
 provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(exporter))
 trace.set_tracer_provider(provider)

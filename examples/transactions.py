@@ -1,4 +1,4 @@
-"""Exactly once: messages of one topic become messages of another, with the offsets in the same transaction."""
+"""Exactly once: one transaction has the messages made from another topic, and their offsets."""
 
 from __future__ import annotations
 

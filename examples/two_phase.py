@@ -1,4 +1,7 @@
-"""A database and Kafka change together: its commit decides on a prepared transaction (on a mock cluster of its own)."""
+"""A database and Kafka change together: the database decides on a prepared transaction.
+
+It starts its own mock cluster.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ database.execute("insert into decided values ('')")
 
 
 def opened(conf: dict[str, str | bool]) -> Producer:
-    """A producer; what a crash has left is ended as the database says."""
+    """Create a producer. It ends a transaction from before a crash as the database says."""
     producer = Producer(conf)
     producer.init_transactions(10, keep_prepared_txn=True)
     ((text,),) = database.execute("select state from decided")
@@ -23,7 +26,7 @@ def opened(conf: dict[str, str | bool]) -> Producer:
 
 
 def order(producer: Producer, item: str, *, crash: str = "") -> None:
-    """One order, in both; it may crash before or after the decision."""
+    """Write one order to both. It may crash before or after the decision."""
     producer.begin_transaction()
     producer.produce("orders", item, partition=0)
     state = producer.prepare_transaction(10)

@@ -1,4 +1,4 @@
-"""A consumer that a signal ends in good order: it leaves its group, and nothing is read twice."""
+"""A signal ends a consumer in order: it leaves its group, and no message is read twice."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ with Consumer(conf) as consumer:
     count = 0
     for _ in consumer:  # until wakeup()
         count += 1
-        if count == 1000:  # stands for whoever stops this program
+        if count == 1000:  # simulates a user who stops this program
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
     print(f"{count} messages, then a signal")
-    for message in consumer.consume(10, timeout=0.1):  # it could go on
+    for message in consumer.consume(10, timeout=0.1):  # it could continue
         print("one more:", message.offset())
 print("left the group")

@@ -1,6 +1,6 @@
-"""kafka_native: a Kafka client whose hot path never touches the interpreter.
+"""kafka_native: a Kafka client. C code moves the records and never takes the interpreter lock.
 
-The names are confluent_kafka's; docs/ARCHITECTURE.md says how it works inside.
+The public names are those of confluent_kafka. docs/ARCHITECTURE.md describes the inside.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ __all__ = [
     "version",
 ]
 
-# What few programs use is imported when it is asked for, as are the modules that `import confluent_kafka` brings along.
-_LATER = {
+# Names that few programs use. The first access imports their module.
+_LAZY_NAMES = {
     "CompactedTable": "compacted",
     "CompactedTopic": "compacted",
     "DeserializingConsumer": "deserializing_consumer",
@@ -123,7 +123,8 @@ _LATER = {
     "ShareConsumer": "share_consumer",
     "TableChange": "compacted",
 }
-_MODULES = {
+# Modules that `import confluent_kafka` also makes available. The first access imports them.
+_LAZY_MODULES = {
     "cimpl",
     "deserializing_consumer",
     "deserializing_share_consumer",
@@ -134,14 +135,14 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        found = getattr(importlib.import_module(f"kafka_native.{_LATER[name]}"), name)
+    if name in _LAZY_NAMES:
+        found = getattr(importlib.import_module(f"kafka_native.{_LAZY_NAMES[name]}"), name)
         globals()[name] = found
         return found
-    if name in _MODULES:
+    if name in _LAZY_MODULES:
         return importlib.import_module(f"kafka_native.{name}")
     raise AttributeError(f"module 'kafka_native' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_MODULES})
+    return sorted({*globals(), *_LAZY_NAMES, *_LAZY_MODULES})

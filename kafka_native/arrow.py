@@ -1,7 +1,8 @@
-"""Arrow columns: what `Consumer.consume_arrow` and `Consumer.arrow_stream` give, what `Producer.produce_arrow` reports.
+"""Arrow columns: the results of `Consumer.consume_arrow` and `Consumer.arrow_stream`.
 
-Batches and streams speak the Arrow PyCapsule interface, so that pyarrow, polars, pandas, DuckDB and whatever else does
-takes them without a copy, and without any of them being needed here. docs/guide/arrow.md shows how.
+Batches and streams implement the Arrow PyCapsule interface. Arrow libraries (pyarrow, polars,
+pandas, DuckDB) take them without a copy. This package needs none of these libraries.
+docs/guide/arrow.md is the guide. `ArrowReport` is the report of `Producer.produce_arrow`.
 """
 
 from __future__ import annotations
@@ -46,25 +47,31 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "headers": ("list",),
     "leader_epoch": ("int32",),
 }
-"""The columns there are, each with the types that it can have; the first is the default."""
+"""The possible columns with their possible types. The first type is the default."""
 
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 
 def plan_of(columns: Columns) -> ColumnPlan:
-    """The columns that were asked for, checked.
+    """Return a plan with the requested columns.
 
-    :param columns: Names, or a mapping from names to types (None: the column's default); None for the usual ones.
-    :raises TypeError: It is neither, or not of str.
-    :raises ValueError: No column, one that there isn't, one twice, or a type that a column can't have.
+    :param columns: Names, or a mapping from names to types (None means the column's default type).
+        None means the default columns.
+    :raises TypeError: ``columns`` has another type, or a name or type is not a str.
+    :raises ValueError: There is no column, a column is unknown or occurs twice, or a column doesn't
+        support the type.
     """
     if columns is None:
         columns = DEFAULT_COLUMNS
     if isinstance(columns, (str, bytes)) or not isinstance(columns, (Mapping, Sequence)):
-        raise TypeError(f"columns: names, or a mapping from names to types, are expected, not {columns!r}")
-    pairs = list(columns.items()) if isinstance(columns, Mapping) else [(name, None) for name in columns]
+        raise TypeError(f"columns must be names or a mapping from names to types, not {columns!r}")
+    pairs = (
+        list(columns.items())
+        if isinstance(columns, Mapping)
+        else [(name, None) for name in columns]
+    )
     if not pairs:
-        raise ValueError("columns: at least one is needed")
+        raise ValueError("columns must name at least one column")
     wanted = []
     for name, kind in pairs:
         if not isinstance(name, str) or not (kind is None or isinstance(kind, str)):
@@ -73,30 +80,34 @@ def plan_of(columns: Columns) -> ColumnPlan:
             raise ValueError(f"columns: there is no {name!r}, only {', '.join(COLUMNS)}")
         chosen = COLUMNS[name][0] if kind is None else kind
         if chosen not in COLUMNS[name]:
-            raise ValueError(f"columns: {name} can't be {chosen!r}, only {', '.join(COLUMNS[name])}")
+            raise ValueError(
+                f"columns: {name} can't be {chosen!r}, only {', '.join(COLUMNS[name])}"
+            )
         wanted.append((name, chosen))
     names = [name for name, _ in wanted]
     if len(set(names)) < len(names):
-        raise ValueError(f"columns: one twice: {', '.join(names)}")
+        raise ValueError(f"columns: a column occurs twice: {', '.join(names)}")
     return ColumnPlan(wanted)
 
 
 def checked_records(max_records: int) -> int:
-    """``max_records`` as an int in its range, 0 to 2,147,483,647."""
-    most = operator.index(max_records)
-    if not 0 <= most <= RECORDS_MAX:
+    """Return ``max_records`` as an int. Raise ValueError if it is not from 0 to 2,147,483,647."""
+    count = operator.index(max_records)
+    if not 0 <= count <= RECORDS_MAX:
         raise ValueError(f"max_records must be between 0 and {RECORDS_MAX}")
-    return most
+    return count
 
 
 class ArrowBatch:
-    """Records as Arrow columns: a record batch that any Arrow library takes, without a copy.
+    """Records as Arrow columns: a record batch that every Arrow library takes without a copy.
 
         batch = consumer.consume_arrow(100_000, timeout=1.0)
-        table = pyarrow.table(batch)  # or polars.from_arrow(batch), or DuckDB on pyarrow.table(batch)
-        consumer.commit(offsets=[TopicPartition(*key, offset) for key, offset in batch.positions.items()])
+        table = pyarrow.table(batch)  # or polars.from_arrow(batch); DuckDB takes the table
+        ends = [TopicPartition(*key, offset) for key, offset in batch.positions.items()]
+        consumer.commit(offsets=ends)
 
-    It can be taken any number of times, by several at once, and outlives its consumer. All columns are nullable.
+    Several libraries may take the batch, at the same time and more than once. The batch outlives
+    its consumer. All columns are nullable.
     """
 
     __slots__ = ("_columns", "ends")
@@ -107,41 +118,53 @@ class ArrowBatch:
             TopicPartition(each.topic(), each.partition(), each.offset())  # type: ignore[arg-type]
             for each in columns.ends
         ]
-        """The ends of partitions that were reached (``enable.partition.eof``), each with the offset of the end."""
+        """The ends of partitions that the batch reached, with the offset of each end.
+
+        They need ``enable.partition.eof``.
+        """
 
     @property
     def positions(self) -> dict[tuple[str, int], int]:
-        """The next offset to read of every partition that this batch has moved: what to commit, once it is used."""
+        """The next offset of every partition in this batch.
+
+        Commit these offsets after processing.
+        """
         return self._columns.positions
 
     @property
     def num_rows(self) -> int:
-        """How many records."""
+        """The number of records in the batch."""
         return len(self._columns)
 
     @property
     def nbytes(self) -> int:
-        """Bytes in the columns' buffers; with views also those of the responses that they keep."""
+        """Bytes in the columns' buffers.
+
+        With views, it includes the responses that the views keep alive.
+        """
         return self._columns.nbytes
 
     @property
     def column_names(self) -> list[str]:
-        """The columns, in the order asked for."""
+        """The names of the columns, in the requested order."""
         return list(self._columns.plan.names)
 
     def __len__(self) -> int:
         return len(self._columns)
 
     def __arrow_c_schema__(self) -> Any:
-        """A PyCapsule with the ArrowSchema."""
+        """Return a PyCapsule with the ArrowSchema."""
         return self._columns.plan.__arrow_c_schema__()
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        """PyCapsules with the ArrowSchema and the ArrowArray; types are asked for when consuming, not here."""
+        """Return PyCapsules with the ArrowSchema and the ArrowArray.
+
+        Request types in `Consumer.consume_arrow`. This method doesn't convert.
+        """
         return self._columns.__arrow_c_array__(requested_schema)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """A PyCapsule with an ArrowArrayStream of this one batch."""
+        """Return a PyCapsule with an ArrowArrayStream that contains only this batch."""
         return self._columns.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
@@ -149,14 +172,17 @@ class ArrowBatch:
 
 
 class ArrowStream:
-    """A consumer's records, batch after batch, from `Consumer.arrow_stream`: to iterate over, or for any Arrow library.
+    """The records of a consumer as a stream of batches, from `Consumer.arrow_stream`.
+
+    You can iterate over it or pass it to any Arrow library.
 
         for batch in consumer.arrow_stream(timeout=5.0): ...
         async for batch in consumer.arrow_stream(): ...
         reader = pyarrow.RecordBatchReader.from_stream(consumer.arrow_stream(timeout=5.0))
 
-    It ends when nothing has come for ``timeout``, when the consumer is closed, and after `Consumer.wakeup()`; then it
-    can be taken up again. An error is raised as KafkaException, once, and the next batch goes on behind it.
+    The stream ends in three cases: no record came for ``timeout`` seconds, the consumer was closed,
+    or `Consumer.wakeup()` was called. After an end you can iterate again. An error is raised once,
+    as KafkaException; the next batch continues after it.
     """
 
     def __init__(
@@ -167,18 +193,21 @@ class ArrowStream:
         take: Callable[[float], ColumnBatch],
         timeout: float,
     ) -> None:
-        """Made by `Consumer.arrow_stream`; ``take(timeout)`` makes each batch."""
+        """`Consumer.arrow_stream` makes the stream. ``take(timeout)`` makes each batch."""
         self._core = core
         self._plan = plan
         self._memory = memory
         self._take = take
         self._timeout = timeout
         self.error: BaseException | None = None
-        """What has ended an Arrow library's last read; such a library knows its text alone."""
+        """The exception that ended the last read of an Arrow library.
+
+        The library itself only gets its text.
+        """
 
     @property
     def column_names(self) -> list[str]:
-        """The columns, in the order asked for."""
+        """The names of the columns, in the requested order."""
         return list(self._plan.names)
 
     def _next_columns(self) -> ColumnBatch | None:
@@ -186,23 +215,26 @@ class ArrowStream:
         return columns if len(columns) or columns.ends else None
 
     def __iter__(self) -> ArrowStream:
-        """Itself."""
+        """Return the object itself."""
         return self
 
     def __next__(self) -> ArrowBatch:
-        """The next batch, of one record or one end of partition at least."""
+        """Return the next batch, with at least one record or one end of a partition."""
         columns = self._next_columns()
         if columns is None:
             raise StopIteration
         return ArrowBatch(columns)
 
     def __aiter__(self) -> ArrowStream:
-        """Itself."""
+        """Return the object itself."""
         return self
 
     async def __anext__(self) -> ArrowBatch:
-        """What is queued, as soon as there is anything; other coroutines run meanwhile, and no thread is needed."""
-        import asyncio  # here, because few need it and it takes long to import
+        """Return the queued records as soon as there are any.
+
+        Other coroutines run while this one waits. It needs no thread.
+        """
+        import asyncio  # Here, because only coroutines need it and its import is slow
 
         loop = asyncio.get_running_loop()
         deadline = None if self._timeout < 0 else loop.time() + self._timeout
@@ -216,40 +248,43 @@ class ArrowStream:
             await self._readable(loop, left)
 
     async def _readable(self, loop: asyncio.AbstractEventLoop, timeout: float | None) -> None:
-        """Waits until it makes sense to take again."""
+        """Wait until records may be available."""
         import asyncio
 
         ready = is_ready(self._core)
         if ready or ready is None:
-            await asyncio.sleep(0 if ready else BUSY_S)
+            await asyncio.sleep(0 if ready else CALLBACKS_CHECK_INTERVAL_S)
             return
         if self._memory.awaited:
             raise RuntimeError("another coroutine waits for this consumer's messages")
-        there = asyncio.Event()
+        readable = asyncio.Event()
         number = descriptor(self._core)
         self._memory.awaited = True
         begin_waiting(self._core)
-        loop.add_reader(number, there.set)
+        loop.add_reader(number, readable.set)
         try:
-            await asyncio.wait_for(there.wait(), timeout)
+            await asyncio.wait_for(readable.wait(), timeout)
         except asyncio.TimeoutError:
-            return  # the caller looks once more, and then at the clock
+            return  # The caller checks for records, then checks the deadline
         finally:
             loop.remove_reader(number)
             end_waiting(self._core)
             self._memory.awaited = False
 
     def __arrow_c_schema__(self) -> Any:
-        """A PyCapsule with the ArrowSchema of each batch."""
+        """Return a PyCapsule with the ArrowSchema of each batch."""
         return self._plan.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """A PyCapsule with an ArrowArrayStream of the batches to come; an error in it is also kept in `error`."""
+        """Return a PyCapsule with an ArrowArrayStream of the next batches.
+
+        `error` keeps its error.
+        """
         return stream_of(self._plan, self._next_columns, self._failed)
 
     def _failed(self, error: BaseException) -> None:
         self.error = error
 
 
-BUSY_S = 0.01
-"""How often to look again while another thread of the application makes callbacks."""
+CALLBACKS_CHECK_INTERVAL_S = 0.01
+"""How often to check again while another thread of the application makes callbacks."""

@@ -1,7 +1,7 @@
-"""The names of confluent_kafka's C module, for programs that import from it; the classes are this package's own.
+"""The names of confluent_kafka's C module, for programs that import them from it.
 
-Programs import ``Producer`` and its kin from ``kafka_native``. The numbers are those of librdkafka's enums, which the
-members of ``kafka_native``'s enums stand for.
+The classes are kafka_native's own: import them from ``kafka_native`` in new programs. The numbers
+are the values of librdkafka's enums. kafka_native has Python enums in their place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ from kafka_native.admin import (
     NewTopic,
 )
 from kafka_native.consumer import Consumer
-from kafka_native.errors import ConcurrentModificationException, IllegalStateException, KafkaError, KafkaException
+from kafka_native.errors import (
+    ConcurrentModificationException,
+    IllegalStateException,
+    KafkaError,
+    KafkaException,
+)
 from kafka_native.producer import Producer
 from kafka_native.share_consumer import CommitCallback, ShareConsumer
 from kafka_native.types import (

@@ -1,7 +1,8 @@
-"""Texts of somebody else, made fit to be shown: names, error texts and certificates come from the network.
+"""Texts from the network, made safe to print: names, error texts, certificates.
 
-A terminal obeys escape sequences, a log's reader believes a line that a text has begun, and marks that turn the
-direction of writing show another text than there is. None of them is printable, as Python sees it.
+Such a text could attack its reader. A terminal executes escape sequences. A line break starts a
+forged line in a log. A bidirectional control character shows another text than there is. Python
+considers none of these characters printable.
 """
 
 from __future__ import annotations
@@ -10,26 +11,39 @@ import re
 from typing import Final
 
 ERROR_TEXT_MAX: Final = 1000
-"""Characters of a broker's text that an error shows. Kafka's own are sentences."""
+"""The number of characters of a broker's text that an error shows.
+
+Kafka's own texts are sentences.
+"""
 NAME_MAX: Final = 255
-"""Characters of a name that an error shows: a topic's has 249 at most, a host's 255."""
+"""The number of characters of a name that an error shows.
+
+A topic's name has at most 249, a host's 255.
+"""
 _ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
-"""What `escaped` makes of a character that isn't printable."""
+"""The result of `escaped` for a character that isn't printable."""
 
 
 def printable(text: str) -> str:
-    """A text as one line without what a terminal would obey; ``?`` for each character that isn't printable."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
+    """Return the text as one line. ``?`` replaces each character that isn't printable."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(each if each.isprintable() else "?" for each in text)
+    )
 
 
 def clean(text: str, length_max: int = 80) -> str:
-    """The same, and not too long."""
+    """Return the text as `printable` does, cut off after ``length_max`` characters."""
     shown = printable(text[: length_max + 1])
     return shown if len(shown) <= length_max else shown[: length_max - 1] + "…"
 
 
 def error_text(text: str) -> str:
-    """A broker's text for an error: one printable line of at most `ERROR_TEXT_MAX` characters, whitespace as spaces."""
+    """Return a broker's text as one printable line of at most `ERROR_TEXT_MAX` characters.
+
+    Spaces replace other whitespace.
+    """
     start = text[: ERROR_TEXT_MAX + 1]
     if not start.isprintable():
         start = "".join(" " if each.isspace() else each for each in start)
@@ -37,10 +51,10 @@ def error_text(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""A text as one line, with ``\x1b`` or ``\u202e`` for each character that isn't printable.
+    r"""Return the text as one line. An escape replaces each character that isn't printable.
 
-    Different texts stay different: where a text has such a character, or already looks as if it had one, its
-    backslashes are doubled.
+    Escapes are, for instance, ``\x1b`` and ``\u202e``. Different texts stay different: if a text
+    has such a character, or looks as if it had an escape, its backslashes are doubled.
     """
     if text.isprintable() and _ESCAPE.search(text) is None:
         return text
@@ -48,7 +62,10 @@ def escaped(text: str) -> str:
 
 
 def escaped_data(data: bytes) -> str:
-    r"""Bytes of a message as one line of text, with ``\xff`` for a byte that isn't UTF-8; a backslash stays one."""
+    r"""Return the bytes of a message as one line of text.
+
+    ``\xff`` replaces a byte that isn't UTF-8. Backslashes aren't doubled.
+    """
     text = data.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(_escape(each) for each in text)
 
@@ -57,4 +74,10 @@ def _escape(character: str) -> str:
     if character.isprintable():
         return character
     code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )

@@ -17,18 +17,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import Config, parse_bootstrap
-from kafka_native.control.authentication import Authenticator, SecurityWorker
-from kafka_native.control.brokers import Broker, BrokerPool
-from kafka_native.control.calls import ANY_BROKER, Call, Reply
-from kafka_native.control.canonical import canonical_servers
-from kafka_native.control.client_metrics import Sampler
-from kafka_native.control.encryption import Encryption
-from kafka_native.control.main_thread import MainThread
+from kafka_native.control.brokers.pool import Broker, BrokerPool, canonical_servers
+from kafka_native.control.brokers.security import Authenticator, Encryption, SecurityWorker
+from kafka_native.control.brokers.versions import Fallback
+from kafka_native.control.context import ManagerContext, WorkQueue
+from kafka_native.control.main_thread import MainThread, Managers
 from kafka_native.control.metadata import NO_ID, Metadata
 from kafka_native.control.operations import OperationDriver
+from kafka_native.control.requests import ANY_BROKER, Call, Reply
 from kafka_native.control.statistics import Statistics
-from kafka_native.control.telemetry import Telemetry
-from kafka_native.control.versions import Fallback
+from kafka_native.control.telemetry import Sampler, Telemetry
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
@@ -50,7 +48,6 @@ from kafka_native.types import (
 )
 
 if TYPE_CHECKING:
-    from kafka_native.control.consuming import Consuming
     from kafka_native.mock import MockCluster
 
 T = TypeVar("T")
@@ -75,8 +72,17 @@ _names = iter(range(1, 1 << 62))
 class Client:
     """One client's engine and control thread."""
 
-    def __init__(self, config: Config, kind: str, settings: Mapping[str, Any]) -> None:
-        """``kind`` is "producer", "consumer" or "admin"; ``settings`` the engine's, whole."""
+    def __init__(
+        self,
+        config: Config,
+        kind: str,
+        settings: Mapping[str, Any],
+        make_managers: Callable[[Client], Managers] = lambda client: Managers(),
+    ) -> None:
+        """``kind`` is "producer", "consumer" or "admin"; ``settings`` the engine's, whole.
+
+        ``make_managers`` is called with this client, which has its ``context`` by then, and no control thread yet.
+        """
         self.config = config
         self.kind = kind
         self.name = f"{config['client.id']}#{kind}-{next(_names)}"
@@ -102,6 +108,29 @@ class Client:
         self._throttle_cb = config.function("throttle_cb")
         self._closing = Lock()
         self._operations: OperationDriver | None = None  # under _closing
+        self.context = self._make_context(encryption)
+        self._security_worker = SecurityWorker(self.name, self.context.work.post)
+        self.context.pool.authenticator = self._authenticator(self.context.pool)
+        self._stopped: Callable[[], None] = self.release
+        self._ended: Any = None
+        try:
+            managers = make_managers(self)
+        except BaseException:
+            self._closed = True
+            self._end()
+            raise
+        self._leave_group = managers.leave_group
+        self.statistics = self._make_statistics(managers)
+        self.telemetry = self._make_telemetry(managers) if config.flag("enable.metrics.push") else None
+        self.main = self._make_main_thread(managers)
+        self._thread = self.main  # also where asyncio's clients put something else in its place
+        _clients.add(self)
+        if exits_elsewhere():  # too late for _at_exit() to find it, and its threads would end wherever they are
+            self.close()
+            raise SystemExit
+
+    def _make_context(self, encryption: Encryption | None) -> ManagerContext:
+        config = self.config
         pool = BrokerPool(
             self.engine,
             self._servers(),
@@ -114,6 +143,7 @@ class Client:
             fallback=_fallback_of(config),
             encryption=encryption,
         )
+        pool.on_throttled = self.on_throttled
         metadata = Metadata(
             pool,
             refresh_s=config.integer("topic.metadata.refresh.interval.ms") / 1000,
@@ -123,23 +153,7 @@ class Client:
             timeout_s=config.integer("socket.timeout.ms") / 1000,
             trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
         )
-        self.main = MainThread(self.engine, pool, metadata)
-        self._security_worker = SecurityWorker(self.name, self.main.post)
-        pool.authenticator = self._authenticator(pool)
-        self.statistics = self._make_statistics()
-        self.main.managers.append(self.statistics)
-        self.telemetry = self._make_telemetry(pool) if config.flag("enable.metrics.push") else None
-        self.leave_group: Callable[[Callable[[], None]], None] | None = None
-        """Control thread: has a member leave its group without its application, then calls what it is given."""
-        self._stopped: Callable[[], None] = self.release
-        self._ended: Any = None
-        pool.on_throttled = self.on_throttled
-        self.main.on_fatal = self.on_fatal
-        self.main.on_orphaned = self.drop
-        _clients.add(self)
-        if exits_elsewhere():  # too late for _at_exit() to find it, and its threads would end wherever they are
-            self.close()
-            raise SystemExit
+        return ManagerContext(self.engine, pool, metadata, WorkQueue(self.engine))
 
     def _authenticator(self, pool: BrokerPool) -> Authenticator | None:
         mechanism, log = self._mechanism, self.logs["security"]
@@ -151,10 +165,22 @@ class Client:
             pool, mechanism, self._security_worker, timeout_s=self.config.integer("socket.timeout.ms") / 1000, log=log
         )
 
-    def _make_statistics(self) -> Statistics:
+    def _make_main_thread(self, managers: Managers) -> MainThread:
+        telemetry = self.telemetry
+        return MainThread(
+            self.context,
+            managers,
+            [self.statistics] if telemetry is None else [self.statistics, telemetry],
+            on_close=[] if telemetry is None else [telemetry.close],
+            on_fatal=self.on_fatal,
+            on_orphaned=self.drop,
+        )
+
+    def _make_statistics(self, managers: Managers) -> Statistics:
         config = self.config
         return Statistics(
-            self.main,
+            self.context,
+            managers,
             name=self.name,
             client_id=config.text("client.id"),
             kind=self.kind,
@@ -164,36 +190,26 @@ class Client:
             fatal=lambda: self.fatal,
         )
 
-    def _make_telemetry(self, pool: BrokerPool) -> Telemetry:
+    def _make_telemetry(self, managers: Managers) -> Telemetry:
         properties = {"client_rack": "client.rack"}
         properties |= {
             "producer": {"transactional_id": "transactional.id"},
             "consumer": {"group_id": "group.id", "group_instance_id": "group.instance.id"},
         }.get(self.kind, {})
-        telemetry = Telemetry(
-            pool,
-            Sampler(self.main, self.kind),
+        return Telemetry(
+            self.context.pool,
+            Sampler(self.context, self.kind, managers.consumer),
             resource={label: text for label, name in properties.items() if (text := self.config.text(name))},
             scope=(self.name, version()),
             timeout_s=self.config.integer("socket.timeout.ms") / 1000,
             log=self.logs["telemetry"],
         )
-        self.main.managers.append(telemetry)
-        self.main.on_close.append(telemetry.close)
-        return telemetry
-
-    def consumes(self, consuming: Consuming) -> None:
-        """A consumer's managers are there: what is counted is theirs, too."""
-        self.statistics.consuming = consuming
-        self.leave_group = consuming.quit
-        if self.telemetry is not None:
-            self.telemetry.sampler.consumes(consuming)
 
     def client_instance_id(self, timeout: float) -> Uuid:
         """Waits for the id that a broker has given this client for its metrics; see `Producer.client_instance_id`."""
         return self.begin_client_instance_id(timeout).result()
 
-    def begin_client_instance_id(self, timeout: float) -> PendingCall[Uuid]:
+    def begin_client_instance_id(self, timeout: float = -1) -> PendingCall[Uuid]:
         """See `client_instance_id()`."""
         self.check_open(HANDLE_CLOSED_TEXT)
         if self.telemetry is None:
@@ -237,13 +253,8 @@ class Client:
                     backoff_s=self.config.number("retry.backoff.ms") / 1000,
                     backoff_max_s=self.config.number("retry.backoff.max.ms") / 1000,
                 )
-                self.main.post(partial(self._run_operations, self._operations))
+                self.main.post(partial(self.main.add, self._operations, self._operations.close))
             return self._operations
-
-    def _run_operations(self, operations: OperationDriver) -> None:
-        """Control thread: from now on."""
-        self.main.managers.append(operations)
-        self.main.on_close.append(operations.close)
 
     def _servers(self) -> list[tuple[str, int]]:
         """Where to start from."""
@@ -395,12 +406,11 @@ class Client:
         _dropped.add(self)
         ended = self._ended = Lock()
         ended.acquire()  # until the end
-        main.on_end = self._end
-        main.hold()
-        if self.leave_group is None:
+        main.hold(self._end)
+        if self._leave_group is None:
             main.begin_stop()
         else:
-            main.post(partial(self.leave_group, main.begin_stop))
+            main.post(partial(self._leave_group, main.begin_stop))
         if not (main.is_current() or self._security_worker.is_current()):
             ended.acquire(timeout=DROP_WAIT_S)
 
@@ -430,7 +440,7 @@ class Client:
         """Asks any broker for the cluster's metadata, of one topic or of all."""
         return self.begin_list_topics(topic, timeout).result()
 
-    def begin_list_topics(self, topic: str | None, timeout: float) -> PendingCall[ClusterMetadata]:
+    def begin_list_topics(self, topic: str | None = None, timeout: float = -1) -> PendingCall[ClusterMetadata]:
         """See `list_topics()`."""
         self.check_open(HANDLE_CLOSED_TEXT)
         if topic is not None and not isinstance(topic, str):
@@ -450,7 +460,7 @@ class Client:
         """Asks any broker for the cluster's id; None where it doesn't know of such (before 0.10.1)."""
         return self.begin_cluster_id(timeout).result()
 
-    def begin_cluster_id(self, timeout: float) -> PendingCall[str | None]:
+    def begin_cluster_id(self, timeout: float = -1) -> PendingCall[str | None]:
         """See `cluster_id()`."""
         self.check_open(HANDLE_CLOSED_TEXT)
         message = MetadataRequest(topics=[], allow_auto_topic_creation=False)

@@ -1,7 +1,8 @@
 """Compacted topics as tables: the newest value of each key.
 
-`CompactedTable` is the table alone and takes the messages of any consumer. `CompactedTopic` reads a whole topic into
-one, knows when it has caught up, and follows the changes after that.
+- `CompactedTable` is only the table. It takes the messages of any consumer.
+- `CompactedTopic` reads a whole topic into a table. It knows when the table is complete, and then
+  follows the topic's changes.
 """
 
 from __future__ import annotations
@@ -13,63 +14,74 @@ from typing import Any, Final
 
 from kafka_native._native.message import Message
 from kafka_native.consumer import Consumer
-from kafka_native.control.calls import Call
 from kafka_native.control.metadata import NO_ID
+from kafka_native.control.requests import Call
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import OFFSET_BEGINNING, TopicPartition
 
 __all__ = ["CompactedTable", "CompactedTopic", "TableChange"]
 
-STEP_S: Final = 1.0
-"""The longest that one wait of `CompactedTopic.scan` takes, so that new partitions are noticed meanwhile."""
-FIRST_S: Final = 10.0
-"""How long the first `CompactedTopic.poll` may look for the topic, however short its own timeout is."""
-OWN_SETTINGS: Final = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True}
-"""What `CompactedTopic` sets, whatever the application's configuration says."""
+CONSUME_WAIT_MAX_S: Final = 1.0
+"""The longest wait of `CompactedTopic.scan` for messages.
+
+After it, the scan checks for new partitions.
+"""
+FIRST_POLL_MIN_S: Final = 10.0
+"""How long the first `CompactedTopic.poll` may search the topic, even with a shorter timeout."""
+FIXED_SETTINGS: Final = {
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+}
+"""The properties that `CompactedTopic` always sets, regardless of your configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What one message changed in a table. Changes are equal when their fields are."""
+    """The change that one message made in a table. Changes are equal if their fields are equal."""
 
     key: Any
     old_value: Any
-    """The value before; None if the table didn't have the key."""
+    """The previous value; None if the table didn't have the key."""
     new_value: Any
-    """The value now; None if a tombstone has removed the key."""
+    """The new value; None if a tombstone removed the key."""
 
     @property
     def is_insert(self) -> bool:
-        """Whether the table didn't have the key before."""
+        """True if the table didn't have the key before."""
         return self.old_value is None and self.new_value is not None
 
     @property
     def is_update(self) -> bool:
-        """Whether the key got another value, or the same one again."""
+        """True if the key got a new value, or the same value again."""
         return self.old_value is not None and self.new_value is not None
 
     @property
     def is_delete(self) -> bool:
-        """Whether the key was removed."""
+        """True if a tombstone removed the key."""
         return self.new_value is None
 
 
 class CompactedTable(Mapping[Any, Any]):
-    """The newest value of each key: what is left of a compacted topic when everything superseded is taken away.
+    """The newest value of each key, as compaction keeps it.
 
         table = CompactedTable()
         while True:
             for change in table.apply(consumer.consume(500, 1.0)):
                 print(change.key, change.new_value)
 
-    A read-only mapping from outside: ``table[key]``, ``get()``, ``in``, ``len()``, ``keys()``, ``values()``,
-    ``items()``, iteration. Keys and values are what `Message.key` and `Message.value` return: bytes, unless the
-    application has set something else. Two tables are equal when their entries are; so are a table and a dict.
+    For your program, the table is a read-only mapping: ``table[key]``, ``get()``, ``in``,
+    ``len()``, ``keys()``, ``values()``, ``items()``, iteration. Keys and values are the results of
+    `Message.key` and `Message.value`: bytes, unless your program set other objects. Two tables are
+    equal if their entries are equal. You can also compare a table with a dict.
 
-    Messages without a value (tombstones) remove their key. Messages without a key are left out, as compaction knows
-    no such thing, and so are messages that carry an error. Messages must come in the order of their partitions, as
-    consumers hand them out. Not safe to change from several threads at once.
+    - A message without a value (a tombstone) removes its key.
+    - The table ignores messages without a key, which compaction doesn't support.
+    - The table ignores messages that carry an error.
+
+    Pass the messages in the order of their partitions, as a consumer returns them. Only one thread
+    at a time may change a table.
     """
 
     __slots__ = ("_entries", "_records", "_tombstones")
@@ -86,20 +98,20 @@ class CompactedTable(Mapping[Any, Any]):
 
     @property
     def records_processed(self) -> int:
-        """How many messages with a key the table has taken, tombstones included."""
+        """The number of messages with a key that the table has processed, including tombstones."""
         return self._records
 
     @property
     def tombstones_processed(self) -> int:
-        """How many of them had no value."""
+        """The number of tombstones that the table has processed."""
         return self._tombstones
 
     def apply(self, messages: Message | Iterable[Message] | None) -> list[TableChange]:
-        """Takes messages, and tells what they changed, in their order.
+        """Process messages, and return their changes in the order of the messages.
 
-        A tombstone of a key that the table doesn't have changes nothing.
+        A tombstone changes nothing if the table doesn't have its key.
 
-        :param messages: What `Consumer.consume` or `Consumer.poll` has returned.
+        :param messages: The result of `Consumer.consume` or `Consumer.poll`.
         """
         changes = []
         entries = self._entries
@@ -119,7 +131,10 @@ class CompactedTable(Mapping[Any, Any]):
         return changes
 
     def ingest(self, messages: Message | Iterable[Message] | None) -> None:
-        """Takes messages without telling what they changed: faster, for a first scan."""
+        """Process messages without returning the changes.
+
+        It is faster than `apply`, for a first scan.
+        """
         entries = self._entries
         records = tombstones = 0
         for message in _listed(messages):
@@ -137,17 +152,17 @@ class CompactedTable(Mapping[Any, Any]):
         self._tombstones += tombstones
 
     def snapshot(self) -> dict[Any, Any]:
-        """A dict with the entries of now, which later messages don't change."""
+        """Return a dict with the current entries. Later messages don't change it."""
         return dict(self._entries)
 
     def clear(self) -> None:
-        """Empties the table and starts the counters anew, for instance when partitions were taken away."""
+        """Remove all entries and reset the counters, for instance after a revocation."""
         self._entries.clear()
         self._records = 0
         self._tombstones = 0
 
     def copy(self) -> CompactedTable:
-        """Another table with the same entries and counters."""
+        """Return another table with the same entries and counters."""
         twin = CompactedTable()
         twin._entries = dict(self._entries)
         twin._records = self._records
@@ -157,23 +172,23 @@ class CompactedTable(Mapping[Any, Any]):
     __copy__ = copy
 
     def __getitem__(self, key: Any) -> Any:
-        """The value of a key; KeyError if it isn't there or was removed."""
+        """Return the value of a key. KeyError: the table doesn't have the key."""
         return self._entries[key]
 
     def __iter__(self) -> Iterator[Any]:
-        """The keys, in the order in which they came."""
+        """Iterate over the keys, in the order in which they were added."""
         return iter(self._entries)
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """Return the number of keys."""
         return len(self._entries)
 
     def __contains__(self, key: object) -> bool:
-        """Whether the key has a value."""
+        """Return True if the table has the key."""
         return key in self._entries
 
     def __eq__(self, other: object) -> bool:
-        """Whether the entries are the same; what was processed on the way doesn't matter."""
+        """Compare the entries. The counters don't matter."""
         if isinstance(other, CompactedTable):
             return self._entries == other._entries
         return self._entries == dict(other) if isinstance(other, Mapping) else NotImplemented
@@ -181,8 +196,12 @@ class CompactedTable(Mapping[Any, Any]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """What it is and how large; no keys or values, which may be secret."""
-        return f"<CompactedTable of {len(self._entries)} keys ({self._records} records, {self._tombstones} tombstones)>"
+        """Return a description with the size.
+
+        It has no keys or values, because they may be secret.
+        """
+        counters = f"{self._records} records, {self._tombstones} tombstones"
+        return f"<CompactedTable of {len(self._entries)} keys ({counters})>"
 
 
 def _listed(messages: Message | Iterable[Message] | None) -> Iterable[Message]:
@@ -192,7 +211,7 @@ def _listed(messages: Message | Iterable[Message] | None) -> Iterable[Message]:
 
 
 class CompactedTopic:
-    """A whole topic as a table, kept up to date.
+    """A whole topic as a table, which follows the topic's changes.
 
         with CompactedTopic({"bootstrap.servers": "localhost:9092"}, "user-profiles") as profiles:
             profiles.scan(timeout=30)
@@ -201,27 +220,30 @@ class CompactedTopic:
                 for change in profiles.poll(1.0):
                     print(change.key, change.new_value)
 
-    All partitions are read from the beginning, without a consumer group; nothing is committed. Partitions that the
-    topic gets later are read as well, as soon as metadata tell of them. When the topic is deleted and made anew, the
-    table is emptied and the new topic is read from its beginning. It belongs to one thread at a time, as its
-    consumer does.
+    The object reads all partitions from the beginning. It uses no consumer group and commits
+    nothing. If the topic gets more partitions, the object also reads them as soon as the metadata
+    contains them. If the topic is deleted and created again, the object clears the table and reads
+    the new topic from its beginning. Only one thread at a time may use the object, as with its
+    consumer.
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
-        """Makes a consumer; nothing is read before `scan` or `poll`.
+        """Make a consumer. Only `scan` and `poll` read messages.
 
-        :param config: The consumer's configuration, as for `Consumer`. Where to start, committing and
-            ``enable.partition.eof`` are set here, whatever it says.
-        :raises KafkaException: _INVALID_ARG for an unknown property or a value that can't be.
+        :param config: The consumer's configuration, as for `Consumer`. The object always overrides
+            ``auto.offset.reset``, ``enable.auto.commit`` and ``enable.partition.eof``.
+        :param topic: The name of the topic.
+        :raises KafkaException: ``_INVALID_ARG`` for an unknown property or an invalid value.
         """
-        self._set_up(Consumer({**config, **OWN_SETTINGS}), topic)
+        self._set_up(Consumer({**config, **FIXED_SETTINGS}), topic)
 
     @classmethod
     def from_consumer(cls, consumer: Consumer, topic: str) -> CompactedTopic:
-        """The same on top of a consumer of the application's own, which is closed along with it.
+        """Make a CompactedTopic from your own consumer. `close` closes the consumer, too.
 
-        Its assignment is replaced by all partitions of the topic. Set ``enable.partition.eof``: without it, a
-        partition whose last messages were compacted away or are transaction markers never counts as read.
+        The object replaces the consumer's assignment by all partitions of the topic. Set
+        ``enable.partition.eof``. Otherwise the object never considers some partitions as read:
+        those whose last messages were compacted away or are transaction markers.
         """
         made = cls.__new__(cls)
         made._set_up(consumer, topic)
@@ -233,106 +255,121 @@ class CompactedTopic:
         self._table = CompactedTable()
         self._partitions = 0
         self._topic_id = NO_ID
-        # The partitions that aren't read to their ends yet, with these ends (None until they are known). None: nothing
-        # was asked for yet
+        # The partitions that aren't completely read yet, with their ends. An end is None until it
+        # is known. None instead of a dict: neither scan() nor poll() was called yet.
         self._behind: dict[int, int | None] | None = None
-        self._kept: list[TableChange] = []
+        self._pending_changes: list[TableChange] = []
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
+        """The name of the compacted topic."""
         return self._topic
 
     @property
     def table(self) -> CompactedTable:
-        """The table, as far as it was read. It stays when this is closed."""
+        """The table as read so far. It remains usable after `close`."""
         return self._table
 
     @property
     def consumer(self) -> Consumer:
-        """The consumer, to pause, seek or look at. Its messages are to be taken through `poll` alone."""
+        """The consumer, for pause() or seek(). Only `poll` and `scan` may take its messages."""
         return self._consumer
 
     @property
     def caught_up(self) -> bool:
-        """Whether the table has everything that was in the topic when the last `scan` (or the first `poll`) began."""
+        """True if the table has all messages from before the last `scan` or the first `poll`."""
         return self._behind is not None and not self._behind
 
     def scan(self, timeout: float = -1) -> CompactedTable:
-        """Reads until the table has everything that is in the topic at the time of this call, and returns it.
+        """Read until the table has every message that the topic has at the time of the call.
 
-        What is written meanwhile isn't waited for, so that this ends on a busy topic, too; some of it may be in the
-        table already. Called again, it reads up to the end of then: a way to see what was written before.
+        The scan doesn't wait for messages that arrive later, so it also ends on a busy topic. The
+        table may already contain some of them. A second scan reads up to the end at the time of the
+        second call.
 
-        :param timeout: Seconds; negative waits for ever. What was read until then stays; call it again to go on.
-        :raises KafkaException: _TIMED_OUT when it wasn't caught up in time; a partition's or the topic's error.
+        :param timeout: Seconds; a negative number waits forever. After a timeout the table keeps
+            the messages read so far, and another call continues.
+        :return: The table.
+        :raises KafkaException: ``_TIMED_OUT``, or the error of a partition or the topic.
         """
         deadline = deadline_of(timeout)
         self._begin(deadline)
         while self._behind:
             left = left_s(deadline)
             if not left:
-                text = f"{self._topic}: {len(self._behind)} of {self._partitions} partitions aren't read to their ends"
+                counts = f"{len(self._behind)} of {self._partitions} partitions"
+                text = f"{self._topic}: {counts} aren't read to their ends"
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text))
-            messages = self._consumer.consume(None, STEP_S if left < 0 else min(left, STEP_S))
+            messages = self._consumer.consume(
+                None, CONSUME_WAIT_MAX_S if left < 0 else min(left, CONSUME_WAIT_MAX_S)
+            )
             self._table.ingest(messages)
-            self._note(messages)
-            self._follow()
+            self._update_progress(messages)
+            self._assign_new_partitions()
         return self._table
 
     def poll(self, timeout: float = -1) -> list[TableChange]:
-        """Waits for messages, and returns what they have changed in the table.
+        """Wait for messages, and return their changes in the table.
 
-        :param timeout: Seconds to wait for the first message; negative waits for ever, 0 doesn't wait. Where `scan`
-            wasn't called, the first call has to find the topic, and takes the time that this takes, too.
-        :return: The changes in the order of the messages; none when nothing came, or nothing with a key.
-        :raises KafkaException: A partition's or the topic's error. Changes that came with it are returned by the next
-            call.
+        :param timeout: Seconds to wait for the first message; a negative number waits forever, 0
+            doesn't wait. Without a `scan` before, the first call also has to find the topic and may
+            take longer.
+        :return: The changes in the order of the messages; empty if no message with a key came.
+        :raises KafkaException: The error of a partition or the topic. The next call returns the
+            changes that came together with the error.
         """
         timeout_s = seconds(timeout)
         if self._behind is None:
-            self._begin(deadline_of(None if timeout_s < 0 else max(timeout_s, FIRST_S)))
+            self._begin(deadline_of(None if timeout_s < 0 else max(timeout_s, FIRST_POLL_MIN_S)))
         else:
-            self._follow()
-        changes, self._kept = self._kept, []
+            self._assign_new_partitions()
+        changes, self._pending_changes = self._pending_changes, []
         messages = self._consumer.consume(None, 0 if changes else timeout_s)
         changes += self._table.apply(messages)
         try:
-            self._note(messages)
+            self._update_progress(messages)
         except KafkaException:
-            self._kept = changes
+            self._pending_changes = changes
             raise
         return changes
 
     def into_parts(self) -> tuple[Consumer, CompactedTable]:
-        """The consumer, which goes on where this is now and is yours to close, and the table."""
+        """Return the consumer, at its current position, and the table.
+
+        You have to close the consumer.
+        """
         return self._consumer, self._table
 
     def close(self) -> None:
-        """Closes the consumer. Harmless when called again."""
+        """Close the consumer. You may call it more than once."""
         self._consumer.close()
 
     def __enter__(self) -> CompactedTopic:
-        """Itself."""
+        """Return the object itself."""
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Closes."""
+        """Close the consumer."""
         self.close()
 
     def __repr__(self) -> str:
-        """The topic and how far it is."""
+        """Return a description with the topic and the progress."""
         state = "caught up" if self.caught_up else "not caught up"
         return f"<CompactedTopic {self._topic} ({len(self._table)} keys, {state})>"
 
     # --- partitions ---
 
     def _begin(self, deadline: float | None) -> None:
-        """Finds out what has to be read until this is caught up; assigns the partitions if that wasn't done yet."""
+        """Get the end of each partition. The first call also assigns the partitions."""
         if not self._partitions:
-            described = self._consumer.list_topics(self._topic, left_s(deadline)).topics[self._topic]
+            described = self._consumer.list_topics(self._topic, left_s(deadline)).topics[
+                self._topic
+            ]
             if described.error is not None:
                 raise KafkaException(described.error)
             ends = self._ends(len(described.partitions), deadline)
@@ -341,16 +378,16 @@ class CompactedTopic:
         else:
             ends = self._ends(self._partitions, deadline)
         self._behind = {number: end for number, (first, end) in enumerate(ends) if end > first}
-        self._drop_read()
+        self._drop_read_partitions()
 
     def _ends(self, count: int, deadline: float | None) -> list[tuple[int, int]]:
-        """The first offset and the end of each partition, from their leaders, one request a broker."""
+        """Return the first offset and the end of each partition. Each leader gets one request."""
         keys = [(self._topic, number) for number in range(count)]
         main = self._consumer._client.main
 
         def ask(until: float, done: Callable[[Any], None]) -> list[Call]:
-            if main.fetching is not None:
-                main.fetching.watermarks(keys, done, until)
+            if main.fetches is not None:
+                main.fetches.watermarks(keys, done, until)
             return []
 
         found: list[tuple[int, int] | KafkaError] = main.gather(ask, left_s(deadline))
@@ -361,8 +398,11 @@ class CompactedTopic:
             ends.append(each)
         return ends
 
-    def _follow(self) -> None:
-        """Assigns partitions that the topic has got meanwhile: metadata are kept up to date once it is read."""
+    def _assign_new_partitions(self) -> None:
+        """Assign the partitions that the topic got since the last call, if any.
+
+        A topic that is created again starts over.
+        """
         topic = self._consumer._client.main.metadata.topics.get(self._topic)
         if topic is None or not topic.known or self._behind is None:
             return
@@ -378,8 +418,10 @@ class CompactedTopic:
         self._behind.update(dict.fromkeys(added))
 
     def _start_over(self, count: int) -> None:
-        """The topic was deleted and made anew: its entries go, and the new one is read from its beginning."""
-        self._kept += [TableChange(key, value, None) for key, value in self._table.items()]
+        """Replace the entries by those of a topic that was deleted and created again."""
+        self._pending_changes += [
+            TableChange(key, value, None) for key, value in self._table.items()
+        ]
         self._table.clear()
         self._consumer.assign([self._first(number) for number in range(count)])
         self._partitions = count
@@ -388,13 +430,15 @@ class CompactedTopic:
     def _first(self, number: int) -> TopicPartition:
         return TopicPartition(self._topic, number, OFFSET_BEGINNING)
 
-    def _note(self, messages: list[Message]) -> None:
-        """Finds out which partitions were read to their ends, and raises the first error among the messages."""
+    def _update_progress(self, messages: list[Message]) -> None:
+        """Update which partitions are completely read. Raise the first error of the messages."""
         failed: KafkaError | None = None
         behind = self._behind or {}
         for number in [number for number, end in behind.items() if end is None]:
-            # What the first fetch has told
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, number), cached=True)
+            # The watermarks of the first Fetch response
+            first, end = self._consumer.get_watermark_offsets(
+                TopicPartition(self._topic, number), cached=True
+            )
             if end >= 0:
                 behind[number] = end if end > first else 0
         for message in messages:
@@ -405,18 +449,20 @@ class CompactedTopic:
                 failed = failed or error
             elif self._is_read(message.partition(), message.offset()):
                 behind.pop(message.partition() or 0)
-        self._drop_read()
+        self._drop_read_partitions()
         if failed is not None:
             raise KafkaException(failed)
 
-    def _drop_read(self) -> None:
-        """Takes the partitions out whose positions have reached their ends."""
+    def _drop_read_partitions(self) -> None:
+        """Remove the partitions whose positions have reached their ends."""
         behind = self._behind or {}
-        for place in self._consumer.position([TopicPartition(self._topic, number) for number in behind]):
-            if self._is_read(place.partition, place.offset):
-                del behind[place.partition]
+        for position in self._consumer.position(
+            [TopicPartition(self._topic, number) for number in behind]
+        ):
+            if self._is_read(position.partition, position.offset):
+                del behind[position.partition]
 
     def _is_read(self, number: int | None, offset: int | None) -> bool:
-        """Whether the partition is one of those that are behind, and isn't any more with this offset reached."""
+        """Return True if the partition is in `_behind` and this offset completes it."""
         end = (self._behind or {}).get(-1 if number is None else number)
         return end is not None and (end == 0 or (offset is not None and offset >= end))

@@ -1,10 +1,14 @@
-"""The configuration: what a user's mapping means.
+"""The configuration: validate a user's mapping and fill in the defaults.
 
-Each property is declared once, in :mod:`kafka_native._reference`; validation, defaults and ``docs/CONFIGURATION.md``
-come from there. Names, ranges, defaults and the wording of errors are librdkafka's.
+:mod:`kafka_native._reference` declares each property once. Validation, defaults and
+``docs/CONFIGURATION.md`` use these declarations. Names, ranges, defaults and error texts are
+librdkafka's.
 
-A property that has no effect in this version never passes in silence. If going on without it could hurt, setting it is
-an error; otherwise it is accepted with a warning, once a process.
+The client never ignores a property silently. If this version doesn't implement a property, there
+are two cases:
+
+- Ignoring the property could cause harm: setting it is an error.
+- Ignoring the property is harmless: the client accepts it and logs a warning, once per process.
 """
 
 from __future__ import annotations
@@ -32,10 +36,19 @@ from .logs import LEVELS, Sink, callback_sink, default_sink, given_sink, root_of
 from .partitioners import PARTITIONERS
 from .protocol import releases
 
-__all__ = ["PROPERTIES", "Config", "Property", "State", "parse", "parse_bootstrap", "read_properties"]
+__all__ = [
+    "PROPERTIES",
+    "Config",
+    "Property",
+    "State",
+    "parse",
+    "parse_bootstrap",
+    "read_properties",
+]
 
 Role = Literal["producer", "consumer"]
-Remark = tuple[int, str]  # what is logged about a configuration: logging's level and the text
+# A log line about a configuration: the level of Python's logging, and the text
+Remark = tuple[int, str]
 
 PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(
     {
@@ -50,10 +63,10 @@ PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(
         for declared in module.PROPERTIES
     }
 )
-"""Every property by name, aliases among them."""
+"""Every property by name, including aliases."""
 
 DEFAULT_PORT: Final = 9092
-"""The port of a bootstrap server that names none."""
+"""The port of a bootstrap server without a port."""
 ALL_REPLICAS: Final = -1
 TRANSACTIONAL_ID_BYTES_MAX: Final = 511
 IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
@@ -67,18 +80,25 @@ _CLASSIC_ONLY: Final = {
 }
 _KIND_NAMES: Final = {"integer": "Integer", "float": "Float", "boolean": "Bool"}
 _STRATEGY: Final = "partition.assignment.strategy"
-_STRATEGIES: Final = {"range": "EAGER", "roundrobin": "EAGER", "sticky": "EAGER", "cooperative-sticky": "COOPERATIVE"}
+_STRATEGIES: Final = {
+    "range": "EAGER",
+    "roundrobin": "EAGER",
+    "sticky": "EAGER",
+    "cooperative-sticky": "COOPERATIVE",
+}
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
 
-_warned: Final[set[str]] = set()  # INERT properties that this process was told about
+# The INERT or deprecated properties that this process has already warned about
+_warned: Final[set[str]] = set()
 
 
 class Config(Mapping[str, object]):
     """A validated, immutable configuration.
 
-    A value is read by its name, ``config["linger.ms"]``, under an alias too, or as an attribute with underscores,
-    ``config.linger_ms``. What nobody set has its default. Iterating goes through all names but aliases.
+    You read a value by its name or alias, ``config["linger.ms"]``, or as an attribute with
+    underscores, ``config.linger_ms``. A property that the user didn't set has its default.
+    Iteration returns all names except aliases.
     """
 
     __slots__ = ("_given", "_role", "_values")
@@ -88,11 +108,11 @@ class Config(Mapping[str, object]):
     _given: frozenset[str]
 
     def __init__(self, role: Role, values: Mapping[str, object], given: frozenset[str]) -> None:
-        """Take over checked values; :func:`parse` is the way to get a Config.
+        """Store validated values. Call :func:`parse` to get a Config.
 
-        :param role: Whose configuration it is.
-        :param values: A value for each property that is no alias.
-        :param given: The names that the user set.
+        :param role: The kind of client: ``producer`` or ``consumer``.
+        :param values: A value for each property that is not an alias.
+        :param given: The names of the properties that the user set.
         """
         object.__setattr__(self, "_role", role)
         object.__setattr__(self, "_values", dict(values))
@@ -100,13 +120,13 @@ class Config(Mapping[str, object]):
 
     @property
     def role(self) -> Role:
-        """Whose configuration it is: ``producer`` or ``consumer``."""
+        """The kind of client: ``producer`` or ``consumer``."""
         return self._role
 
     def is_set(self, name: str) -> bool:
-        """Tell whether the user set this property, under whichever name.
+        """Return True if the user set this property, under its name or an alias.
 
-        :raises KeyError: If there is no such property.
+        :raises KeyError: There is no such property.
         """
         return _canonical(name) in self._given
 
@@ -132,14 +152,14 @@ class Config(Mapping[str, object]):
         return value
 
     def text(self, name: str) -> str:
-        """Return the value of a string or enum property, an empty string where nothing is set."""
+        """Return the value of a string or enum property, or an empty string if it isn't set."""
         value = self[name]
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{name} is not a string property")
         return value or ""
 
     def function(self, name: str) -> Callable[..., Any] | None:
-        """Return a callback, None where there is none."""
+        """Return a callback, or None."""
         value = self[name]
         if value is not None and not callable(value):
             raise TypeError(f"{name} is not a callback")
@@ -151,7 +171,10 @@ class Config(Mapping[str, object]):
         return parse_bootstrap(self.text("bootstrap.servers"), self.text("security.protocol"))
 
     def log_sink(self, contexts: frozenset[str]) -> Sink:
-        """Where this client's log goes: to ``log_cb``, to ``logger``, or to Python's logging. ``contexts``: debug's."""
+        """Return the destination of this client's log: ``log_cb``, ``logger`` or Python's logging.
+
+        :param contexts: The contexts in ``debug``.
+        """
         thread_names = self.flag("log.thread.name")
         log_cb, logger = self.function("log_cb"), self["logger"]
         if log_cb is not None:
@@ -161,7 +184,7 @@ class Config(Mapping[str, object]):
         return default_sink(self.text("client.id"), contexts, thread_names=thread_names)
 
     def _remark(self, level: int, text: str) -> None:
-        """Logs what is odd about the configuration. There is no client yet, so it is done here and now."""
+        """Log a remark about the configuration directly, because no client exists yet."""
         severity = LEVELS.index(level)
         if self.integer("log_level") < severity:
             return
@@ -169,7 +192,9 @@ class Config(Mapping[str, object]):
         if log_cb is not None:
             log_cb("", severity, "CONFWARN", text)
         else:
-            target: Any = logging.getLogger(root_of(self.text("client.id"))) if logger is None else logger
+            target: Any = (
+                logging.getLogger(root_of(self.text("client.id"))) if logger is None else logger
+            )
             target.log(level, "%s", text)
 
     def __getitem__(self, name: str) -> object:
@@ -198,7 +223,7 @@ class Config(Mapping[str, object]):
         return f"Config({self._role}, {shown})"
 
     def shown(self, name: str) -> object:
-        """Return the value of a property as it may be shown, without secrets."""
+        """Return the value of a property without secrets, for logs and error texts."""
         return PROPERTIES[name].shown(self[name])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -208,28 +233,37 @@ class Config(Mapping[str, object]):
 def parse(conf: Mapping[str, Any], role: Role) -> Config:
     """Check a user's configuration and fill in the defaults.
 
-    Values may be of the property's own type or strings, as in confluent_kafka: ``"5"`` for 5, ``"true"`` for True,
-    ``"all"`` for acks.
+    A value has the type of its property or is a string, as in confluent_kafka: ``"5"`` for 5,
+    ``"true"`` for True, ``"all"`` for acks.
 
-    :param conf: The user's mapping; it isn't changed.
-    :param role: ``producer`` or ``consumer``. A property of the other one is checked, logged about and ignored.
-    :raises KafkaException: With ``_INVALID_ARG`` for a property that doesn't exist or can't have this value, with
-        ``_NOT_IMPLEMENTED`` for one that this version would have to ignore at the user's risk.
+    :param conf: The user's mapping. The function doesn't change it.
+    :param role: ``producer`` or ``consumer``. A property of the other role is checked and ignored,
+        and the client logs a warning.
+    :raises KafkaException: ``_INVALID_ARG`` for an unknown property or an invalid value;
+        ``_NOT_IMPLEMENTED`` for a property that this version doesn't implement and can't safely
+        ignore.
     """
     if not isinstance(conf, Mapping):
         raise TypeError(f"expected configuration dict, not {type(conf).__name__}")
-    values = {name: p.default for name, p in PROPERTIES.items() if not p.alias_of and p.kind != "internal"}
+    values = {
+        name: p.default for name, p in PROPERTIES.items() if not p.alias_of and p.kind != "internal"
+    }
     given: set[str] = set()
     remarks: list[Remark] = []
     if conf.get("default.topic.config") is not None:
         _check_state(PROPERTIES["default.topic.config"], None, remarks)
     for key, raw in _merged(conf).items():
         declared = _find(str(key), role)
-        value = _convert_interceptors(raw, role) if key == "interceptors" else _convert(declared, raw)
+        value = (
+            _convert_interceptors(raw, role) if key == "interceptors" else _convert(declared, raw)
+        )
         if not _belongs(declared, role):
             owner = "consumer" if declared.scope == CONSUMER else "producer"
             name = declared.alias_of or declared.name
-            text = f"Configuration property {name} is a {owner} property and will be ignored by this {role} instance"
+            text = (
+                f"Configuration property {name} is a {owner} property "
+                f"and will be ignored by this {role} instance"
+            )
             remarks.append((logging.WARNING, text))
             continue
         _check_state(declared, value, remarks)
@@ -239,7 +273,9 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     _reconcile(values, given, role, remarks)
     config = Config(role, values, frozenset(given))
     if not config.bootstrap and not values["test.mock.num.brokers"]:
-        text = "No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster"
+        text = (
+            "No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster"
+        )
         remarks.append((logging.WARNING, text))
     for level, text in remarks:
         config._remark(level, text)
@@ -247,22 +283,27 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
 
 
 def parse_bootstrap(servers: str, protocol: str = "plaintext") -> list[tuple[str, int]]:
-    """Split a list of bootstrap servers: ``h1:9092,[::1]:9093,PLAINTEXT://h2`` becomes (host, port) pairs.
+    """Parse a list of bootstrap servers into (host, port) pairs.
 
-    :param servers: Comma-separated servers. Blanks and empty entries don't matter; the port is 9092 where
-        none is given.
-    :param protocol: ``security.protocol``, which an entry may repeat.
-    :raises KafkaException: With ``_INVALID_ARG`` for an entry that can't be a server or has another protocol.
+    An example of a list is ``h1:9092,[::1]:9093,PLAINTEXT://h2``.
+
+    :param servers: Comma-separated servers. The function ignores blanks and empty entries. The
+        default port is 9092.
+    :param protocol: ``security.protocol``. An entry may repeat it.
+    :raises KafkaException: ``_INVALID_ARG`` if an entry is not a valid server or has another
+        protocol.
     """
     return [_parse_server(entry.strip(), protocol) for entry in servers.split(",") if entry.strip()]
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Read lines of ``name=value``, as Java's tools and librdkafka's have them in files.
+    """Read lines of ``name=value``, the file format of Java's tools and of librdkafka's examples.
 
-    Empty lines, and those that begin with ``#`` or ``!``, are comments; ``:`` or a blank may stand for ``=``.
+    Empty lines and lines that begin with ``#`` or ``!`` are comments. ``:`` or a blank can replace
+    ``=``.
 
-    :raises ValueError: A line is neither; its number is told, its text isn't: it may be a secret.
+    :raises ValueError: A line has another form. The error contains only the line's number, because
+        the text may be a secret.
     """
     found = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -290,7 +331,7 @@ def _belongs(declared: Property, role: Role) -> bool:
 
 
 def _merged(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the entries of default.topic.config over the others, as confluent_kafka does."""
+    """Merge the entries of default.topic.config over the others, as confluent_kafka does."""
     merged = dict(conf)
     topic_conf = merged.pop("default.topic.config", None)
     if topic_conf is None:
@@ -302,26 +343,41 @@ def _merged(conf: Mapping[str, Any]) -> dict[str, Any]:
 
 def _find(name: str, role: Role) -> Property:
     declared = PROPERTIES.get(name)
-    # Python's own keys are no properties of librdkafka: on the wrong kind of client they don't exist
+    # confluent_kafka's own keys are not librdkafka properties. The wrong kind of client rejects
+    # them
     if declared is not None and not (
         declared.python_only and declared.kind == "callable" and not _belongs(declared, role)
     ):
         return declared
     close = difflib.get_close_matches(name.lower(), PROPERTIES, n=1, cutoff=0.75)
-    _fail(f'No such configuration property: "{name}"', f'did you mean "{close[0]}"?' if close else None)
+    _fail(
+        f'No such configuration property: "{name}"',
+        f'did you mean "{close[0]}"?' if close else None,
+    )
 
 
 def _check_state(declared: Property, value: object, remarks: list[Remark]) -> None:
-    """Refuse what this version may not ignore; remark, once a process, on what is deprecated or does nothing."""
+    """Refuse a property that this version can't safely ignore.
+
+    Warn, once per process, about a property that is deprecated or has no effect.
+    """
     name = declared.name
     if declared.state is State.REFUSED and value != declared.default:
-        shown = "" if declared.sensitive or declared.kind == "callable" else f' value "{declared.shown(value)}"'
+        shown = (
+            ""
+            if declared.sensitive or declared.kind == "callable"
+            else f' value "{declared.shown(value)}"'
+        )
         _fail(
             f'Configuration property "{name}"{shown} is not supported by this version',
             f"{declared.note}; remove it to go on without it" if declared.note else None,
             KafkaError._NOT_IMPLEMENTED,
         )
-    idle = declared.state is State.INERT and value != declared.default and value not in declared.harmless
+    idle = (
+        declared.state is State.INERT
+        and value != declared.default
+        and value not in declared.harmless
+    )
     if name in _warned or not (declared.deprecated or idle):
         return
     _warned.add(name)
@@ -329,13 +385,16 @@ def _check_state(declared: Property, value: object, remarks: list[Remark]) -> No
     if declared.deprecated:
         text = f"Configuration property {name} is deprecated: {declared.doc}{reason}"
     else:
-        text = f"Configuration property {name} is accepted but has no effect in this version{reason}"
+        text = (
+            f"Configuration property {name} is accepted but has no effect in this version{reason}"
+        )
     remarks.append((logging.WARNING, text))
 
 
 def _convert(declared: Property, raw: object) -> object:
-    """Turn a user's value into the property's type, or raise."""
-    name = declared.alias_of or declared.name  # librdkafka's errors name the property behind an alias
+    """Convert a user's value to the property's type."""
+    # librdkafka's error texts name the property that an alias stands for.
+    name = declared.alias_of or declared.name
     kind = declared.kind
     if kind == "internal":
         _fail(f'Property "{name}" must be set through dedicated .._set_..() function', declared.doc)
@@ -347,12 +406,18 @@ def _convert(declared: Property, raw: object) -> object:
         return _convert_strategies(raw)
     if raw is None or raw == "":
         if kind in _KIND_NAMES:
-            _fail(f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value')
+            _fail(
+                f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value'
+            )
         if kind == "enum":
             _fail(f'Configuration property "{name}" cannot be set to empty value')
         return declared.default if raw is None else ""
     if not isinstance(raw, (str, int, float)):
-        hint = "pass a comma-separated string" if isinstance(raw, (list, tuple, set)) and kind == "string" else None
+        hint = (
+            "pass a comma-separated string"
+            if isinstance(raw, (list, tuple, set)) and kind == "string"
+            else None
+        )
         _fail(f'Invalid value for configuration property "{name}"', hint)
     if kind == "boolean":
         return _convert_boolean(name, raw)
@@ -366,7 +431,7 @@ def _convert_callable(name: str, raw: object) -> object:
         return raw
     if name in ("on_delivery", "on_commit"):
         _fail(f"{name} requires a callable object")
-    kind = ValueError if name == "throttle_cb" else TypeError  # as confluent_kafka has it
+    kind = ValueError if name == "throttle_cb" else TypeError  # As in confluent_kafka
     raise kind(f"expected {name} property as a callable function")
 
 
@@ -377,10 +442,12 @@ def _convert_logger(raw: object) -> object:
 
 
 def _convert_interceptors(raw: object, role: Role) -> object:
-    """A list of interceptors of this kind of client; None where there are none."""
+    """Return the interceptors as a tuple, or None for an empty list."""
     kind = ProducerInterceptor if role == "producer" else ConsumerInterceptor
     if raw is not None and not isinstance(raw, (list, tuple)):
-        _fail('Configuration property "interceptors" requires a list', f"of {kind.__name__} objects")
+        _fail(
+            'Configuration property "interceptors" requires a list', f"of {kind.__name__} objects"
+        )
     for each in raw or ():
         if not isinstance(each, kind):
             shown = each.__name__ if isinstance(each, type) else type(each).__name__
@@ -389,10 +456,12 @@ def _convert_interceptors(raw: object, role: Role) -> object:
 
 
 def _convert_strategies(raw: object) -> tuple[object, ...]:
-    """A list of names and assignors, or one assignor."""
+    """Return the names and assignors as a tuple. The value is a list, or one assignor."""
     given = tuple(raw) if isinstance(raw, (list, tuple)) else (raw,)
     for each in given:
-        named = isinstance(getattr(each, "name", None), str) and callable(getattr(each, "assign", None))
+        named = isinstance(getattr(each, "name", None), str) and callable(
+            getattr(each, "assign", None)
+        )
         if not isinstance(each, str) and (isinstance(each, type) or not named):
             hint = "names, Assignor objects, or a list of them"
             _fail(f'Invalid value for configuration property "{_STRATEGY}"', hint)
@@ -423,7 +492,10 @@ def _convert_number(declared: Property, name: str, raw: str | int | float) -> in
 
 
 def _number_of(raw: str | int | float, fractions: bool) -> int | float | None:
-    """Read a number; None if it isn't one. Integers may be decimal, 0x hexadecimal, or floats without a fraction."""
+    """Return the number, or None if the value is not a number.
+
+    An integer may be decimal, hexadecimal with 0x, or a float without a fraction.
+    """
     if isinstance(raw, bool):
         return None
     try:
@@ -460,7 +532,10 @@ def _convert_text(declared: Property, name: str, text: str) -> str:
     if name == "broker.version.fallback":
         _check_broker_version(name, text)
     if name == "partitioner" and text not in PARTITIONERS:
-        _fail(f'Invalid value for configuration property "partitioner": {text}', _suggest(text, tuple(PARTITIONERS)))
+        _fail(
+            f'Invalid value for configuration property "partitioner": {text}',
+            _suggest(text, tuple(PARTITIONERS)),
+        )
     return text
 
 
@@ -468,7 +543,10 @@ def _check_broker_version(name: str, text: str) -> None:
     try:
         releases.unasked(text)
     except ValueError:
-        _fail(f'Invalid value for configuration property "{name}": {text}', "brokers from 0.8.0 on are supported")
+        _fail(
+            f'Invalid value for configuration property "{name}": {text}',
+            "brokers from 0.8.0 on are supported",
+        )
 
 
 def _check_pattern(pattern: str) -> None:
@@ -485,11 +563,15 @@ def _convert_enum(declared: Property, name: str, text: str) -> str:
         if duration_ms(duration) is None:
             _fail(
                 f'Invalid value "{text}" for configuration property "{name}"',
-                f"write {declared.duration_prefix} and an ISO-8601 duration, for instance PT1H30M or P7D",
+                f"write {declared.duration_prefix} and an ISO-8601 duration, "
+                f"for instance PT1H30M or P7D",
             )
         return declared.duration_prefix + duration
     if value not in (choice.lower() for choice in declared.choices):
-        _fail(f'Invalid value "{text}" for configuration property "{name}"', _suggest(text, declared.choices))
+        _fail(
+            f'Invalid value "{text}" for configuration property "{name}"',
+            _suggest(text, declared.choices),
+        )
     value = next(choice for choice in declared.choices if choice.lower() == value)
     return str(dict(declared.synonyms).get(value, value))
 
@@ -502,14 +584,17 @@ _DURATION: Final = re.compile(
 
 
 def duration_ms(text: str) -> int | None:
-    """Milliseconds of an ISO-8601 duration of days, hours, minutes and seconds, as Java's Duration reads it.
+    """Return the milliseconds of an ISO-8601 duration: days, hours, minutes and seconds.
 
-    None for anything else, and for a negative one: there is no message from the future to start at.
+    The accepted texts are those of Java's Duration, but not negative ones. The function returns
+    None for any other text.
     """
     match = _DURATION.fullmatch(text)
     if match is None or match.lastgroup is None:
         return None
-    days, hours, minutes, seconds = (int(match[name] or 0) for name in ("days", "hours", "minutes", "seconds"))
+    days, hours, minutes, seconds = (
+        int(match[name] or 0) for name in ("days", "hours", "minutes", "seconds")
+    )
     fraction_ms = int((match["fraction"] or "").ljust(3, "0")[:3])
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
 
@@ -520,7 +605,7 @@ def _suggest(text: str, choices: tuple[str, ...]) -> str:
 
 
 def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: list[Remark]) -> None:
-    """Check and adjust properties that depend on each other, as librdkafka does when it makes a client."""
+    """Check and adjust properties that depend on each other, as librdkafka does."""
     prefix = f"Failed to create {role}: "
     if values["logger"] is not None and values["log_cb"] is not None:
         _fail(prefix + "`logger` and `log_cb` are mutually exclusive")
@@ -543,17 +628,22 @@ def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: lis
 
 
 def _reconcile_security(values: dict[str, Any], given: set[str], remarks: list[Remark]) -> None:
-    """Nothing that somebody wanted protected goes out unprotected."""
+    """Warn about a sasl.* or ssl.* property that security.protocol makes ineffective."""
     protocol = values["security.protocol"]
-    for prefix, is_used in (("sasl.", protocol.startswith("sasl_")), ("ssl.", protocol.endswith("ssl"))):
+    for prefix, is_used in (
+        ("sasl.", protocol.startswith("sasl_")),
+        ("ssl.", protocol.endswith("ssl")),
+    ):
         idle = sorted(name for name in given if name.startswith(prefix))
         if idle and not is_used:
-            text = f"Configuration property {idle[0]} has no effect with security.protocol={protocol}"
+            text = (
+                f"Configuration property {idle[0]} has no effect with security.protocol={protocol}"
+            )
             remarks.append((logging.WARNING, text))
 
 
 def _conflict(values: dict[str, Any], given: set[str]) -> tuple[str, str | None] | None:
-    """What of the user's own settings idempotence can't go with, and a hint."""
+    """Return the first setting of the user that idempotence doesn't allow, and a hint."""
     in_flight = "max.in.flight.requests.per.connection"
     if in_flight in given and values[in_flight] > IDEMPOTENT_IN_FLIGHT_MAX:
         text = f"`max.in.flight` must be set <= {IDEMPOTENT_IN_FLIGHT_MAX}"
@@ -567,38 +657,54 @@ def _conflict(values: dict[str, Any], given: set[str]) -> tuple[str, str | None]
     return None
 
 
-def _reconcile_idempotence(values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]) -> None:
-    """Refuse what was set against idempotence; where it is only the default, that gives way and says so."""
+def _reconcile_idempotence(
+    values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]
+) -> None:
+    """Refuse settings that conflict with idempotence.
+
+    If idempotence is only on by default, turn it off instead and log this.
+    """
     conflict = _conflict(values, given)
     if conflict is None:
-        most = min(values["max.in.flight.requests.per.connection"], IDEMPOTENT_IN_FLIGHT_MAX)
-        values["max.in.flight.requests.per.connection"] = most
+        in_flight_max = min(
+            values["max.in.flight.requests.per.connection"], IDEMPOTENT_IN_FLIGHT_MAX
+        )
+        values["max.in.flight.requests.per.connection"] = in_flight_max
         return
     text, hint = conflict
-    if "enable.idempotence" in given or values["enable.gapless.guarantee"] or values["transactional.id"]:
+    if (
+        "enable.idempotence" in given
+        or values["enable.gapless.guarantee"]
+        or values["transactional.id"]
+    ):
         _fail(f"{prefix}{text} when `enable.idempotence` is true", hint)
     values["enable.idempotence"] = False
     remarks.append((logging.INFO, f"enable.idempotence is off: for it, {text}"))
 
 
 def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str) -> None:
-    """A transaction has to end before its coordinator gives it up, its messages before that."""
+    """Check a transactional producer: its messages have to time out before the transaction does."""
     if not values["enable.idempotence"]:
         _fail(prefix + "`transactional.id` requires `enable.idempotence=true`")
     if len(values["transactional.id"].encode()) > TRANSACTIONAL_ID_BYTES_MAX:
         _fail(f"{prefix}`transactional.id` is longer than {TRANSACTIONAL_ID_BYTES_MAX} bytes")
     if values["transaction.two.phase.commit.enable"]:
         if "transaction.timeout.ms" in given:
-            _fail(prefix + "`transaction.timeout.ms` means nothing with `transaction.two.phase.commit.enable`")
+            _fail(
+                prefix + "`transaction.timeout.ms` has no effect with "
+                "`transaction.two.phase.commit.enable`"
+            )
         return
-    most = values["transaction.timeout.ms"]
-    if not 0 < values["message.timeout.ms"] <= most:
+    timeout_max_ms = values["transaction.timeout.ms"]
+    if not 0 < values["message.timeout.ms"] <= timeout_max_ms:
         if "message.timeout.ms" in given:
             _fail(prefix + "`message.timeout.ms` must be set <= `transaction.timeout.ms`")
-        values["message.timeout.ms"] = most
+        values["message.timeout.ms"] = timeout_max_ms
 
 
-def _reconcile_producer(values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]) -> None:
+def _reconcile_producer(
+    values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]
+) -> None:
     if values["transaction.two.phase.commit.enable"] and not values["transactional.id"]:
         _fail(prefix + "`transaction.two.phase.commit.enable` requires `transactional.id`")
     if values["transactional.id"]:
@@ -623,7 +729,9 @@ def _reconcile_consumer(values: dict[str, Any], given: set[str], prefix: str) ->
     elif fetch_max < message_max:
         _fail(prefix + "`fetch.max.bytes` must be >= `message.max.bytes`")
     if "receive.message.max.bytes" not in given:
-        values["receive.message.max.bytes"] = max(values["receive.message.max.bytes"], fetch_max + 512)
+        values["receive.message.max.bytes"] = max(
+            values["receive.message.max.bytes"], fetch_max + 512
+        )
     elif values["receive.message.max.bytes"] < fetch_max + 512:
         _fail(prefix + "`receive.message.max.bytes` must be >= `fetch.max.bytes` + 512")
     if values["group.protocol"] == "consumer":
@@ -636,7 +744,7 @@ def _reconcile_consumer(values: dict[str, Any], given: set[str], prefix: str) ->
 
 
 def _check_strategies(value: str | tuple[Any, ...], prefix: str) -> None:
-    """Refuse assignors that don't exist or can't be in one group together."""
+    """Refuse unknown assignors, and assignors that can't be in one group together."""
     protocols: dict[str, str] = {}
     for each in (value,) if isinstance(value, str) else value:
         if not isinstance(each, str):
@@ -649,8 +757,9 @@ def _check_strategies(value: str | tuple[Any, ...], prefix: str) -> None:
                 protocols[name] = _STRATEGIES[name]
     if len(set(protocols.values())) > 1:
         _fail(
-            prefix + f"All {_STRATEGY} ({','.join(protocols)}) assignors must have the same protocol type, "
-            "online migration between assignors with different protocol types is not supported"
+            prefix + f"All {_STRATEGY} ({','.join(protocols)}) assignors must have the same "
+            "protocol type, online migration between assignors with different protocol types "
+            "is not supported"
         )
 
 
@@ -663,20 +772,32 @@ _SERVER: Final = re.compile(
 
 
 def _parse_server(entry: str, protocol: str) -> tuple[str, int]:
-    """Read one bootstrap server."""
-    if "@" in entry:  # the entry isn't shown: there may be a password in it
+    """Parse one bootstrap server."""
+    # The error text doesn't show the entry, because the entry may contain a password
+    if "@" in entry:
         text = "Invalid bootstrap server: it has a user or a password before its host"
-        _fail(text, "a server is host:port; sasl.username and sasl.password are properties of their own")
+        _fail(
+            text,
+            "a server is host:port; sasl.username and sasl.password are properties of their own",
+        )
     if _is_ipv6(entry):
         return entry, DEFAULT_PORT
     match = _SERVER.fullmatch(entry)
     if match is None:
-        _fail(f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port")
+        _fail(
+            f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port"
+        )
     named = (match["protocol"] or protocol).lower()
     if named not in PROPERTIES["security.protocol"].choices:
-        _fail(f'Bootstrap server "{entry}": unsupported protocol "{match["protocol"]}"', f"write {protocol.upper()}://")
+        _fail(
+            f'Bootstrap server "{entry}": unsupported protocol "{match["protocol"]}"',
+            f"write {protocol.upper()}://",
+        )
     if named != protocol:
-        text = f'Bootstrap server "{entry}": its protocol isn\'t that of security.protocol, which is {protocol}'
+        text = (
+            f'Bootstrap server "{entry}": its protocol isn\'t that of security.protocol, '
+            f"which is {protocol}"
+        )
         _fail(text, "leave it out, or set security.protocol")
     host = match["host"] or match["bracketed"]
     if match["host"] is None and not _is_ipv6(host):
@@ -688,7 +809,10 @@ def _parse_port(entry: str, text: str | None) -> int:
     if text is None:
         return DEFAULT_PORT
     if not (text.isascii() and text.isdigit()) or not 0 < int(text[:6]) < 65536 or len(text) > 5:
-        _fail(f'Bootstrap server "{entry}": "{text}" is not a port', "a port is a number from 1 to 65535")
+        _fail(
+            f'Bootstrap server "{entry}": "{text}" is not a port',
+            "a port is a number from 1 to 65535",
+        )
     return int(text)
 
 

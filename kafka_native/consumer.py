@@ -17,7 +17,7 @@ from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
-from kafka_native.config import parse
+from kafka_native.config import Config, parse
 from kafka_native.consumer_calls import CLOSED_TEXT, ConsumerCalls, keys_of
 from kafka_native.consumer_events import (
     ConsumerCallbacks,
@@ -27,9 +27,10 @@ from kafka_native.consumer_events import (
     fatal_of,
     give_back,
 )
-from kafka_native.control.assignors import make
-from kafka_native.control.consuming import Consuming, Hooks
-from kafka_native.control.rebalance import Kind
+from kafka_native.control.assignors import Assignor, make
+from kafka_native.control.consumer.consumer_control import ConsumerControl, Hooks
+from kafka_native.control.group.rebalance import Kind
+from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import KafkaError
@@ -79,43 +80,44 @@ class Consumer(ConsumerCalls):
         }
         strategies: Any = settings["partition.assignment.strategy"]
         assignors = make(strategies)
-        self._client = Client(settings, "consumer", everything)
+        self._client = Client(settings, "consumer", everything, partial(self._make_managers, settings, assignors))
         self._rebalancing: Kind | None = None
         self._handled = False
         self._closing = threading.Lock()
-        self._callbacks = ConsumerCallbacks(self._client, settings.function("on_commit"))
         interceptors: Any = settings["interceptors"]
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])
             self._callbacks.intercepted = chain.on_commit
             intercept(self, ConsumerHooks, chain)
-        main = self._client.main
-        # Nothing that the threads hold keeps this object alive: dropping it is enough to end them.
-        hooks = Hooks(
-            on_error=self._callbacks.on_error,
-            on_fatal=self._client.on_fatal,
-            on_commit=self._callbacks.committed,
-            call_back=self._callbacks.add,
-            polls=partial(_polls, weakref.ref(self)),
-            waits=partial(_waits, weakref.ref(self)),
-        )
-        self._consuming = Consuming(main, settings, hooks, assignors)
         self._open(
             self._client.engine,
             error_for,
             exception_of,
             partial(self._client.check_open, CLOSED_TEXT),
             partial(fatal_of, self._client),
-            partial(give_back, self._client, self._consuming.fetching),
+            partial(give_back, self._client, self._control.fetches),
             settings.integer("max.poll.records"),
         )
-        self._client.consumes(self._consuming)
         self._callback_messages = settings.integer("consume.callback.max.messages")
         self._column_memory = ColumnMemory()
         self._stores_itself = settings.flag("enable.auto.offset.store")
         self._keeps_files = settings.text("offset.store.method") == "file"
         self._timeout_s = settings.integer("socket.timeout.ms") / 1000
-        main.start()
+        self._client.main.start()
+
+    def _make_managers(self, settings: Config, assignors: list[Assignor], client: Client) -> Managers:
+        self._callbacks = ConsumerCallbacks(client, settings.function("on_commit"))
+        # Nothing that the threads hold keeps this object alive: dropping it is enough to end them.
+        hooks = Hooks(
+            on_error=self._callbacks.on_error,
+            on_fatal=client.on_fatal,
+            on_commit=self._callbacks.committed,
+            call_back=self._callbacks.add,
+            polls=partial(_polls, weakref.ref(self)),
+            waits=partial(_waits, weakref.ref(self)),
+        )
+        self._control = ConsumerControl(client.context, settings, hooks, assignors)
+        return Managers.of_consumer(self._control)
 
     # --- messages; the code of most of these calls is in _native/consumer_core.pyx ---
 
@@ -197,7 +199,10 @@ class Consumer(ConsumerCalls):
         """
 
     def consume_callback(
-        self, callback: Callable[[Message], object], max_messages: int | None = None, timeout: float = -1
+        self,
+        callback: Callable[[Message], object],
+        max_messages: int | None = None,
+        timeout: float = -1,
     ) -> int:
         """Calls ``callback`` for each message, as librdkafka's legacy consumer does.
 
@@ -318,10 +323,22 @@ class Consumer(ConsumerCalls):
         return ArrowStream(self, plan, self._column_memory, take, longest)
 
     def _take_columns(
-        self, plan: ColumnPlan, most: int, timeout: float, *, first_will_do: bool = False, iterating: bool = False
+        self,
+        plan: ColumnPlan,
+        most: int,
+        timeout: float,
+        *,
+        first_will_do: bool = False,
+        iterating: bool = False,
     ) -> ColumnBatch:
         return take_columns(
-            self, plan, self._column_memory, most, timeout, first_will_do=first_will_do, iterating=iterating
+            self,
+            plan,
+            self._column_memory,
+            most,
+            timeout,
+            first_will_do=first_will_do,
+            iterating=iterating,
         )
 
     # --- the group ---
@@ -378,7 +395,7 @@ class Consumer(ConsumerCalls):
         that, except in a callback. Without a subscription it does nothing.
         """
         self._check_open()
-        self._finish(self._consuming.unsubscribe, CLOSE_S, wait=not self._in_callback())
+        self._finish(self._control.unsubscribe, CLOSE_S, wait=not self._in_callback())
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Joins the group anew, so that partitions are assigned again (KIP-568).
@@ -406,7 +423,7 @@ class Consumer(ConsumerCalls):
     def memberid(self) -> str | None:
         """Returns the member id that the coordinator assigned; None while it is no member."""
         self._check_open()
-        member = self._consuming.member
+        member = self._control.member
         return member.member_id if member.joined else None
 
     def rebalance_protocol(self) -> str:
@@ -418,7 +435,7 @@ class Consumer(ConsumerCalls):
             ``NONE`` (not joined yet), ``EAGER`` or ``COOPERATIVE``.
         """
         self._check_open()
-        return self._begin(lambda: self._consuming.membership.assignor_protocol).result()
+        return self._begin(lambda: self._control.membership.assignor_protocol).result()
 
     def consumer_group_metadata(self) -> ConsumerGroupMetadata:
         """Returns this member's identity for `Producer.send_offsets_to_transaction()`.
@@ -527,7 +544,7 @@ class Consumer(ConsumerCalls):
             The partitions with their positions.
         """
         self._check_open()
-        found = [(key, self._consuming.fetching.assigned.get(key)) for key in keys_of(partitions)]
+        found = [(key, self._control.fetches.assigned.get(key)) for key in keys_of(partitions)]
         return [
             TopicPartition(*key) if state is None else TopicPartition(*key, state.position, None, state.position_epoch)
             for key, state in found
@@ -798,7 +815,7 @@ class Consumer(ConsumerCalls):
         """
         [key] = keys_of([partition])
         self._check_open()
-        state = self._consuming.fetching.assigned.get(key)
+        state = self._control.fetches.assigned.get(key)
         return None if state is None else self._lag(state)
 
     def lag(self) -> dict[TopicPartition, int | None]:
@@ -865,7 +882,7 @@ class Consumer(ConsumerCalls):
         try:
             deadline = deadline_of(timeout)
             try:
-                self._finish(self._consuming.close, timeout, wait=True)
+                self._finish(self._control.close, timeout, wait=True)
             finally:
                 self._client.push_last(left_s(deadline))
         finally:
@@ -908,7 +925,10 @@ class Consumer(ConsumerCalls):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Closes."""
         self.close()
@@ -925,7 +945,7 @@ class Consumer(ConsumerCalls):
         """Name and state."""
         if "_client" not in vars(self):
             return object.__repr__(self)
-        state = "closed" if self._client.closed else f"{len(self._consuming.fetching.assigned)} partitions assigned"
+        state = "closed" if self._client.closed else f"{len(self._control.fetches.assigned)} partitions assigned"
         return f"<Consumer {self._client.name} ({state})>"
 
 

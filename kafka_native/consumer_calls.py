@@ -16,10 +16,11 @@ from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
 from kafka_native.client import UninitializedClient
 from kafka_native.consumer_events import ConsumerCallbacks
-from kafka_native.control.assigned import Assigned
-from kafka_native.control.consuming import Consuming
+from kafka_native.control.consumer.consumer_control import ConsumerControl
+from kafka_native.control.consumer.fetches import Assigned
+from kafka_native.control.group.rebalance import Kind, Listener
+from kafka_native.control.positions import Key
 from kafka_native.control.positions import position_of as offset_position_of
-from kafka_native.control.rebalance import Key, Kind, Listener
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
 from kafka_native.types import OFFSET_INVALID, ConsumerGroupMetadata, TopicPartition
@@ -33,7 +34,7 @@ class ConsumerCalls(ConsumerCore):
     """The private half of a consumer. The public methods have the names behind ``_begin_``, and say what they do."""
 
     _client = UninitializedClient()
-    _consuming: Consuming
+    _control: ConsumerControl
     _callbacks: ConsumerCallbacks
     _timeout_s: float
     _stores_itself: bool
@@ -53,7 +54,7 @@ class ConsumerCalls(ConsumerCore):
             raise KafkaException(self._client.fatal_error(), hint="close() this consumer and make another one")
 
     def _check_group(self, call: str) -> None:
-        if not self._consuming.member.group_id:
+        if not self._control.member.group_id:
             text = f"{call} needs a consumer group: set `group.id`"
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_GROUP, text))
 
@@ -102,7 +103,7 @@ class ConsumerCalls(ConsumerCore):
 
         def work() -> KafkaError | None:
             try:
-                self._consuming.subscribe(names, listeners, time.monotonic(), initial)
+                self._control.subscribe(names, listeners, time.monotonic(), initial)
             except ValueError as error:
                 return KafkaError(KafkaError._INVALID_ARG, f"Failed to set subscription: {error}")
             return None
@@ -111,13 +112,13 @@ class ConsumerCalls(ConsumerCore):
 
     def _begin_enforce_rebalance(self, reason: str) -> PendingCall[None]:
         self._check_usable()
-        if self._consuming.member.protocol == "consumer":
+        if self._control.member.protocol == "consumer":
             text = "enforce_rebalance(): with group.protocol=consumer the coordinator decides when to rebalance"
             raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
 
         def work() -> KafkaError | None:
-            self._consuming.membership.rejoin(reason or "the application wants a rebalance", time.monotonic())
-            if self._consuming.subscription.wanted:
+            self._control.membership.rejoin(reason or "the application wants a rebalance", time.monotonic())
+            if self._control.subscription.wanted:
                 return None
             return KafkaError(KafkaError._STATE, "enforce_rebalance(): subscribe() first")
 
@@ -125,12 +126,12 @@ class ConsumerCalls(ConsumerCore):
 
     def _begin_subscription(self) -> PendingCall[list[str]]:
         self._check_open()
-        return self._begin(lambda: list(self._consuming.subscription.wanted))
+        return self._begin(lambda: list(self._control.subscription.wanted))
 
     def _begin_group_metadata(self) -> PendingCall[ConsumerGroupMetadata]:
         self._check_open()
         self._check_group("consumer_group_metadata()")
-        member = self._consuming.member
+        member = self._control.member
 
         def work() -> ConsumerGroupMetadata:
             who = (member.generation, member.member_id) if member.joined else (-1, "")
@@ -144,24 +145,24 @@ class ConsumerCalls(ConsumerCore):
         wanted = [position_of(each) for each in checked(partitions)]
 
         def work() -> None:
-            self._remove(list(self._consuming.fetching.assigned))
-            self._consuming.fetching.add(wanted, time.monotonic())
+            self._remove(list(self._control.fetches.assigned))
+            self._control.fetches.add(wanted, time.monotonic())
 
         return self._begin_change(work, incremental=False)
 
     def _begin_unassign(self) -> PendingCall[None]:
-        return self._begin_change(lambda: self._remove(list(self._consuming.fetching.assigned)), incremental=False)
+        return self._begin_change(lambda: self._remove(list(self._control.fetches.assigned)), incremental=False)
 
     def _begin_incremental_assign(self, partitions: list[TopicPartition]) -> PendingCall[None]:
         wanted = [position_of(each) for each in checked(partitions)]
 
         def work() -> KafkaError | None:
-            fetching = self._consuming.fetching
+            fetches = self._control.fetches
             for topic, partition, _, _ in wanted:
-                if (topic, partition) in fetching.assigned:
+                if (topic, partition) in fetches.assigned:
                     text = f"{topic} [{partition}] is already part of the current assignment"
                     return KafkaError(KafkaError._CONFLICT, text)
-            fetching.add(wanted, time.monotonic())
+            fetches.add(wanted, time.monotonic())
             return None
 
         return self._begin_change(work, incremental=True)
@@ -171,7 +172,7 @@ class ConsumerCalls(ConsumerCore):
 
         def work() -> KafkaError | None:
             for topic, partition in keys:
-                if (topic, partition) not in self._consuming.fetching.assigned:
+                if (topic, partition) not in self._control.fetches.assigned:
                     text = f"{topic} [{partition}] can't be unassigned since it is not in the current assignment"
                     return KafkaError(KafkaError._INVALID_ARG, text)
             self._remove(keys)
@@ -184,7 +185,7 @@ class ConsumerCalls(ConsumerCore):
         inside = self._in_callback() and self._rebalancing is not None
 
         def guarded() -> KafkaError | None:
-            return change_refusal(self._consuming, inside, incremental) or work()
+            return change_refusal(self._control, inside, incremental) or work()
 
         def finish(error: KafkaError | None) -> None:
             raise_error(error)
@@ -196,13 +197,13 @@ class ConsumerCalls(ConsumerCore):
     def _remove(self, keys: list[Key]) -> None:
         """Control thread."""
         if self._rebalancing is Kind.LOSE:
-            self._consuming.fetching.remove(keys)  # another member's by now: nothing to be committed
+            self._control.fetches.remove(keys)  # another member's by now: nothing to be committed
         else:
-            self._consuming.unassign(keys, lambda: None)
+            self._control.unassign(keys, lambda: None)
 
     def _begin_assignment(self) -> PendingCall[list[TopicPartition]]:
         self._check_open()
-        assigned = self._consuming.fetching.assigned
+        assigned = self._control.fetches.assigned
         return self._begin(lambda: [TopicPartition(*key, state.given) for key, state in assigned.items()])
 
     # --- positions ---
@@ -214,16 +215,16 @@ class ConsumerCalls(ConsumerCore):
                 raise ValueError("seek() needs an offset: set TopicPartition(..., offset=...)")
         self._check_usable()
         positions = [position_of(each) for each in wanted]
-        return self._begin(lambda: self._consuming.fetching.seek_many(positions)).then(raise_error)
+        return self._begin(lambda: self._control.fetches.seek_many(positions)).then(raise_error)
 
     def _begin_seek_all(self, partitions: list[TopicPartition] | None, offset: int) -> PendingCall[None]:
         keys = None if partitions is None else keys_of(partitions)
         self._check_usable()
-        fetching = self._consuming.fetching
+        fetches = self._control.fetches
 
         def work() -> KafkaError | None:
-            wanted = fetching.assigned if keys is None else keys
-            return fetching.seek_many([(topic, number, offset, None) for topic, number in wanted])
+            wanted = fetches.assigned if keys is None else keys
+            return fetches.seek_many([(topic, number, offset, None) for topic, number in wanted])
 
         return self._begin(work).then(raise_error)
 
@@ -234,27 +235,27 @@ class ConsumerCalls(ConsumerCore):
             raise ValueError(f"a time is 0 or more milliseconds, not {timestamp_ms}")
         keys = None if partitions is None else keys_of(partitions)
         self._check_usable()
-        fetching = self._consuming.fetching
+        fetches = self._control.fetches
 
         def ask(done: Callable[[Any], None], deadline: float) -> None:
-            wanted = list(fetching.assigned) if keys is None else keys
-            fetching.seek_to_times([(*key, timestamp_ms) for key in wanted], done, deadline)
+            wanted = list(fetches.assigned) if keys is None else keys
+            fetches.seek_to_times([(*key, timestamp_ms) for key in wanted], done, deadline)
 
         return self._begin_question(ask, timeout)
 
     def _begin_pause(self, partitions: list[TopicPartition]) -> PendingCall[None]:
         keys = keys_of(partitions)
         self._check_usable()
-        return self._begin(lambda: self._consuming.fetching.pause(keys))
+        return self._begin(lambda: self._control.fetches.pause(keys))
 
     def _begin_resume(self, partitions: list[TopicPartition]) -> PendingCall[None]:
         keys = keys_of(partitions)
         self._check_usable()
-        return self._begin(lambda: self._consuming.fetching.resume(keys))
+        return self._begin(lambda: self._control.fetches.resume(keys))
 
     def _begin_paused(self) -> PendingCall[list[TopicPartition]]:
         self._check_open()
-        assigned = self._consuming.fetching.assigned
+        assigned = self._control.fetches.assigned
         return self._begin(lambda: [TopicPartition(*key) for key, state in assigned.items() if state.paused])
 
     # --- offsets ---
@@ -265,13 +266,13 @@ class ConsumerCalls(ConsumerCore):
         wanted = given_offsets(message, offsets)
         self._check_usable()
         self._check_keeper("commit()")
-        committing = self._consuming.committing
+        commits = self._control.commits
 
         def ask(done: Callable[[Any], None], deadline: float) -> None:
             if wanted is None:
-                committing.commit_stored(done, deadline)
+                commits.commit_stored(done, deadline)
             else:
-                committing.commit(wanted, done, deadline)
+                commits.commit(wanted, done, deadline)
 
         if not asynchronous:
             return self._begin_question(ask, self._timeout_s)
@@ -294,21 +295,21 @@ class ConsumerCalls(ConsumerCore):
             for each in failed:
                 self._client.logger.warning("not stored: %s", each.error)
 
-        return self._begin(lambda: self._consuming.committing.store(wanted)).then(finish)
+        return self._begin(lambda: self._control.commits.store(wanted)).then(finish)
 
     def _begin_committed(self, partitions: list[TopicPartition], timeout: float) -> PendingCall[list[TopicPartition]]:
         keys = keys_of(partitions)
         self._check_open()
         self._check_keeper("committed()")
-        committing = self._consuming.committing
-        return self._begin_question(lambda done, deadline: committing.fetch_committed(keys, done, deadline), timeout)
+        commits = self._control.commits
+        return self._begin_question(lambda done, deadline: commits.fetch_committed(keys, done, deadline), timeout)
 
     def _begin_offsets_for_times(
         self, partitions: list[TopicPartition], timeout: float
     ) -> PendingCall[list[TopicPartition]]:
         wanted = [(each.topic, each.partition, each.offset) for each in checked(partitions)]
         self._check_open()
-        fetching = self._consuming.fetching
+        fetches = self._control.fetches
 
         def finish(found: list[tuple[int, int] | KafkaError]) -> list[TopicPartition]:
             errors = [each for each in found if isinstance(each, KafkaError)]
@@ -322,7 +323,7 @@ class ConsumerCalls(ConsumerCore):
                     outcome.append(TopicPartition(topic, number, each[0], None, each[1]))
             return outcome
 
-        asked = self._begin_question(lambda done, deadline: fetching.lookup_times(wanted, done, deadline), timeout)
+        asked = self._begin_question(lambda done, deadline: fetches.lookup_times(wanted, done, deadline), timeout)
         return asked.then(finish)
 
     def _begin_watermarks(
@@ -330,9 +331,9 @@ class ConsumerCalls(ConsumerCore):
     ) -> PendingCall[tuple[int, int]]:
         [key] = keys_of([partition])
         self._check_open()
-        fetching = self._consuming.fetching
+        fetches = self._control.fetches
         if cached:
-            state = fetching.assigned.get(key)
+            state = fetches.assigned.get(key)
             if state is None or state.cursor is None:
                 return ReadyCall((OFFSET_INVALID, OFFSET_INVALID))
             return ReadyCall((state.cursor.log_start_offset, state.cursor.high_watermark))
@@ -344,12 +345,12 @@ class ConsumerCalls(ConsumerCore):
             first, end = one
             return first, end
 
-        asked = self._begin_question(lambda done, deadline: fetching.watermarks([key], done, deadline), timeout)
+        asked = self._begin_question(lambda done, deadline: fetches.watermarks([key], done, deadline), timeout)
         return asked.then(finish)
 
     def _begin_lag(self) -> PendingCall[dict[TopicPartition, int | None]]:
         self._check_open()
-        states = self._begin(lambda: list(self._consuming.fetching.assigned.values()))
+        states = self._begin(lambda: list(self._control.fetches.assigned.values()))
         return states.then(lambda found: {TopicPartition(*state.key): self._lag(state) for state in found})
 
     def _lag(self, state: Assigned) -> int | None:
@@ -357,12 +358,15 @@ class ConsumerCalls(ConsumerCore):
         at = state.position if state.position >= 0 else state.base.offset
         if cursor is None or at < 0:
             return None
-        end = cursor.last_stable_offset if self._consuming.fetching.read_committed else cursor.high_watermark
+        end = cursor.last_stable_offset if self._control.fetches.read_committed else cursor.high_watermark
         return None if end < 0 else max(0, end - at)
 
 
 def _rebalanced(
-    consumer: weakref.ref[ConsumerCalls], callback: Callable[..., object], kind: Kind, keys: list[Key]
+    consumer: weakref.ref[ConsumerCalls],
+    callback: Callable[..., object],
+    kind: Kind,
+    keys: list[Key],
 ) -> bool:
     """A step of a rebalance, on the application's thread; True if the callback has changed the assignment."""
     it = consumer()
@@ -430,9 +434,9 @@ def given_offsets(message: Message | None, offsets: list[TopicPartition] | None)
     return [TopicPartition(topic, partition, offset + 1, None, message.leader_epoch())]
 
 
-def change_refusal(consuming: Consuming, inside: bool, incremental: bool) -> KafkaError | None:
+def change_refusal(control: ConsumerControl, inside: bool, incremental: bool) -> KafkaError | None:
     """Control thread: why the assignment can't be changed so, if it can't. ``inside``: in a rebalance callback."""
-    if not consuming.subscription.wanted:
+    if not control.subscription.wanted:
         return None
     if not inside:
         text = (
@@ -440,10 +444,11 @@ def change_refusal(consuming: Consuming, inside: bool, incremental: bool) -> Kaf
             "or do it in the callbacks of subscribe()"
         )
         return KafkaError(KafkaError._STATE, text)
-    protocol = consuming.membership.assignor_protocol
+    protocol = control.membership.assignor_protocol
     if protocol == "NONE" or incremental == (protocol == "COOPERATIVE"):
         return None
     means = "incremental_assign() and incremental_unassign()" if not incremental else "assign() and unassign()"
     return KafkaError(
-        KafkaError._STATE, f"Changes to the current assignment must be made using {means}: the group is {protocol}"
+        KafkaError._STATE,
+        f"Changes to the current assignment must be made using {means}: the group is {protocol}",
     )

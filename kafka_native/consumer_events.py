@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from kafka_native._native.engine import Cursor
 from kafka_native._native.message import Message
 from kafka_native.client import Client
-from kafka_native.control.fetching import Fetching
+from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.pending_call import PendingCall, ReadyCall
 from kafka_native.types import OFFSET_INVALID, TopicPartition
@@ -79,12 +79,12 @@ def fatal_of(client: Client) -> KafkaException | None:
     return None if client.fatal is None else KafkaException(client.fatal_error())
 
 
-def give_back(client: Client, fetching: Fetching, messages: list[Message]) -> None:
+def give_back(client: Client, fetches: FetchManager, messages: list[Message]) -> None:
     """A signal handler has raised in consume(): what it had taken comes again, and doesn't count as handed out."""
-    begin_give_back(client, fetching, messages).result()
+    begin_give_back(client, fetches, messages).result()
 
 
-def begin_give_back(client: Client, fetching: Fetching, messages: list[Message]) -> PendingCall[None]:
+def begin_give_back(client: Client, fetches: FetchManager, messages: list[Message]) -> PendingCall[None]:
     """Has messages come again that were taken, and couldn't be handed out."""
     if client.closed:
         return ReadyCall(None)
@@ -100,8 +100,8 @@ def begin_give_back(client: Client, fetching: Fetching, messages: list[Message])
 
     def work() -> None:
         for (topic, partition), offset in first.items():
-            fetching.seek(topic, partition, offset)
-            assigned = fetching.assigned.get((topic, partition))
+            fetches.seek(topic, partition, offset)
+            assigned = fetches.assigned.get((topic, partition))
             if assigned is not None and assigned.cursor is not None:
                 assigned.cursor.position = offset
 

@@ -1,6 +1,7 @@
-"""Timeouts of the application's, in seconds, and deadlines, which are times of the monotonic clock.
+"""Timeouts of the application in seconds, and deadlines as times of the monotonic clock.
 
-Every call that takes a timeout has it read here, or by ``seconds()`` of ``_native/engine.pxd`` where it is compiled.
+Every call with a timeout converts it here, or with ``seconds()`` of ``_native/engine.pxd`` in
+compiled code.
 """
 
 from __future__ import annotations
@@ -14,22 +15,26 @@ from kafka_native._native import engine
 T = TypeVar("T")
 
 FOR_EVER_S: Final = engine.FOR_EVER_S
-"""A year: a longer wait has no end."""
+"""One year. The client treats a longer timeout as no timeout."""
 
 
 def seconds(timeout: float | None) -> float:
-    """A timeout in seconds; -1: for ever, which is what None, negative numbers and more than a year mean.
+    """Return a timeout in seconds, or -1 for no timeout.
 
-    :raises TypeError: It isn't a number.
-    :raises ValueError: It is NaN.
+    None, a negative number and more than a year mean no timeout.
+
+    :raises TypeError: The timeout is not a number.
+    :raises ValueError: The timeout is NaN.
     """
     if timeout is None:
         return -1.0
     try:
-        timeout_s = 0.0 + timeout  # float() would read a text
+        timeout_s = 0.0 + timeout  # float() would accept a text
     except TypeError:
-        raise TypeError(f"the timeout must be a number of seconds, not {type(timeout).__name__}") from None
-    except OverflowError:  # an int that no float can be
+        raise TypeError(
+            f"the timeout must be a number of seconds, not {type(timeout).__name__}"
+        ) from None
+    except OverflowError:  # An int that is too large for a float
         return -1.0
     if timeout_s != timeout_s:
         raise ValueError("the timeout isn't a number")
@@ -37,23 +42,26 @@ def seconds(timeout: float | None) -> float:
 
 
 def deadline_of(timeout: float | None) -> float | None:
-    """When a timeout is over; None: never. Raises as `seconds()`."""
+    """Return the time at which a timeout ends, or None for no timeout. It raises as `seconds()`."""
     timeout_s = seconds(timeout)
     return None if timeout_s < 0 else time.monotonic() + timeout_s
 
 
 def left_s(deadline: float | None) -> float:
-    """Seconds until then, at least 0; -1: for ever."""
+    """Return the seconds until the deadline, at least 0; -1 for no deadline."""
     return -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 class Future(concurrent.futures.Future[T]):
-    """Python's future, but that waits of more than a year have no end instead of an OverflowError."""
+    """Python's Future, but a timeout of more than a year means no timeout.
+
+    With Python's own Future, such a timeout can raise an OverflowError.
+    """
 
     def result(self, timeout: float | None = None) -> T:
-        """The outcome, waited for up to ``timeout`` seconds; None or more than a year waits for ever."""
+        """Wait up to ``timeout`` seconds for the result and return it. None waits forever."""
         return super().result(None if timeout is None or timeout > FOR_EVER_S else timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The exception that is the outcome, None if there is another one; waits as `result()`."""
+        """Wait as `result()`, and return the exception, or None if the future has a result."""
         return super().exception(None if timeout is None or timeout > FOR_EVER_S else timeout)

@@ -9,38 +9,48 @@ from typing import Any, Generic, TypeVar
 from kafka_native._native.message import Message
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.error import ConsumeError, KeyDeserializationError, ValueDeserializationError
-from kafka_native.serialization import CLUSTER_ID_S, MessageField, Serdes, SerializationContext
+from kafka_native.serialization import (
+    CLUSTER_ID_TIMEOUT_S,
+    MessageField,
+    Serdes,
+    SerializationContext,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class DeserializingConsumer(Consumer, Generic[K, V]):
-    """A consumer that makes objects of keys and values itself: `poll()` and iteration do.
+    """A consumer whose `poll()` and iteration convert keys and values to objects.
 
-    :param conf: As of `Consumer`; and ``key.deserializer``, ``value.deserializer``: anything that can be called with
-        (bytes or None, SerializationContext). Or ``key.deserializer.builder``, ``value.deserializer.builder``: a
-        `kafka_native.serialization.DeserializerBuilder` each, whose deserializer is closed with the consumer. Without
-        one, bytes stay bytes.
+    The configuration has these properties besides those of `Consumer`:
+
+    - ``key.deserializer``, ``value.deserializer``: a callable that takes (bytes or None,
+      SerializationContext) and returns the object. Without it, messages have bytes.
+    - ``key.deserializer.builder``, ``value.deserializer.builder``: a
+      `kafka_native.serialization.DeserializerBuilder` instead. Closing the consumer closes its
+      deserializer.
+
+    :param conf: The configuration.
     """
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
-        """KafkaException (_INVALID_ARG) names what is wrong with the configuration."""
+        """Raise KafkaException (_INVALID_ARG) if the configuration is invalid."""
         self._serdes = Serdes(conf, "deserializer")
         try:
             super().__init__(self._serdes.config)
-            self._serdes.tell(partial(self.cluster_id, CLUSTER_ID_S))
+            self._serdes.set_cluster_id_resolver(partial(self.cluster_id, CLUSTER_ID_TIMEOUT_S))
         except BaseException:
             self._serdes.close()
             raise
 
     def poll(self, timeout: float | None = -1) -> Message | None:
-        """The next message, its key and value deserialized; None when the time is up.
+        """Return the next message with its key and value deserialized, or None after the timeout.
 
-        :param timeout: Seconds; negative or None waits for ever.
-        :raises KeyDeserializationError, ValueDeserializationError: A deserializer has raised; ``kafka_message`` is the
-            message as it was received, and the next call goes on behind it.
-        :raises ConsumeError: What `Consumer.poll()` returns as a Message with an error.
+        :param timeout: Seconds; a negative number or None waits forever.
+        :raises KeyDeserializationError, ValueDeserializationError: A deserializer raised.
+            ``kafka_message`` is the received message. The next call continues after it.
+        :raises ConsumeError: `Consumer.poll()` would return a Message with an error.
         """
         message = super().poll(timeout)
         if message is None:
@@ -51,15 +61,18 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
         return self._deserialized(message)
 
     def __next__(self) -> Message:
-        """The next message, deserialized."""
+        """Return the next message, deserialized."""
         return self._deserialized(super().__next__())
 
     def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
-        """Not here, as in confluent_kafka: a message among others that can't be deserialized would end the call."""
-        raise NotImplementedError("DeserializingConsumer has poll() and iteration; consume() is Consumer's")
+        """Not supported, as in confluent_kafka.
+
+        If one of the messages couldn't be deserialized, the call would lose the others.
+        """
+        raise NotImplementedError("DeserializingConsumer has no consume(): use poll() or iteration")
 
     def close(self, timeout: float = CLOSE_S) -> None:
-        """Closes as `Consumer.close()` does, then closes the deserializers that builders have made."""
+        """Close as `Consumer.close()` does, then close the deserializers that builders made."""
         try:
             super().close(timeout)
         finally:

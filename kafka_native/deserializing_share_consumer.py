@@ -13,14 +13,15 @@ from kafka_native.types import Messages
 
 
 class DeserializingShareConsumer(ShareConsumer):
-    """A share consumer that makes objects of keys and values itself.
+    """A share consumer that converts keys and values to objects.
 
-    :param conf: As of `ShareConsumer`; and ``key.deserializer``, ``value.deserializer``: anything that can be called
-        with (bytes or None, SerializationContext). Without one, bytes stay bytes.
+    :param conf: The configuration of a `ShareConsumer`, with ``key.deserializer`` and
+        ``value.deserializer``: a callable that takes (bytes or None, SerializationContext) and
+        returns the object. Without it, messages have bytes.
     """
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
-        """KafkaException (_INVALID_ARG) names what is wrong with the configuration."""
+        """Raise KafkaException (_INVALID_ARG) if the configuration is invalid."""
         self._serdes = Serdes(conf, "deserializer")
         try:
             super().__init__(self._serdes.config)
@@ -29,12 +30,13 @@ class DeserializingShareConsumer(ShareConsumer):
             raise
 
     def poll(self, timeout: float = -1) -> Messages:
-        """Acquires records as `ShareConsumer.poll()` does, their keys and values deserialized.
+        """Acquire records as `ShareConsumer.poll()` does, with deserialized keys and values.
 
-        A message that can't be deserialized is among the others, with its bytes, and with an `Message.error()` of the
-        code _KEY_DESERIALIZATION or _VALUE_DESERIALIZATION: it is still to be acknowledged, rejected for instance.
+        If a deserializer raises, the returned message has its bytes and an `Message.error()` with
+        the code ``_KEY_DESERIALIZATION`` or ``_VALUE_DESERIALIZATION``. You still have to
+        acknowledge it, for instance reject it.
 
-        :param timeout: Seconds; negative waits for ever.
+        :param timeout: Seconds; a negative number waits forever.
         """
         messages = super().poll(timeout)
         for message in messages:
@@ -43,7 +45,7 @@ class DeserializingShareConsumer(ShareConsumer):
         return messages
 
     def close(self, timeout: float = CLOSE_S) -> None:
-        """Closes as `ShareConsumer.close()` does, then closes the deserializers that builders have made."""
+        """Close as `ShareConsumer.close()` does, then close deserializers that builders made."""
         try:
             super().close(timeout)
         finally:

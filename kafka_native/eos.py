@@ -1,7 +1,8 @@
-"""Consume, transform, produce: each message's effect once, whatever fails in between (KIP-98, KIP-447).
+"""Consume, transform, produce, with exactly-once processing (KIP-98, KIP-447).
 
-The output and the offsets of the input are one transaction. A crash, a rebalance or an error of a broker's leaves
-either both or none of them; what is done again then is what nobody has seen.
+The output messages and the input offsets are one transaction. After a crash, a rebalance or a
+broker's error, both are committed or neither is. If neither is, the loop processes the input again,
+and committed readers have seen no output of the first try.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import Producer, owner_of
 from kafka_native.types import OFFSET_STORED, TopicPartition
 
-MESSAGES = 1000
-WAIT_S = 0.5
-ROOM_S = 0.01
+TRANSACTION_MESSAGES_MAX = 1000
+CONSUME_WAIT_S = 0.5
+QUEUE_FULL_WAIT_S = 0.01
 
 
 @dataclass(slots=True)
 class Progress:
-    """What `process()` has done."""
+    """The counters of `process()`."""
 
     messages: int = 0
-    """Taken, and committed."""
+    """Messages that were consumed and committed."""
     transactions: int = 0
     aborted: int = 0
 
@@ -37,32 +38,45 @@ def process(
     function: Callable[[Message], Iterable[dict[str, Any]]],
     *,
     until: Callable[[Progress], bool] = lambda progress: False,
-    messages: int = MESSAGES,
-    wait: float = WAIT_S,
+    messages: int = TRANSACTION_MESSAGES_MAX,
+    wait: float = CONSUME_WAIT_S,
     timeout: float = 60.0,
 ) -> Progress:
-    """Has a function make messages of messages, each exactly once as far as committed readers can tell.
+    """Consume messages, transform each with a function, and produce the results exactly once.
+
+    "Exactly once" holds for consumers with ``isolation.level=read_committed``.
 
         consumer = Consumer({..., "group.id": "billing", "isolation.level": "read_committed"})
         consumer.subscribe(["orders"])
         producer = Producer({..., "transactional.id": "billing-1"})
-        process(consumer, producer, lambda order: [{"topic": "invoices", "value": invoice_of(order.value())}])
+        process(
+            consumer,
+            producer,
+            lambda order: [{"topic": "invoices", "value": invoice_of(order.value())}],
+        )
 
-    A transaction has what one `Consumer.consume()` has returned. It ends before the next one is asked for, so a
-    rebalance never meets an open one: a partition that goes away is committed before. What has to be aborted is, the
-    consumer goes back to what is committed, and it is done again.
+    One transaction covers the messages of one `Consumer.consume()`. The transaction ends before the
+    next `consume()`. So no transaction is open during a rebalance: the offsets are committed before
+    a partition is revoked. If a transaction has to be aborted, the consumer goes back to the
+    committed offsets and the messages are processed again.
 
-    :param consumer: Subscribed. Its offsets are committed by the producer: it needs ``enable.auto.commit=false``.
-    :param producer: With a ``transactional.id`` that no other process has. `init_transactions()` is called here.
-    :param function: What to produce for a message: keywords of `Producer.produce()`, any number of times. It may be
-        called several times for the same message; what it does besides is its own matter.
-    :param until: Asked after each transaction, and each time that nothing came, whether to stop.
-    :param messages: The most in a transaction.
-    :param wait: Seconds to wait for them.
-    :param timeout: Seconds that a call about the transaction may take.
-    :return: What was done.
-    :raises KafkaException: The producer was fenced or can't go on; an error of the consumer's that is fatal. The
-        transaction is aborted, unless somebody else has it now. What ``function`` raises comes out as well, afterwards.
+    :param consumer: A subscribed consumer with ``enable.auto.commit=false``. The producer commits
+        its offsets.
+    :param producer: A producer with a ``transactional.id`` that no other process uses. `process()`
+        calls `init_transactions()`.
+    :param function: Returns the messages to produce for one message: keyword arguments of
+        `Producer.produce()`, any number of times. `process()` may call it several times for the
+        same message. Its other side effects are not part of the transaction.
+    :param until: Called after each transaction, and each time that no message came. Return True to
+        stop.
+    :param messages: The maximum number of messages per transaction. Default: 1000.
+    :param wait: Seconds to wait for messages. Default: 0.5.
+    :param timeout: Seconds for each call about the transaction. Default: 60.
+    :return: The counters.
+    :raises KafkaException: Another producer fenced this one, the producer can't continue, or the
+        consumer reported an error. The transaction is aborted, unless another producer has taken
+        over the transactional id. An exception of ``function`` also aborts the transaction and
+        propagates.
     """
     producer.init_transactions(timeout)
     progress = Progress()
@@ -75,9 +89,11 @@ def process(
                 for message in taken:
                     for output in function(message):
                         _produce(producer, output)
-                producer.send_offsets_to_transaction(_behind(taken), owner_of(consumer), timeout)
+                producer.send_offsets_to_transaction(
+                    _next_offsets(taken), owner_of(consumer), timeout
+                )
         except KafkaException as error:
-            if not _may_go_on(error):
+            if not _can_continue(error):
                 raise
             progress.aborted += 1
             rewind(consumer)
@@ -91,12 +107,20 @@ def process(
 
 
 def rewind(consumer: Consumer) -> None:
-    """Goes back to what is committed, or where ``auto.offset.reset`` says, on all that is assigned."""
-    consumer.seek([TopicPartition(each.topic, each.partition, OFFSET_STORED) for each in consumer.assignment()])
+    """Go back to the committed offsets of the assigned partitions.
+
+    A partition without a committed offset starts as ``auto.offset.reset`` says.
+    """
+    consumer.seek(
+        [
+            TopicPartition(each.topic, each.partition, OFFSET_STORED)
+            for each in consumer.assignment()
+        ]
+    )
 
 
 def _is_message(message: Message) -> bool:
-    """Whether it is one; what is an error, and no end of a partition, is raised."""
+    """Return True for a message, and False for the end of a partition. Raise any other error."""
     error: KafkaError | None = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
@@ -104,25 +128,27 @@ def _is_message(message: Message) -> bool:
 
 
 def _produce(producer: Producer, output: dict[str, Any]) -> None:
-    """`Producer.produce()`, which a full queue holds up."""
+    """Call `Producer.produce()`. While the queue is full, wait and try again."""
     while True:
         try:
             producer.produce(**output)
             return
         except BufferError:
-            producer.poll(ROOM_S)
+            producer.poll(QUEUE_FULL_WAIT_S)
 
 
-def _behind(taken: list[Message]) -> list[TopicPartition]:
-    """The next offset of each partition that these are of."""
+def _next_offsets(taken: list[Message]) -> list[TopicPartition]:
+    """Return the next offset of each partition of these messages."""
     last = {(each.topic(), each.partition()): each for each in taken}
     return [
-        TopicPartition(topic or "", partition or 0, (each.offset() or 0) + 1, leader_epoch=each.leader_epoch())
+        TopicPartition(
+            topic or "", partition or 0, (each.offset() or 0) + 1, leader_epoch=each.leader_epoch()
+        )
         for (topic, partition), each in last.items()
     ]
 
 
-def _may_go_on(error: KafkaException) -> bool:
-    """Whether the transaction alone has failed."""
+def _can_continue(error: KafkaException) -> bool:
+    """Return True if the error requires an abort, but the producer can continue afterwards."""
     cause = error.args[0]
     return isinstance(cause, KafkaError) and cause.txn_requires_abort() and not cause.fatal()

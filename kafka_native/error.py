@@ -1,4 +1,7 @@
-"""Exceptions of `SerializingProducer` and `DeserializingConsumer`; the names are confluent_kafka.error's."""
+"""The exceptions of `SerializingProducer` and `DeserializingConsumer`.
+
+Their names are those of ``confluent_kafka.error``.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,18 @@ __all__ = [
 
 
 class _KafkaClientError(KafkaException):
-    """What failed in a client that converts keys and values.
+    """The base class of the errors of clients that convert keys and values.
 
     :param kafka_error: The error, also ``args[0]``.
-    :param exception: What was raised.
-    :param kafka_message: The message, as it was received.
+    :param exception: The exception that the serializer or deserializer raised.
+    :param kafka_message: The message as the client received it.
     """
 
     def __init__(
-        self, kafka_error: KafkaError, exception: Exception | None = None, kafka_message: Message | None = None
+        self,
+        kafka_error: KafkaError,
+        exception: Exception | None = None,
+        kafka_message: Message | None = None,
     ) -> None:
         super().__init__(kafka_error)
         self.exception = exception
@@ -38,7 +44,7 @@ class _KafkaClientError(KafkaException):
 
     @property
     def code(self) -> int:
-        """The error's code."""
+        """The code of the error."""
         error: KafkaError = self.args[0]
         return error.code()
 
@@ -52,8 +58,10 @@ class _KafkaClientError(KafkaException):
         return (_rebuild, (type(self), self.args[0], dict(self.__dict__)))
 
 
-def _rebuild(kind: type[_KafkaClientError], error: KafkaError, fields: dict[str, Any]) -> _KafkaClientError:
-    """Unpickle an error: those of a key or a value don't take the KafkaError that they make."""
+def _rebuild(
+    kind: type[_KafkaClientError], error: KafkaError, fields: dict[str, Any]
+) -> _KafkaClientError:
+    """Unpickle an error. The constructors of key and value errors take no KafkaError."""
     made = kind.__new__(kind, error)
     _KafkaClientError.__init__(made, error)
     made.__dict__.update(fields)
@@ -61,53 +69,63 @@ def _rebuild(kind: type[_KafkaClientError], error: KafkaError, fields: dict[str,
 
 
 class ConsumeError(_KafkaClientError):
-    """Consuming has failed: `DeserializingConsumer.poll()` raises what `Consumer.poll()` returns as a Message.
+    """The broker or a deserializer reported an error.
+
+    `DeserializingConsumer.poll()` raises it where `Consumer.poll()` returns a Message with an
+    error.
 
     :param kafka_error: The error, also ``args[0]``.
-    :param exception: What was raised.
-    :param kafka_message: The message, as it was received.
+    :param exception: The exception that the deserializer raised.
+    :param kafka_message: The message as the client received it.
     """
 
 
 class KeyDeserializationError(ConsumeError, SerializationError):
-    """The deserializer of keys has raised ``exception``; ``kafka_message`` has the bytes."""
+    """The deserializer of the key raised ``exception``. ``kafka_message`` has the bytes."""
 
-    def __init__(self, exception: Exception | None = None, kafka_message: Message | None = None) -> None:
-        """Make one; its code is _KEY_DESERIALIZATION."""
-        super().__init__(KafkaError(KafkaError._KEY_DESERIALIZATION, str(exception)), exception, kafka_message)
+    def __init__(
+        self, exception: Exception | None = None, kafka_message: Message | None = None
+    ) -> None:
+        """Make an error with the code ``_KEY_DESERIALIZATION``."""
+        super().__init__(
+            KafkaError(KafkaError._KEY_DESERIALIZATION, str(exception)), exception, kafka_message
+        )
 
 
 class ValueDeserializationError(ConsumeError, SerializationError):
-    """The deserializer of values has raised ``exception``; ``kafka_message`` has the bytes."""
+    """The deserializer of the value raised ``exception``. ``kafka_message`` has the bytes."""
 
-    def __init__(self, exception: Exception | None = None, kafka_message: Message | None = None) -> None:
-        """Make one; its code is _VALUE_DESERIALIZATION."""
-        super().__init__(KafkaError(KafkaError._VALUE_DESERIALIZATION, str(exception)), exception, kafka_message)
+    def __init__(
+        self, exception: Exception | None = None, kafka_message: Message | None = None
+    ) -> None:
+        """Make an error with the code ``_VALUE_DESERIALIZATION``."""
+        super().__init__(
+            KafkaError(KafkaError._VALUE_DESERIALIZATION, str(exception)), exception, kafka_message
+        )
 
 
 class ProduceError(_KafkaClientError):
-    """Producing has failed before the message was queued.
+    """The producer failed before it queued the message.
 
     :param kafka_error: The error, also ``args[0]``.
-    :param exception: What was raised.
+    :param exception: The exception that the serializer raised.
     """
 
     def __init__(self, kafka_error: KafkaError, exception: Exception | None = None) -> None:
-        """Make one; see the class for the arguments."""
         super().__init__(kafka_error, exception)
 
 
 class KeySerializationError(ProduceError, SerializationError):
-    """The serializer of keys has raised ``exception``."""
+    """The serializer of the key raised ``exception``."""
 
     def __init__(self, exception: Exception | None = None) -> None:
-        """Make one; its code is _KEY_SERIALIZATION."""
+        """Make an error with the code ``_KEY_SERIALIZATION``."""
         super().__init__(KafkaError(KafkaError._KEY_SERIALIZATION, str(exception)), exception)
 
 
 class ValueSerializationError(ProduceError, SerializationError):
-    """The serializer of values has raised ``exception``."""
+    """The serializer of the value raised ``exception``."""
 
     def __init__(self, exception: Exception | None = None) -> None:
-        """Make one; its code is _VALUE_SERIALIZATION."""
+        """Make an error with the code ``_VALUE_SERIALIZATION``."""
         super().__init__(KafkaError(KafkaError._VALUE_SERIALIZATION, str(exception)), exception)

@@ -1,9 +1,11 @@
-"""KafkaError, KafkaException and the way from the C core's status codes to them.
+"""KafkaError, KafkaException, and the conversion of the C core's status codes into them.
 
-The classes behave as confluent_kafka's do: same constants, names, texts, comparison and hash, so that an ``except``
-clause or a delivery callback needs no change. Two differences, both to the friendlier side: comparing an error with
-something that is no error and no number is plainly unequal instead of a TypeError, and an exception may carry a hint
-that says what to do next.
+The classes behave like those of confluent_kafka: same constants, names, texts, comparison and hash.
+An ``except`` clause or a delivery callback needs no change. There are two differences:
+
+- An error compared with an object that is neither an error nor a number is unequal. In
+  confluent_kafka, the comparison raises a TypeError.
+- An exception can have a hint, which says how to solve the problem.
 """
 
 from __future__ import annotations
@@ -26,22 +28,23 @@ __all__ = [
     "is_retriable",
 ]
 
-_Text: TypeAlias = str  # KafkaError has a method called str, which hides the type in its annotations
+# An alias, because the method KafkaError.str() hides the type in the annotations of its class.
+_Text: TypeAlias = str
 _INT32_MIN: Final = -(2**31)
 _INT32_MAX: Final = 2**31 - 1
 
 
 class KafkaError:
-    """An error or event: a code, a text, and what it means for the client.
+    """An error or event: its code, its text, and its consequences for the client.
 
-    Equal to another KafkaError, and to an int, with the same code; ordered and hashed by its code. It is not an
-    exception: :class:`KafkaException` carries one in ``args[0]``.
+    An error equals another KafkaError, or an int, with the same code. Order and hash follow the
+    code. KafkaError is not an exception: :class:`KafkaException` carries one in ``args[0]``.
 
     :param error: One of the class's constants, or any error code of the protocol.
-    :param reason: A text that replaces the code's own.
-    :param fatal: True if the client can't go on.
-    :param retriable: True if the failed operation may be tried again.
-    :param txn_requires_abort: True if the current transaction has to be aborted.
+    :param reason: A text that replaces the text of the code.
+    :param fatal: True if the client can't continue.
+    :param retriable: True if the application can retry the failed operation.
+    :param txn_requires_abort: True if the application has to abort the current transaction.
     """
 
     __slots__ = ("_code", "_fatal", "_reason", "_retriable", "_txn_requires_abort")
@@ -243,7 +246,6 @@ class KafkaError:
         retriable: bool = False,
         txn_requires_abort: bool = False,
     ) -> None:
-        """Make an error from its code; see the class for the arguments."""
         code = operator.index(error)
         if not _INT32_MIN <= code <= _INT32_MAX:
             raise OverflowError("an error code is a signed 32-bit integer")
@@ -256,23 +258,23 @@ class KafkaError:
         self._txn_requires_abort = bool(txn_requires_abort)
 
     def code(self) -> int:
-        """Return the error code, a number to compare with the class's constants."""
+        """Return the error code. Compare it with the class's constants."""
         return self._code
 
     def name(self) -> _Text:
-        """Return the constant's name, for instance ``_INVALID_ARG``."""
+        """Return the name of the constant, for instance ``_INVALID_ARG``."""
         return error_name(self._code)
 
     def str(self) -> _Text:
-        """Return the text: the reason where one was given, otherwise the code's own."""
+        """Return the reason if the error has one, otherwise the text of its code."""
         return error_text(self._code) if self._reason is None else self._reason
 
     def fatal(self) -> bool:
-        """Return True if the client can't go on after this error and has to be made anew."""
+        """Return True if the client can't continue. The application has to create a new client."""
         return self._fatal
 
     def retriable(self) -> bool:
-        """Return True if the operation that failed may be tried again."""
+        """Return True if the application can retry the failed operation."""
         return self._retriable
 
     def txn_requires_abort(self) -> bool:
@@ -281,7 +283,9 @@ class KafkaError:
 
     def __repr__(self) -> _Text:
         fatal = "FATAL," if self._fatal else ""
-        return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{escaped(self.str())}"}}'
+        return (
+            f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{escaped(self.str())}"}}'
+        )
 
     __str__ = __repr__
 
@@ -316,18 +320,23 @@ class KafkaError:
         return NotImplemented if code is None else self._code >= code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self._code, self._reason, self._fatal, self._retriable, self._txn_requires_abort))
+        return (
+            type(self),
+            (self._code, self._reason, self._fatal, self._retriable, self._txn_requires_abort),
+        )
 
 
 class KafkaException(Exception):
-    """The exception of this package; ``args[0]`` is a :class:`KafkaError` wherever there is a code for what went wrong.
+    """The exception of this package.
 
-    :param args: As for any exception; the error comes first.
-    :param hint: What to do next, shown behind the text; it takes no part in ``args``.
+    ``args[0]`` is a :class:`KafkaError` if the failure has a code.
+
+    :param args: As for any exception. The error comes first.
+    :param hint: How to solve the problem. The text of the exception ends with it; ``args`` doesn't
+        contain it.
     """
 
     def __init__(self, *args: Any, hint: str | None = None) -> None:
-        """Make an exception from a KafkaError and, where there is advice to give, a hint."""
         super().__init__(*args)
         self.hint: str | None = hint
 
@@ -340,11 +349,11 @@ class KafkaException(Exception):
 
 
 class IllegalStateException(RuntimeError):
-    """The call isn't allowed in the client's current state."""
+    """The client's current state doesn't allow this call."""
 
 
 class ConcurrentModificationException(RuntimeError):
-    """Two threads used a client that only one may use at a time."""
+    """Two threads used a client at the same time, and only one thread may use it."""
 
 
 def _code_of(other: object) -> int | None:
@@ -359,21 +368,21 @@ _NAMES: Final[dict[int, str]] = {code.value: code.name for code in ErrorCode} | 
 
 
 def error_name(code: int) -> str:
-    """Return the name of an error code, ``ERR_<code>?`` if nobody knows it."""
+    """Return the name of an error code, or ``ERR_<code>?`` for an unknown code."""
     return _NAMES.get(code) or f"ERR_{code}?"
 
 
 def error_text(code: int) -> str:
-    """Return the text of an error code, ``Err-<code>?`` if nobody knows it."""
+    """Return the text of an error code, or ``Err-<code>?`` for an unknown code."""
     return TEXTS.get(code) or f"Err-{code}?"
 
 
 def is_retriable(code: int) -> bool:
-    """Tell whether a broker's error code is one that passes: the same request may succeed a moment later."""
+    """Return True if the broker's error is temporary, so that a retry can succeed."""
     return code in RETRIABLE
 
 
-# Those of enum kn_status (csrc/base/status.h) that somebody asks for by name.
+# The members of enum kn_status (csrc/base/status.h) that Python code uses by name.
 STATUS_NO_MEMORY: Final = -1
 STATUS_TOO_LARGE: Final = -5
 STATUS_TIMED_OUT: Final = -9
@@ -385,8 +394,9 @@ STATUS_PURGED: Final = -17
 STATUS_FATAL: Final = -19
 STATUS_TLS: Final = -21
 
-# What the C core's status codes (csrc/base/status.h) mean to a user. Where one status has several meanings (too large:
-# a message, a frame or a decompressed batch), this is the usual one and the caller that knows better makes its own.
+# The error code for each status code of the C core (csrc/base/status.h). "Too large" can mean a
+# message, a frame or a decompressed batch. The table has the usual meaning. A caller that knows the
+# exact meaning makes its own error.
 _STATUS_CODES: Final[dict[int, int]] = {
     0: KafkaError.NO_ERROR,
     STATUS_NO_MEMORY: KafkaError._CRIT_SYS_RESOURCE,
@@ -416,10 +426,13 @@ _STATUS_CODES: Final[dict[int, int]] = {
 def from_status(status: int, text: str | None = None) -> KafkaError:
     """Turn a status code of the C core into a KafkaError.
 
-    :param status: One of ``enum kn_status``; an unknown one becomes ``_FAIL`` and keeps its number in the text.
-    :param text: What happened, where the caller knows more than the code says.
+    :param status: One of ``enum kn_status``. An unknown status becomes ``_FAIL``, and the text
+        shows its number.
+    :param text: A text that replaces the text of the code.
     """
     code = _STATUS_CODES.get(status)
     if code is None:
-        return KafkaError(KafkaError._FAIL, f"status {status}" if text is None else f"{text} (status {status})")
+        return KafkaError(
+            KafkaError._FAIL, f"status {status}" if text is None else f"{text} (status {status})"
+        )
     return KafkaError(code, text)

@@ -1,7 +1,7 @@
-"""Interceptors (KIP-42): code of the application's that sees every message on its way in or out.
+"""Interceptors (KIP-42): application code that sees every message that a client sends or receives.
 
-They are given as ``interceptors``, a list of objects. A client without any is exactly as fast as if there were no
-interceptors: one with some gets a class of its own, whose methods call them.
+The property ``interceptors`` is a list of interceptor objects. A client without interceptors pays
+nothing for them: only a client with interceptors gets a subclass whose methods call them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ __all__ = ["ConsumerInterceptor", "ProducerInterceptor", "ProducerRecord", "noti
 
 @dataclass(slots=True)
 class ProducerRecord:
-    """A message on its way into `Producer.produce`, with the call's arguments."""
+    """A message on its way into `Producer.produce`, with the arguments of that call."""
 
     topic: str
     value: Any = None
-    """What produce() takes: bytes, str, a buffer or None. So is ``key``."""
+    """What produce() accepts: bytes, str, a buffer or None. The same holds for ``key``."""
     key: Any = None
     partition: int = -1
     headers: Any = None
     timestamp: int = 0
-    """Milliseconds since 1970; 0: now."""
+    """Milliseconds since 1970; 0 means the current time."""
 
 
 class ProducerInterceptor:
-    """Sees what a producer sends, and what becomes of it. Override what you need.
+    """Sees each message that a producer sends, and its outcome. Override the methods that you need.
 
         class Traced(ProducerInterceptor):
             def on_send(self, record):
@@ -43,56 +43,64 @@ class ProducerInterceptor:
 
         Producer({..., "interceptors": [Traced()]})
 
-    Interceptors are called in the order of the list, each with what the ones before it have made of the message. What
-    one raises is logged, and the next goes on as if it weren't there. Methods are called on the threads that call the
-    producer, at once on several if these do.
+    The producer calls the interceptors in the order of the list. Each one gets the message as the
+    previous one left it. If an interceptor raises, the producer logs the exception and ignores that
+    interceptor's changes. The methods run on the threads that call the producer. Several threads
+    may run them at the same time.
     """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord | None:
-        """Before the message is checked, partitioned and queued.
+        """Called before the producer checks, partitions and queues the message.
 
-        :param record: May be changed. In `produce_many` and `produce_batch`, the topic must stay.
-        :return: The record to send instead; None for this one.
+        :param record: You may change it. In `produce_many` and `produce_batch`, the topic must
+            stay.
+        :return: The record to send instead, or None to send ``record``.
         """
         return None
 
     def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
-        """When the message was delivered or has failed: in poll() or flush(), before its ``on_delivery``.
+        """Called in poll() or flush(), before ``on_delivery``, when a message succeeded or failed.
 
-        Also when `produce` refuses a message, and for one that gets an ``_error`` of `produce_batch`: then before the
-        call returns.
+        It is also called when `produce` refuses a message, and for a message that gets an
+        ``_error`` of `produce_batch`. In these two cases it is called before the call returns.
 
-        :param error: Why it wasn't delivered; None: it was.
+        :param error: The reason of the failure; None if the message was delivered.
         """
 
     def close(self) -> None:
-        """When the producer is closed, after the last acknowledgement."""
+        """Called when the producer is closed, after the last acknowledgement."""
 
 
 class ConsumerInterceptor:
-    """Sees what a consumer hands out, and what is committed. Override what you need.
+    """Sees the messages that a consumer returns, and its commits.
 
-    Called in the order of the list. What one raises is logged, and the next goes on as if it weren't there.
+    Override the methods that you need.
+
+    The consumer calls the interceptors in the order of the list. If an interceptor raises, the
+    consumer logs the exception and continues with the next one.
     """
 
     def on_consume(self, messages: list[Message]) -> None:
-        """Before messages are returned by poll(), consume() or iteration, or given to a callback.
+        """Called before poll(), consume() or iteration returns messages, or a callback gets them.
 
-        A consumer with an interceptor that has this method hands out no Arrow columns (`Consumer.consume_arrow`).
+        A consumer with an interceptor that has this method returns no Arrow columns
+        (`Consumer.consume_arrow`).
 
-        :param messages: One or more, without those that carry an error. Keys, values and headers may be changed with
-            `Message.set_key` and its kin; the list may not.
+        :param messages: One or more messages, without those that carry an error. You may change
+            keys, values and headers, with `Message.set_key` and the like. You must not change the
+            list.
         """
 
     def on_commit(self, offsets: list[TopicPartition], error: KafkaError | None) -> None:
-        """When offsets were committed, or couldn't be; in the application's poll(), as ``on_commit``.
+        """Called in the application's poll() when a commit succeeded or failed, like ``on_commit``.
 
-        :param offsets: What was to be committed; each partition's ``error`` says what became of it.
-        :param error: Why nothing, or not everything, was committed; None: all of it was.
+        :param offsets: The offsets of the commit. Each partition has its own ``error``.
+        :param error: The reason if some or all offsets weren't committed; None if all were
+            committed.
         """
 
     def close(self) -> None:
-        """When the consumer is closed."""
+        """Called when the consumer is closed."""
 
 
 def notify_commit(
@@ -101,18 +109,20 @@ def notify_commit(
     error: KafkaError | None,
     logger: Logger | None = None,
 ) -> None:
-    """Tells each interceptor of the outcome of a commit; what one raises is logged."""
+    """Report the outcome of a commit to each interceptor, and log their exceptions."""
     for each in interceptors:
         _call(logger, each, "on_commit", offsets, error)
 
 
 def _call(logger: Logger | None, interceptor: object, method: str, *args: Any) -> Any:
-    """Calls a method of an interceptor; None, and a warning in the log, when it raises."""
+    """Call a method of an interceptor. If it raises, log a warning and return None."""
     try:
         return getattr(interceptor, method)(*args)
     except Exception:
         log = logging.getLogger("kafka_native") if logger is None else logger
-        log.warning("interceptor %s: %s() raised", type(interceptor).__name__, method, exc_info=True)
+        log.warning(
+            "interceptor %s: %s() raised", type(interceptor).__name__, method, exc_info=True
+        )
         return None
 
 
@@ -120,35 +130,50 @@ class Chain:
     """The interceptors of one client."""
 
     def __init__(self, interceptors: Sequence[Any], logger: Logger) -> None:
-        """``interceptors``: in the order in which they are called."""
+        """``interceptors``: in the order of the calls."""
         self.interceptors = tuple(interceptors)
         self._logger = logger
-        self._open = [True]  # whoever takes it out closes; no lock, which a forked child might find held
-        logger.debug("called in this order: %s", ", ".join(type(each).__name__ for each in self.interceptors))
+        self._open = [
+            True
+            # The call of close() that takes the item out closes the interceptors. A forked child
+            # could find a lock held, so there is none.
+        ]
+        logger.debug(
+            "called in this order: %s", ", ".join(type(each).__name__ for each in self.interceptors)
+        )
 
     def on_send(self, record: ProducerRecord, *, fixed_topic: bool = False) -> ProducerRecord:
-        """What the interceptors make of the message. One that fails has changed nothing."""
+        """Return the message as the interceptors changed it.
+
+        An interceptor that raises changes nothing.
+        """
         for each in self.interceptors:
             try:
                 given = replace(record)
                 returned = each.on_send(given)
                 if returned is not None and not isinstance(returned, ProducerRecord):
-                    raise TypeError(f"a ProducerRecord or None is expected, not {type(returned).__name__}")
+                    raise TypeError(
+                        f"a ProducerRecord or None is expected, not {type(returned).__name__}"
+                    )
                 changed = given if returned is None else returned
                 if fixed_topic and changed.topic != record.topic:
-                    raise ValueError("the topic can't be changed in produce_many() and produce_batch()")
+                    raise ValueError(
+                        "the topic can't be changed in produce_many() and produce_batch()"
+                    )
                 record = changed
             except Exception:
-                self._logger.warning("interceptor %s: on_send() raised", type(each).__name__, exc_info=True)
+                self._logger.warning(
+                    "interceptor %s: on_send() raised", type(each).__name__, exc_info=True
+                )
         return record
 
     def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
-        """A message's outcome."""
+        """Report the outcome of a message to every interceptor."""
         for each in self.interceptors:
             _call(self._logger, each, "on_acknowledgement", error, message)
 
     def refused(self, record: ProducerRecord, error: KafkaError) -> None:
-        """A message was not queued."""
+        """Report to every interceptor that the producer didn't queue a message."""
         number = record.partition if isinstance(record.partition, int) else -1
         topic = record.topic if isinstance(record.topic, str) else None
         message = Message(topic, number, None, record.key, record.value, record.headers, error)
@@ -161,24 +186,24 @@ class Chain:
         error: KafkaError | None,
         message: Message,
     ) -> None:
-        """A delivery report: for the interceptors, then for whoever asked for it."""
+        """Pass a delivery report to the interceptors, then to the message's callback."""
         self.on_acknowledgement(error, message)
         if callback is not None and not (errors_only and error is None):
             callback(error, message)
 
     def on_consume(self, messages: Iterable[Message]) -> None:
-        """Messages that are about to be handed out."""
+        """Pass messages to every interceptor before the consumer returns them."""
         good = [message for message in messages if message.error() is None]
         if good:
             for each in self.interceptors:
                 _call(self._logger, each, "on_consume", list(good))
 
     def on_commit(self, error: KafkaError | None, offsets: list[TopicPartition]) -> None:
-        """A commit's outcome."""
+        """Report the outcome of a commit to every interceptor."""
         notify_commit(self.interceptors, offsets, error, self._logger)
 
     def close(self) -> None:
-        """The client is closed. Once."""
+        """Close the interceptors. Only the first call has an effect."""
         try:
             self._open.pop()
         except IndexError:
@@ -189,7 +214,7 @@ class Chain:
 
 
 def intercept(client: Any, mixin: type, chain: Chain) -> None:
-    """Gives the client a class with the mixin in front of its own. Clients without interceptors stay as they are."""
+    """Give the client a class with the mixin before its own. Other clients keep their class."""
     client._chain = chain
     cls: type = type(client)
     client.__class__ = _with(mixin, cls)
@@ -197,25 +222,35 @@ def intercept(client: Any, mixin: type, chain: Chain) -> None:
 
 @cache
 def _with(mixin: type, cls: type) -> type:
-    body = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__slots__": ()}
+    body = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "__slots__": (),
+    }
     return type(cls.__name__, (mixin, cls), body)
 
 
 def _column(source: Any) -> Any:
-    """A list of one item a message; what isn't a sequence as it is."""
-    is_column = hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, bytearray, dict))
+    """Return a sequence as a list with one item per message. Return any other value unchanged."""
+    is_column = hasattr(source, "__getitem__") and not isinstance(
+        source, (str, bytes, bytearray, dict)
+    )
     return list(source) if is_column else source
 
 
 def _fits(column: Any, count: int, *, one_for_all: bool) -> bool:
-    """Whether it is a column for so many messages, or nothing, or a number for all of them where that is allowed."""
+    """Check that a column has one item per message, or is None.
+
+    ``one_for_all``: one number for all messages is valid, too.
+    """
     if isinstance(column, list):
         return len(column) == count
     return column is None or (one_for_all and hasattr(column, "__index__"))
 
 
 class ProducerHooks:
-    """A producer with interceptors, in front of its own class."""
+    """The mixin of a producer with interceptors. It comes before the producer's own class."""
 
     __slots__ = ()
     _chain: Chain
@@ -232,7 +267,7 @@ class ProducerHooks:
         timestamp: int = 0,
         headers: Any = None,
     ) -> None:
-        """See `Producer.produce`."""
+        """Runs the interceptors, then `Producer.produce`."""
         chain = self._chain
         record = chain.on_send(ProducerRecord(topic, value, key, partition, headers, timestamp))
         report = self._report(on_delivery if callback is None else callback)
@@ -254,7 +289,10 @@ class ProducerHooks:
             raise
 
     def _report(self, callback: Any) -> Any:
-        """The callback of one message, told of it after the interceptors; what can't be called is refused as ever."""
+        """Wrap the callback of a message, so that the interceptors get the report first.
+
+        A callback that isn't callable stays as it is: the producer refuses it with its usual error.
+        """
         if callback is None or not callable(callback):
             return callback
         return partial(self._chain.deliver, callback, self._errors_only)
@@ -269,18 +307,24 @@ class ProducerHooks:
         timestamps: int | Sequence[int] | None = None,
         on_delivery: Callable[..., Any] | None = None,
     ) -> int:
-        """See `Producer.produce_many`. What isn't queued comes to ``on_send`` again when it is tried again."""
+        """See `Producer.produce_many`.
+
+        A message that wasn't queued passes ``on_send`` again on the next try.
+        """
         given = (keys, partition, headers, timestamps)
         columns = [_column(each) for each in given]
         whole = _column(values)
         if not isinstance(whole, list) or not all(
-            _fits(each, len(whole), one_for_all=number in (1, 3)) for number, each in enumerate(columns)
+            _fits(each, len(whole), one_for_all=number in (1, 3))
+            for number, each in enumerate(columns)
         ):
-            # What makes no sense is refused as ever
+            # Let the producer raise its usual error
             return int(super().produce_many(topic, values, *given, on_delivery))  # type: ignore[misc]
         rows = []
         for number, value in enumerate(whole):
-            key, chosen, own, moment = (each[number] if isinstance(each, list) else each for each in columns)
+            key, chosen, own, moment = (
+                each[number] if isinstance(each, list) else each for each in columns
+            )
             rows.append(ProducerRecord(topic, value, key, chosen, own, moment or 0))
         sent = [self._chain.on_send(row, fixed_topic=True) for row in rows]
         return int(
@@ -296,8 +340,8 @@ class ProducerHooks:
         )
 
     def produce_arrow(self, *args: Any, **kwargs: Any) -> int:
-        """Refused: each row would have to become a ProducerRecord."""
-        text = "produce_arrow() makes no ProducerRecord that interceptors could see"
+        """Refuse the call, because it makes no ProducerRecord objects for the interceptors."""
+        text = "produce_arrow() makes no ProducerRecord for the interceptors"
         error = KafkaException(
             KafkaError(KafkaError._UNSUPPORTED_FEATURE, text),
             hint="use produce_many(), or a producer without interceptors",
@@ -313,7 +357,7 @@ class ProducerHooks:
         callback: Callable[..., Any] | None = None,
         on_delivery: Callable[..., Any] | None = None,
     ) -> int:
-        """See `Producer.produce_batch`."""
+        """Runs the interceptors, then `Producer.produce_batch`."""
         if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
             return int(super().produce_batch(topic, messages, partition, callback, on_delivery))  # type: ignore[misc]
         sent: list[ProducerRecord] = []
@@ -333,10 +377,14 @@ class ProducerHooks:
             )
             sent.append(record)
             reports: dict[str, Any] = {
-                name: self._report(message[name]) for name in ("callback", "on_delivery") if name in message
+                name: self._report(message[name])
+                for name in ("callback", "on_delivery")
+                if name in message
             }
             row: dict[str, Any] = {**message, **reports, "value": record.value, "key": record.key}
-            row.update(partition=record.partition, headers=record.headers, timestamp=record.timestamp)
+            row.update(
+                partition=record.partition, headers=record.headers, timestamp=record.timestamp
+            )
             rows.append(row)
         report = self._report(on_delivery if callback is None else callback)
         queued = int(super().produce_batch(topic, rows, partition, None, report))  # type: ignore[misc]
@@ -355,42 +403,44 @@ class ProducerHooks:
 
 
 class ConsumerHooks:
-    """A consumer with interceptors, in front of its own class."""
+    """The mixin of a consumer with interceptors. It comes before the consumer's own class."""
 
     __slots__ = ()
     _chain: Chain
 
     def poll(self, timeout: float | None = -1) -> Message | None:
-        """See `Consumer.poll`."""
+        """Calls `Consumer.poll`, then runs the interceptors."""
         message: Message | None = super().poll(timeout)  # type: ignore[misc]
         if message is not None:
             self._chain.on_consume((message,))
         return message
 
     def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
-        """See `Consumer.consume`."""
+        """Calls `Consumer.consume`, then runs the interceptors."""
         messages: list[Message] = super().consume(num_messages, timeout)  # type: ignore[misc]
         self._chain.on_consume(messages)
         return messages
 
-    def _consume_each(self, callback: Callable[[Message], object], most: int, timeout: float) -> int:
+    def _consume_each(
+        self, callback: Callable[[Message], object], message_max: int, timeout: float
+    ) -> int:
         def each(message: Message) -> None:
             self._chain.on_consume((message,))
             callback(message)
 
-        return int(super()._consume_each(each, most, timeout))  # type: ignore[misc]
+        return int(super()._consume_each(each, message_max, timeout))  # type: ignore[misc]
 
     def _take_columns(self, *args: Any, **kwargs: Any) -> Any:
-        """Records that no interceptor would see are refused rather than handed out behind its back."""
+        """Refuse columns if an interceptor has ``on_consume``, because columns have no messages."""
         for each in self._chain.interceptors:
             own = getattr(type(each), "on_consume", None)
             if own is not None and own is not ConsumerInterceptor.on_consume:
-                text = f"columns have no Messages for {type(each).__name__}.on_consume() to see"
+                text = f"columns have no Messages for {type(each).__name__}.on_consume()"
                 raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
         return super()._take_columns(*args, **kwargs)  # type: ignore[misc]
 
     def __next__(self) -> Message:
-        """The next message, see `Consumer`."""
+        """Return the next message, see `Consumer`."""
         message: Message = super().__next__()  # type: ignore[misc]
         self._chain.on_consume((message,))
         return message

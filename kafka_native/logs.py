@@ -1,13 +1,15 @@
-"""A client's log: who has something to say hands it over and goes on; the logger is told on a thread of its own.
+"""A client's log: a bounded queue, and a log thread that passes its lines to the logger.
 
-A handler may be slow, or wait for ever: that must not hold up heartbeats, deliveries or produce(). So lines are put
-into a bounded queue. The log thread, which starts with the first line, takes them from there; with ``log.queue`` it is
-the application's poll(). Lines that find the queue full are dropped, and how many they were is the next line.
+A handler may be slow or block forever. It must not delay heartbeats, deliveries or produce(). So
+each thread of the client puts its lines into the queue and continues. The log thread takes the
+lines from the queue; the first line starts it. With ``log.queue``, the application's poll() takes
+them instead. If the queue is full, the client drops lines and logs how many it dropped.
 
-A fork waits until no log thread is inside a handler: the child would find stderr's lock held by a thread that doesn't
-exist, and hang when it writes there or exits.
+A fork waits until no log thread is inside a handler. Otherwise the child would inherit the lock of
+stderr from a thread that doesn't exist there. The child would hang as soon as it writes to stderr
+or exits.
 
-Thread: `Log` and `Logs.say()` any, also a finaliser's; they never wait.
+Thread: `Log` and `Logs.say()` any, including finalisers. They never wait.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from kafka_native.cleaning import printable
 from kafka_native.threads import Empty, RLock, SimpleQueue, Thread, current_name, get_ident
 
 ERROR, WARNING, INFO, DEBUG = 3, 4, 6, 7
-"""Syslog's numbers, as in ``log_level``."""
+"""The numbers of syslog, as in ``log_level``."""
 
 LEVELS: Final = (
     *(logging.CRITICAL,) * 3,
@@ -37,18 +39,18 @@ LEVELS: Final = (
     logging.INFO,
     logging.DEBUG,
 )
-"""What they are in Python's logging; the same as confluent_kafka's."""
+"""The level of Python's logging for each number of syslog, as in confluent_kafka."""
 
-DROPPED: Final = "%d lines of the log were dropped: they come faster than they are taken"
+DROPPED: Final = "%d log lines were dropped because the log queue was full"
 LINES_MAX: Final = 10_000
 END_S: Final = 2.0
-"""How long close() waits for a handler that doesn't come back."""
+"""How long close() waits for a handler that blocks."""
 FORK_S: Final = 1.0
-"""How long a fork does, in all."""
+"""How long a fork waits for all handlers together."""
 
 
 class Line(NamedTuple):
-    """Something that was said."""
+    """One line of the log."""
 
     level: int
     context: str
@@ -60,26 +62,26 @@ class Line(NamedTuple):
 
 
 Sink = Callable[[str, Line], None]
-"""Takes a line of the client of this name to the user's logger."""
+"""Passes a line to the user's logger. The first argument is the client's name."""
 
 
 class Logger(Protocol):
-    """What is asked of a `Log`; a logging.Logger has it, too."""
+    """The methods of a `Log` that the client uses. A logging.Logger has them, too."""
 
     def debug(self, text: str, /, *args: object) -> None:
-        """Only said when the context is on."""
+        """Logs a line if ``debug`` names the context."""
 
     def info(self, text: str, /, *args: object) -> None:
-        """Worth knowing."""
+        """Logs an event that users want to know about."""
 
     def warning(self, text: str, /, *args: object, exc_info: bool = False) -> None:
-        """Something is wrong, and is dealt with."""
+        """Logs a problem that the client handles by itself."""
 
     def error(self, text: str, /, *args: object) -> None:
-        """Something is wrong."""
+        """Logs an error that needs the user's attention."""
 
     def exception(self, text: str, /, *args: object) -> None:
-        """An error with the exception that is being handled."""
+        """Logs an error together with the exception that is being handled."""
 
 
 class Log:
@@ -88,35 +90,38 @@ class Log:
     __slots__ = ("_context", "_logs", "on")
 
     def __init__(self, logs: Logs, context: str, on: bool) -> None:
-        """``on``: `debug()` says something; the one test there is, to be made before arguments that cost anything."""
+        """``on``: whether `debug()` logs. Check it before you compute expensive arguments."""
         self.on = on
         self._logs = logs
         self._context = context
 
     def debug(self, text: str, /, *args: object) -> None:
-        """Said if ``debug`` names this context."""
+        """Logs a line if ``debug`` names this context."""
         if self.on:
             self._logs.say(DEBUG, self._context, text, args)
 
     def info(self, text: str, /, *args: object) -> None:
-        """Worth knowing, whatever ``debug`` says."""
+        """Logs a line, regardless of ``debug``."""
         self._logs.say(INFO, self._context, text, args)
 
     def warning(self, text: str, /, *args: object, exc_info: bool = False) -> None:
-        """Something is wrong, and is dealt with. ``exc_info``: with the exception that is being handled."""
+        """Logs a problem that the client handles by itself.
+
+        ``exc_info``: log the exception that is being handled, too.
+        """
         self._logs.say(WARNING, self._context, text, args, sys.exc_info()[1] if exc_info else None)
 
     def error(self, text: str, /, *args: object) -> None:
-        """Something is wrong."""
+        """Logs an error that needs the user's attention."""
         self._logs.say(ERROR, self._context, text, args)
 
     def exception(self, text: str, /, *args: object) -> None:
-        """An error with the exception that is being handled."""
+        """Logs an error together with the exception that is being handled."""
         self._logs.say(ERROR, self._context, text, args, sys.exc_info()[1])
 
 
 class Logs:
-    """Everything that one client says."""
+    """The log of one client, with all its contexts."""
 
     def __init__(
         self,
@@ -128,9 +133,11 @@ class Logs:
         call_back: Callable[[Callable[[], None]], None] | None = None,
         lines_max: int = LINES_MAX,
     ) -> None:
-        """``contexts``: those whose debug lines are said. ``level``: of ``log_level``; contexts raise it to all.
+        """Makes the log of a client.
 
-        ``call_back``: has the application's poll() call something; None: a thread of our own does it.
+        :param contexts: The contexts whose debug lines the client logs.
+        :param level: The value of ``log_level``. With contexts, the client logs every level.
+        :param call_back: Makes the application's poll() call a function. None: use a log thread.
         """
         self.name = name
         self.contexts = frozenset(contexts)
@@ -138,10 +145,11 @@ class Logs:
         self._level = DEBUG if contexts else level
         self._call_back = call_back
         self._lines_max = lines_max
-        self._lines: _Queue = SimpleQueue()  # its put() may be called from a finaliser
-        self._lock = RLock()  # likewise: guards what is below
+        self._lines: _Queue = SimpleQueue()  # put() may be called from a finaliser
+        self._lock = RLock()  # Also taken in finalisers; guards the fields below
         self._thread: Thread | None = None
-        self._reporting = RLock()  # held by the log thread while it is in a handler, which may fork itself
+        # Held by the log thread inside a handler. A handler may fork, so the lock is reentrant.
+        self._handler_lock = RLock()
         self._announced = False
         self._ended = False
         self._fork_count = fork_count()
@@ -153,7 +161,7 @@ class Logs:
         """The log of one context."""
         return self._logs[context]
 
-    # --- anybody ---
+    # --- any thread ---
 
     def say(
         self,
@@ -166,12 +174,12 @@ class Logs:
         thread: str | None = None,
         created: float | None = None,
     ) -> None:
-        """Puts a line into the queue; without ``thread`` and ``created`` it is this one's and now."""
+        """Puts a line into the queue. The defaults are the current thread and the current time."""
         if level <= self._level and self._fork_count == fork_count():
             self._put(self._line(level, context, text, args, error, thread, created), 1)
 
     def say_dropped(self, count: int) -> None:
-        """So many lines found no room on their way here."""
+        """Logs that this number of lines was dropped before they reached the queue."""
         self._put(self._line(WARNING, "generic", DROPPED, (count,)), count)
 
     @staticmethod
@@ -193,21 +201,22 @@ class Logs:
             error,
         )
 
-    def _put(self, line: Line, stands_for: int) -> None:
+    def _put(self, line: Line, line_count: int) -> None:
         if self._ended:
-            self._report(line)  # by the thread that closes the client, which may as well wait
+            self._report(line)  # On the thread that closes the client, which may wait
         elif self._lines.qsize() >= self._lines_max:
             with self._lock:
-                self._dropped += stands_for
+                self._dropped += line_count
         else:
             self._lines.put((self, line))
-            self._see_to_it()
+            self._wake_reader()
 
-    def _see_to_it(self) -> None:
-        """Somebody will take what is queued."""
+    def _wake_reader(self) -> None:
+        """Makes poll() or the log thread take the queued lines."""
         if self._call_back is not None:
             if not self._announced:
-                self._announced = True  # before: serve() takes it back before it looks
+                # First, because serve() resets the flag before it reads the queue
+                self._announced = True
                 self._call_back(self.serve)
         elif self._thread is None:
             with self._lock:
@@ -215,18 +224,23 @@ class Logs:
                     self._start()
 
     def _start(self) -> None:
-        thread = Thread(partial(_report_each, self._lines, self._reporting), f"kafka-native log {self.name}")
+        thread = Thread(
+            partial(_report_each, self._lines, self._handler_lock), f"kafka-native log {self.name}"
+        )
         try:
             thread.start()
-        except RuntimeError:  # the interpreter is ending, or there can't be another thread
-            self._notify_all()
+        except RuntimeError:  # The interpreter is ending, or no more threads can be created
+            self._report_all()
         else:
             self._thread = thread
 
-    # --- who tells the logger ---
+    # --- poll() or the log thread ---
 
     def serve(self) -> None:
-        """The application's poll(), with ``log.queue``: what the logger raises comes out of it."""
+        """Called by the application's poll(), with ``log.queue``.
+
+        An exception of the logger propagates.
+        """
         self._announced = False
         try:
             for _ in range(self._lines.qsize()):
@@ -235,20 +249,25 @@ class Logs:
                     self._report_dropped()
                     self._sink(self.name, item[1])
         except Empty:
-            return  # another thread's poll() has taken it
+            return  # The poll() of another thread took the line
         finally:
             if not self._lines.empty():
-                self._see_to_it()
+                self._wake_reader()
 
     def _report(self, line: Line) -> None:
-        """What the logger raises ends nothing; it is shown as logging shows what a handler raises, and once."""
+        """Passes a line to the logger.
+
+        An exception of the logger goes to stderr, once, as in logging.
+        """
         try:
             self._report_dropped()
             self._sink(self.name, line)
             self._failing = False
         except BaseException:
             if not self._failing and logging.raiseExceptions and sys.stderr:
-                sys.stderr.write(f"--- {self.name}: the logger has raised; told once until it works again ---\n")
+                sys.stderr.write(
+                    f"--- {self.name}: the logger raised; not shown again until it works ---\n"
+                )
                 traceback.print_exc(file=sys.stderr)
             self._failing = True
 
@@ -262,7 +281,10 @@ class Logs:
     # --- the end ---
 
     def close(self) -> None:
-        """Tells what is queued and ends the thread; a logger that doesn't come back is waited for `END_S` only."""
+        """Logs the queued lines and ends the thread.
+
+        A logger that blocks delays this by `END_S` at most.
+        """
         with self._lock:
             if self._ended:
                 return
@@ -273,9 +295,9 @@ class Logs:
             if not thread.is_current():
                 thread.join(END_S)
         else:
-            self._notify_all()
+            self._report_all()
 
-    def _notify_all(self) -> None:
+    def _report_all(self) -> None:
         while not self._lines.empty():
             try:
                 item = self._lines.get_nowait()
@@ -285,84 +307,94 @@ class Logs:
                 self._report(item[1])
 
     def __del__(self) -> None:
-        """Nobody has closed the client: the thread tells what is queued, and ends.
+        """Makes the thread log the queued lines and end, if the client wasn't closed.
 
-        The collector may call this before the client's own finaliser, which closes the client and has more to say: that
-        is for another thread, with a queue of its own. Nobody else can be putting a line into this one.
+        The garbage collector may call this before the client's own finaliser. That finaliser closes
+        the client and may log more lines: they go to a new queue and another thread. No other
+        thread can put a line into this queue any more.
         """
         if self._thread is not None:
             lines, self._lines, self._thread = self._lines, SimpleQueue(), None
             lines.put(None)
 
 
-_reporting: Final[set[Any]] = set()
-"""For each log thread, the lock that it holds while it is in a handler. A fork takes them all."""
-_taken: Final[dict[int, list[Any]]] = {}
-"""By the thread that forks."""
+_handler_locks: Final[set[Any]] = set()
+"""The locks that log threads hold inside a handler. A fork takes all of them."""
+_taken_locks: Final[dict[int, list[Any]]] = {}
+"""The locks that a fork has taken, by the forking thread."""
 
 
 def _before_fork() -> None:
-    taken = _taken[get_ident()] = []
+    taken = _taken_locks[get_ident()] = []
     deadline = time.monotonic() + FORK_S
-    locks = list(_reporting)  # at once: log threads come and go
-    locks.sort(key=id)  # in one order: two threads may fork at once
-    taken.extend(lock for lock in locks if lock.acquire(timeout=max(0.0, deadline - time.monotonic())))
+    locks = list(_handler_locks)  # One atomic copy: log threads start and end
+    locks.sort(key=id)  # A fixed order, because two threads may fork at the same time
+    taken.extend(
+        lock for lock in locks if lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+    )
 
 
 def _after_fork() -> None:
-    for lock in _taken.pop(get_ident(), ()):
+    for lock in _taken_locks.pop(get_ident(), ()):
         lock.release()
 
 
 def _after_fork_in_child() -> None:
     _after_fork()
-    _reporting.clear()
+    _handler_locks.clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
+)
 
 
 _Queue = SimpleQueue[tuple[Logs, Line] | None]
-"""A line, and whose it is; None ends the thread."""
+"""A line and its log. None ends the thread."""
 
 
-def _report_each(lines: _Queue, telling: Any) -> None:
-    """The log thread. While it sleeps it holds nothing but the queue and its lock, so it keeps no client alive."""
+def _report_each(lines: _Queue, handler_lock: Any) -> None:
+    """Runs the log thread.
+
+    While it waits it refers only to the queue and the lock, not to a client.
+    """
     forks = fork_count()
-    _reporting.add(telling)
+    _handler_locks.add(handler_lock)
     while (item := lines.get()) is not None:
         logs, line = item
-        with telling:
+        with handler_lock:
             logs._report(line)
         item = logs = line = None  # type: ignore[assignment]
         if fork_count() != forks:
-            return  # the handler has forked: nobody will put a line into this queue
-    _reporting.discard(telling)
+            return  # The handler forked. In the child, nothing puts a line into this queue
+    _handler_locks.discard(handler_lock)
 
 
 def contexts_of(debug: str) -> frozenset[str]:
-    """The contexts that a value of ``debug`` names."""
+    """Return the contexts that a value of ``debug`` names."""
     named = {part.strip().lower() for part in debug.split(",")} - {""}
     return frozenset(CONTEXTS if "all" in named else named)
 
 
 def mask_of(contexts: Iterable[str]) -> int:
-    """The same as the engine has them: a bit each."""
+    """Return the contexts as the engine's bit mask."""
     return sum(1 << CONTEXTS.index(context) for context in contexts)
 
 
-# --- where lines go ---
+# --- sinks ---
 
 
 def root_of(client_id: str) -> str:
-    """The name of the default logger, whose children are the contexts'."""
+    """Return the name of the default logger. The loggers of the contexts are its children."""
     return f"kafka_native.{client_id}"
 
 
 def default_sink(client_id: str, contexts: Collection[str], *, thread_names: bool) -> Sink:
-    """Python's logging: one logger a context. Those of ``debug`` let debug lines pass, unless they have a level.
+    """Return a sink for Python's logging, with one logger per context.
 
-    ``thread_names``: records have the name of the thread that said it.
+    The loggers of ``contexts`` get the level DEBUG, unless they have a level.
+
+    :param thread_names: Records have the name of the thread that logged the line.
     """
     root = root_of(client_id)
     for context in contexts:
@@ -377,7 +409,9 @@ def default_sink(client_id: str, contexts: Collection[str], *, thread_names: boo
             return
         error = line.error
         cause = None if error is None else (type(error), error, error.__traceback__)
-        record = logger.makeRecord(logger.name, level, __file__, 0, "%s: %s", (name, line.text), cause)
+        record = logger.makeRecord(
+            logger.name, level, __file__, 0, "%s: %s", (name, line.text), cause
+        )
         record.relativeCreated += (line.created - record.created) * 1000
         record.created = line.created
         record.msecs = int(line.created % 1 * 1000) + 0.0
@@ -389,7 +423,7 @@ def default_sink(client_id: str, contexts: Collection[str], *, thread_names: boo
 
 
 def _whole(line: Line, thread_names: bool) -> str:
-    """The text with what a logging.LogRecord would have beside it."""
+    """Return the text with the thread's name and the exception, which a LogRecord would have."""
     text = f"[thrd:{line.thread}]: {line.text}" if thread_names else line.text
     if line.error is None:
         return text
@@ -397,16 +431,18 @@ def _whole(line: Line, thread_names: bool) -> str:
 
 
 def given_sink(logger: Any, *, thread_names: bool) -> Sink:
-    """The user's ``logger``, called as confluent_kafka calls it."""
+    """Return a sink for the user's ``logger``, which it calls as confluent_kafka does."""
 
     def sink(name: str, line: Line) -> None:
-        logger.log(LEVELS[line.level], "%s [%s] %s", line.context.upper(), name, _whole(line, thread_names))
+        logger.log(
+            LEVELS[line.level], "%s [%s] %s", line.context.upper(), name, _whole(line, thread_names)
+        )
 
     return sink
 
 
 def callback_sink(log_cb: Callable[[str, int, str, str], object], *, thread_names: bool) -> Sink:
-    """``log_cb``: librdkafka's callback, with the client's name where C has its handle."""
+    """Return a sink for ``log_cb``, librdkafka's callback. It gets the client's name."""
 
     def sink(name: str, line: Line) -> None:
         log_cb(name, line.level, line.context.upper(), _whole(line, thread_names))
@@ -415,4 +451,4 @@ def callback_sink(log_cb: Callable[[str, int, str, str], object], *, thread_name
 
 
 QUIET: Final = Logs("", lambda name, line: None, level=-1)
-"""For what is used without a client."""
+"""A log that drops every line, for objects without a client."""

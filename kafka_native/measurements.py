@@ -1,7 +1,8 @@
-"""A client's statistics as single measurements with labels: what Prometheus and OpenTelemetry take.
+"""A client's statistics as single measurements with labels, for Prometheus and OpenTelemetry.
 
-Each field of `kafka_native.statistics` that is a figure has its own name here, ``<level>_<field>``; times are in
-seconds, and say so at the end of their names. What isn't known is left out, and so are windows without a value.
+Each numeric field of `kafka_native.statistics` has its own name here, ``<level>_<field>``. Times
+are in seconds, and their names end in ``_seconds``. Unknown values and windows without values are
+left out.
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ MESSAGES, REQUESTS, BYTES, SECONDS, NUMBER = "{message}", "{request}", "By", "s"
 MICROSECONDS, MILLISECONDS = 1e-6, 1e-3
 
 STATS = ("min", "max", "avg", "p50", "p75", "p90", "p95", "p99", "p99_99")
-"""What of a window is told, under the label ``stat``."""
+"""The statistics of a window, each with its value of the label ``stat``."""
 
 
 class Spec(NamedTuple):
-    """What is measured: one field of one level."""
+    """The specification of a measurement: one field of one level."""
 
     level: str
     field: str
     kind: str
     """``counter`` or ``gauge``."""
     unit: str
-    """As OpenTelemetry writes it (UCUM)."""
+    """The unit in OpenTelemetry's notation (UCUM)."""
     text: str
     scale: float = 1
-    """What the field is multiplied with."""
+    """The factor that converts the field to the unit."""
     labels: tuple[str, ...] = ()
-    """Besides those of its level."""
+    """The labels besides those of the level."""
 
     @property
     def name(self) -> str:
-        """Without a prefix: ``broker_rtt_seconds``."""
+        """The name without a prefix, for instance ``broker_rtt_seconds``."""
         return f"{self.level}_{self.field}{'_seconds' if self.unit == SECONDS else ''}"
 
 
 class Measurement(NamedTuple):
-    """One value."""
+    """One measured value with its specification and its labels."""
 
     spec: Spec
     labels: dict[str, str]
@@ -59,7 +60,7 @@ LABELS: dict[str, tuple[str, ...]] = {
     "topic": ("client", "topic"),
     "partition": ("client", "topic", "partition"),
 }
-"""Of each level."""
+"""The labels of each level."""
 
 
 def _specs(level: str, kind: str, unit: str, **texts: str) -> list[Spec]:
@@ -67,31 +68,65 @@ def _specs(level: str, kind: str, unit: str, **texts: str) -> list[Spec]:
 
 
 def _windows(level: str, unit: str, scale: float, **texts: str) -> list[Spec]:
-    return [Spec(level, field, GAUGE, unit, text, scale, ("stat",)) for field, text in texts.items()]
+    return [
+        Spec(level, field, GAUGE, unit, text, scale, ("stat",)) for field, text in texts.items()
+    ]
 
 
 _ALL = [
-    *_specs("client", GAUGE, NUMBER, replyq="What waits for poll(), flush() or consume()"),
-    *_specs("client", GAUGE, MESSAGES, msg_cnt="Messages queued or in flight", msg_max="How many may be"),
-    *_specs("client", GAUGE, BYTES, msg_size="Bytes of messages queued or in flight", msg_size_max="How many may be"),
+    *_specs("client", GAUGE, NUMBER, replyq="Events that wait for poll(), flush() or consume()"),
     *_specs(
-        "client", GAUGE, NUMBER, metadata_cache_cnt="Topics whose metadata are known", fatal="1 after a fatal error"
+        "client",
+        GAUGE,
+        MESSAGES,
+        msg_cnt="Messages queued or in flight",
+        msg_max="Limit of msg_cnt",
+    ),
+    *_specs(
+        "client",
+        GAUGE,
+        BYTES,
+        msg_size="Bytes of messages queued or in flight",
+        msg_size_max="Limit of msg_size",
+    ),
+    *_specs(
+        "client",
+        GAUGE,
+        NUMBER,
+        metadata_cache_cnt="Topics with known metadata",
+        fatal="1 after a fatal error",
     ),
     *_specs("client", COUNTER, REQUESTS, tx="Requests written", rx="Responses read"),
     *_specs("client", COUNTER, BYTES, tx_bytes="Bytes written", rx_bytes="Bytes read"),
     *_specs("client", COUNTER, MESSAGES, txmsgs="Messages delivered", rxmsgs="Messages fetched"),
     *_specs(
-        "client", COUNTER, BYTES, txmsg_bytes="Bytes of messages delivered", rxmsg_bytes="Bytes of messages fetched"
+        "client",
+        COUNTER,
+        BYTES,
+        txmsg_bytes="Bytes of messages delivered",
+        rxmsg_bytes="Bytes of messages fetched",
     ),
-    *_specs("group", GAUGE, NUMBER, assignment_size="Partitions assigned", joined="1: a member of its group, at rest"),
+    *_specs(
+        "group",
+        GAUGE,
+        NUMBER,
+        assignment_size="Partitions assigned",
+        joined="1: a member of its group, no rebalance in progress",
+    ),
     *_specs("group", COUNTER, NUMBER, rebalance_cnt="Assignments and revocations"),
-    *_specs("broker", GAUGE, NUMBER, up="1: connected, and ready for requests"),
-    *_specs("broker", GAUGE, REQUESTS, outbuf_cnt="Requests to be written", waitresp_cnt="Requests without a response"),
+    *_specs("broker", GAUGE, NUMBER, up="1: connected and ready for requests"),
+    *_specs(
+        "broker",
+        GAUGE,
+        REQUESTS,
+        outbuf_cnt="Requests that wait to be written",
+        waitresp_cnt="Requests without a response",
+    ),
     *_specs(
         "broker",
         GAUGE,
         MESSAGES,
-        outbuf_msg_cnt="Messages in requests to be written",
+        outbuf_msg_cnt="Messages in requests that wait to be written",
         waitresp_msg_cnt="Messages in requests without a response",
     ),
     *_specs("broker", COUNTER, BYTES, txbytes="Bytes written", rxbytes="Bytes read"),
@@ -101,79 +136,92 @@ _ALL = [
         NUMBER,
         tx="Requests written",
         txerrs="Writes that failed",
-        txretries="Batches that went back for another try",
+        txretries="Batches that are sent again",
         req_timeouts="Requests that timed out",
         rx="Responses read",
-        rxerrs="Reads that failed, and responses that couldn't be right or were cut off",
-        rxcorriderrs="Responses nobody waited for",
-        rxpartial="Fetched partitions whose last batch was cut off",
+        rxerrs="Reads that failed, and responses that are invalid or incomplete",
+        rxcorriderrs="Responses without a waiting request",
+        rxpartial="Fetched partitions whose last batch is incomplete",
         wakeups="Times that the broker's thread woke up",
         connects="Attempts to connect",
         disconnects="Connections that ended",
     ),
-    Spec("broker", "req", COUNTER, REQUESTS, "Requests written, by their kind", labels=("request",)),
+    Spec(
+        "broker", "req", COUNTER, REQUESTS, "Requests written, by their kind", labels=("request",)
+    ),
     *_windows(
         "broker",
         SECONDS,
         MICROSECONDS,
         int_latency="From produce() to the request that carries a message",
-        outbuf_latency="From there until the request is written",
-        rtt="From there to its response",
+        outbuf_latency="From the creation of the request until it is written",
+        rtt="From the written request to its response",
     ),
-    *_windows("broker", SECONDS, MILLISECONDS, throttle="Time that quotas held requests back"),
-    *_windows("topic", BYTES, 1, batchsize="Bytes of batches as they were sent"),
-    *_windows("topic", MESSAGES, 1, batchcnt="Messages of batches"),
+    *_windows("broker", SECONDS, MILLISECONDS, throttle="Time by which quotas delayed requests"),
+    *_windows("topic", BYTES, 1, batchsize="Bytes per batch, compressed"),
+    *_windows("topic", MESSAGES, 1, batchcnt="Messages per batch"),
     *_specs(
         "partition",
         GAUGE,
         MESSAGES,
-        msgq_cnt="Messages in the batch that is being filled",
+        msgq_cnt="Messages in the open batch",
         xmit_msgq_cnt="Messages in complete batches",
         msgs_inflight="Messages in flight",
-        fetchq_cnt="Messages fetched and not handed out",
-        consumer_lag="From the committed offset to the end",
-        consumer_lag_stored="From the stored offset to the end",
+        fetchq_cnt="Messages fetched and not yet returned",
+        consumer_lag="Messages from the committed offset to the end",
+        consumer_lag_stored="Messages from the stored offset to the end",
     ),
     *_specs(
         "partition",
         GAUGE,
         BYTES,
-        msgq_bytes="Bytes in the batch that is being filled",
+        msgq_bytes="Bytes in the open batch",
         xmit_msgq_bytes="Bytes in complete batches",
-        fetchq_size="Bytes fetched and not handed out",
+        fetchq_size="Bytes fetched and not yet returned",
     ),
     *_specs(
         "partition",
         GAUGE,
         NUMBER,
-        app_offset="The offset behind what was handed out last",
-        stored_offset="The offset that is stored for the next commit",
-        committed_offset="The offset that was committed last",
-        lo_offset="The first offset",
-        hi_offset="The end",
-        ls_offset="Where the first open transaction begins, or the end",
+        app_offset="The offset after the last returned message",
+        stored_offset="The offset that the next commit takes",
+        committed_offset="The last committed offset",
+        lo_offset="The first offset of the partition",
+        hi_offset="The end of the partition (high watermark)",
+        ls_offset="The last stable offset: the start of the first open transaction, or the end",
     ),
     *_specs(
         "partition",
         COUNTER,
         MESSAGES,
         txmsgs="Messages delivered",
-        rxmsgs="Messages fetched since it was assigned",
-        rx_ver_drops="Messages dropped because of a seek or the like",
+        rxmsgs="Messages fetched since the assignment",
+        rx_ver_drops="Messages dropped, for instance because of a seek",
     ),
-    *_specs("partition", COUNTER, BYTES, txbytes="Bytes of messages delivered", rxbytes="Bytes of messages fetched"),
+    *_specs(
+        "partition",
+        COUNTER,
+        BYTES,
+        txbytes="Bytes of messages delivered",
+        rxbytes="Bytes of messages fetched",
+    ),
 ]
 SPECS: Mapping[str, Spec] = {spec.name: spec for spec in _ALL}
-"""Everything that can be measured, by its name."""
+"""Every specification by its name."""
 
 
 def measurements(metrics: ClientMetrics, *, partitions: bool = True) -> Iterator[Measurement]:
-    """All measurements of a client; ``partitions=False``: without those of single partitions."""
+    """Yield all measurements of a client.
+
+    :param partitions: False leaves out the measurements of single partitions.
+    """
     client = {"client": metrics.name}
     own = {"fatal": int(metrics.fatal is not None)}
     yield from _level("client", client, metrics, own)
     if metrics.cgrp is not None:
-        yield from _level("group", client, metrics.cgrp, {"joined": int(metrics.cgrp.join_state == "steady")})
+        yield from _level(
+            "group", client, metrics.cgrp, {"joined": int(metrics.cgrp.join_state == "steady")}
+        )
     for broker in metrics.brokers.values():
         yield from _broker({**client, "broker": broker.name}, broker)
     for topic in metrics.topics.values():
@@ -190,17 +238,21 @@ def _broker(labels: dict[str, str], broker: BrokerMetrics) -> Iterator[Measureme
 def _topic(labels: dict[str, str], topic: TopicMetrics, partitions: bool) -> Iterator[Measurement]:
     yield from _level("topic", labels, topic, {})
     for partition in topic.partitions.values() if partitions else ():
-        yield from _level("partition", {**labels, "partition": str(partition.partition)}, partition, {})
+        yield from _level(
+            "partition", {**labels, "partition": str(partition.partition)}, partition, {}
+        )
 
 
-def _level(level: str, labels: dict[str, str], source: Any, own: dict[str, int]) -> Iterator[Measurement]:
+def _level(
+    level: str, labels: dict[str, str], source: Any, own: dict[str, int]
+) -> Iterator[Measurement]:
     for spec in _ALL:
         if spec.level != level or spec.field == "req":
             continue
         value = own[spec.field] if spec.field in own else getattr(source, spec.field)
         if isinstance(value, Window):
             yield from _window(spec, labels, value)
-        elif value >= 0:  # -1 and -1001 stand for what isn't known
+        elif value >= 0:  # -1 and -1001 stand for an unknown value
             yield Measurement(spec, labels, value * spec.scale)
 
 

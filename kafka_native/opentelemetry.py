@@ -1,15 +1,17 @@
-"""Spans and metrics for OpenTelemetry: interceptors that carry the trace context in headers, and observable metrics.
+"""Spans and metrics for OpenTelemetry: tracing interceptors, and observable metrics.
+
+The interceptors carry the trace context in the headers of messages.
 
     producer = Producer({..., "interceptors": [ProducerTracing()]})
     consumer = Consumer({..., "interceptors": [ConsumerTracing()]})
     observe(producer, consumer)
 
     for message in consumer:
-        with process(message):  # a span of its own, in the trace of who has sent it
+        with process(message):  # a span in the trace of the message's sender
             ...
 
-It needs opentelemetry-api: ``pip install 'kafka-native[opentelemetry]'``; what becomes of spans and metrics is the
-SDK's business. docs/guide/monitoring.md is its guide.
+The module needs opentelemetry-api: ``pip install 'kafka-native[opentelemetry]'``. The OpenTelemetry
+SDK exports the spans and metrics. docs/guide/monitoring.md is the guide.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ try:
     from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
 except ImportError as _missing:
     raise ImportError(
-        f"kafka_native.opentelemetry needs opentelemetry-api: pip install 'kafka-native[opentelemetry]' ({_missing})"
+        "kafka_native.opentelemetry needs opentelemetry-api: "
+        f"pip install 'kafka-native[opentelemetry]' ({_missing})"
     ) from None
 
 from kafka_native._native.engine import fork_count
@@ -44,17 +47,22 @@ __all__ = ["ConsumerTracing", "ProducerTracing", "observe", "process"]
 
 SCOPE = "kafka_native"
 LINKS_MAX = 128
-"""What the SDK keeps of a span's links unless it is told otherwise."""
+"""The SDK's default limit of links per span."""
 
 Attributes = Mapping[str, str | int | bool | float]
 
 
 class _Headers(Getter[Any]):
-    """Reads a message's headers as a propagator wants to."""
+    """Reads a message's headers for a propagator."""
 
     def get(self, carrier: Any, key: str) -> list[str] | None:
-        found = [value for name, value in carrier if name.lower() == key.lower() and value is not None]
-        return [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in found] or None
+        found = [
+            value for name, value in carrier if name.lower() == key.lower() and value is not None
+        ]
+        return [
+            value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+            for value in found
+        ] or None
 
     def keys(self, carrier: Any) -> list[str]:
         return [name for name, _ in carrier]
@@ -64,13 +72,19 @@ _HEADERS = _Headers()
 
 
 def _pairs(headers: Any) -> list[tuple[str, Any]]:
-    """Headers as produce() takes them and as a Message has them: a mapping, pairs or None."""
+    """Return headers as pairs. The argument is a mapping, pairs or None."""
     if not headers:
         return []
-    return list(headers.items()) if isinstance(headers, Mapping) else [(name, value) for name, value in headers]
+    return (
+        list(headers.items())
+        if isinstance(headers, Mapping)
+        else [(name, value) for name, value in headers]
+    )
 
 
-def _about(topic: str | None, operation: str, kind: str, extra: Attributes) -> dict[str, Any]:
+def _attributes_of(
+    topic: str | None, operation: str, kind: str, extra: Attributes
+) -> dict[str, Any]:
     attributes: dict[str, Any] = {"messaging.system": "kafka"}
     attributes |= {"messaging.operation.name": operation, "messaging.operation.type": kind}
     if topic is not None:
@@ -79,10 +93,11 @@ def _about(topic: str | None, operation: str, kind: str, extra: Attributes) -> d
 
 
 class ProducerTracing(ProducerInterceptor):
-    """A span for each message, from produce() to its delivery report, whose context travels in the message's headers.
+    """Creates a span for each message, from produce() to its delivery report.
 
-    Its parent is the span that is current when produce() is called. A message that couldn't be delivered has an error
-    in its span. One object may serve several producers.
+    The span's parent is the span that is current when you call produce(). The message's headers
+    carry the span's context. If the message couldn't be delivered, the span has the error. Several
+    producers may share one object.
     """
 
     def __init__(
@@ -92,20 +107,28 @@ class ProducerTracing(ProducerInterceptor):
         propagator: TextMapPropagator | None = None,
         attributes: Attributes | None = None,
     ) -> None:
-        """The global provider and propagator unless others are given; ``attributes`` go into every span."""
+        """Use the global provider and propagator unless you pass others.
+
+        :param attributes: Attributes of every span.
+        """
         self._tracer = trace.get_tracer(SCOPE, version(), tracer_provider=tracer_provider)
         self._propagator = propagator or propagate.get_global_textmap()
         self._attributes = dict(attributes or {})
-        self._open: dict[int, Span] = {}  # by span id; each thread adds and takes single ones
+        self._open: dict[int, Span] = {}  # By span id. Threads add and remove single items
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord | None:
-        """Starts the span and puts its context into the headers, in place of one that is there already."""
-        attributes = _about(record.topic, "send", "send", self._attributes)
+        """Start the span and write its context to the headers.
+
+        It replaces a context in the headers.
+        """
+        attributes = _attributes_of(record.topic, "send", "send", self._attributes)
         if isinstance(record.key, str):
             attributes["messaging.kafka.message.key"] = record.key
         if record.value is None:
             attributes["messaging.kafka.message.tombstone"] = True
-        span = self._tracer.start_span(f"send {record.topic}", kind=SpanKind.PRODUCER, attributes=attributes)
+        span = self._tracer.start_span(
+            f"send {record.topic}", kind=SpanKind.PRODUCER, attributes=attributes
+        )
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, trace.set_span_in_context(span))
         kept = [(name, value) for name, value in _pairs(record.headers) if name not in carrier]
@@ -113,7 +136,7 @@ class ProducerTracing(ProducerInterceptor):
         if span.is_recording() and self._span_id(record.headers) == span.get_span_context().span_id:
             self._open[span.get_span_context().span_id] = span
         else:
-            span.end()  # nobody would find it again when the report comes
+            span.end()  # The delivery report couldn't find this span
         return record
 
     def _span_id(self, headers: Any) -> int:
@@ -121,7 +144,7 @@ class ProducerTracing(ProducerInterceptor):
         return trace.get_current_span(context).get_span_context().span_id
 
     def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
-        """Ends the span."""
+        """End the span of the message."""
         span = self._open.pop(self._span_id(message.headers()), None)
         if span is None:
             return
@@ -137,9 +160,10 @@ class ProducerTracing(ProducerInterceptor):
 
 
 class ConsumerTracing(ConsumerInterceptor):
-    """A span for each poll(), consume() or step of an iteration that returns messages, linked to those who sent them.
+    """Creates a span for each poll(), consume() or iteration step that returns messages.
 
-    `process()` makes spans for what is then done with each message.
+    The span has links to the spans of the senders. `process()` creates the spans for the processing
+    of single messages.
     """
 
     def __init__(
@@ -149,35 +173,40 @@ class ConsumerTracing(ConsumerInterceptor):
         propagator: TextMapPropagator | None = None,
         attributes: Attributes | None = None,
     ) -> None:
-        """As of `ProducerTracing`; say, ``attributes={"messaging.consumer.group.name": "billing"}``."""
+        """The parameters are those of `ProducerTracing`.
+
+        An example is ``attributes={"messaging.consumer.group.name": "billing"}``.
+        """
         self._tracer = trace.get_tracer(SCOPE, version(), tracer_provider=tracer_provider)
         self._propagator = propagator
         self._attributes = dict(attributes or {})
 
     def on_consume(self, messages: list[Message]) -> None:
-        """Makes the span."""
+        """Create the span of the received messages."""
         topics = {message.topic() for message in messages}
         topic = topics.pop() if len(topics) == 1 else None
-        attributes = _about(topic, "poll", "receive", self._attributes)
+        attributes = _attributes_of(topic, "poll", "receive", self._attributes)
         if len(messages) > 1:
             attributes["messaging.batch.message_count"] = len(messages)
         else:
-            attributes |= _place(messages[0])
-        contexts = (_sender(message, self._propagator) for message in messages[:LINKS_MAX])
+            attributes |= _offset_attributes(messages[0])
+        contexts = (_sender_context(message, self._propagator) for message in messages[:LINKS_MAX])
         links = [Link(context) for context in contexts if context.is_valid]
         name = "poll" if topic is None else f"poll {topic}"
-        self._tracer.start_span(name, kind=SpanKind.CONSUMER, attributes=attributes, links=links).end()
+        self._tracer.start_span(
+            name, kind=SpanKind.CONSUMER, attributes=attributes, links=links
+        ).end()
 
 
-def _place(message: Message) -> dict[str, Any]:
+def _offset_attributes(message: Message) -> dict[str, Any]:
     return {
         "messaging.destination.partition.id": str(message.partition()),
         "messaging.kafka.offset": message.offset(),
     }
 
 
-def _sender(message: Message, propagator: TextMapPropagator | None) -> trace.SpanContext:
-    """Whose message it is, invalid if it doesn't say."""
+def _sender_context(message: Message, propagator: TextMapPropagator | None) -> trace.SpanContext:
+    """Return the span context of the message's sender. It is invalid if the message has none."""
     extract = propagate.extract if propagator is None else propagator.extract
     context = extract(_pairs(message.headers()), getter=_HEADERS)
     return trace.get_current_span(context).get_span_context()
@@ -191,17 +220,21 @@ def process(
     propagator: TextMapPropagator | None = None,
     attributes: Attributes | None = None,
 ) -> Iterator[Span]:
-    """A span for what is done with a message, current inside, a child of the span that has sent it.
+    """Create a span for the processing of a message, as a child of the sender's span.
 
-    What is raised inside is noted in the span, and goes on.
+    The span is current inside the ``with`` block. An exception inside the block is recorded in the
+    span and propagates.
     """
     topic = message.topic()
     tracer = trace.get_tracer(SCOPE, version(), tracer_provider=tracer_provider)
     extract = propagate.extract if propagator is None else propagator.extract
     parent = extract(_pairs(message.headers()), getter=_HEADERS)
-    about = {**_about(topic, "process", "process", attributes or {}), **_place(message)}
+    merged = {
+        **_attributes_of(topic, "process", "process", attributes or {}),
+        **_offset_attributes(message),
+    }
     with tracer.start_as_current_span(
-        f"process {topic}", context=parent, kind=SpanKind.CONSUMER, attributes=about
+        f"process {topic}", context=parent, kind=SpanKind.CONSUMER, attributes=merged
     ) as span:
         yield span
 
@@ -222,8 +255,9 @@ class _Snapshot:
         self._lock = threading.Lock()
 
     def of(self, name: str) -> Sequence[Measurement]:
-        """What there is under this name."""
-        if self._fork_count != fork_count():  # a child: who held the lock may not be there
+        """Return the measurements with this name."""
+        # A forked child: the thread that held the lock may not exist here
+        if self._fork_count != fork_count():
             self._fork_count = fork_count()
             self._lock = threading.Lock()
         with self._lock:
@@ -238,27 +272,38 @@ class _Snapshot:
 
 
 def observe(
-    *clients: object, meter_provider: MeterProvider | None = None, partitions: bool = True, max_age_s: float = 1.0
+    *clients: object,
+    meter_provider: MeterProvider | None = None,
+    partitions: bool = True,
+    max_age_s: float = 1.0,
 ) -> Callable[[object], None]:
-    """Has statistics of these clients collected as observable counters and gauges, ``kafka_native.<level>_<field>``.
+    """Collect statistics of these clients as observable counters and gauges.
 
-    What `kafka_native.prometheus.ClientCollector` says of names, windows and of clients that are closed goes here, too.
+    Their names are ``kafka_native.<level>_<field>``. Names, windows and closed clients are as in
+    `kafka_native.prometheus.ClientCollector`.
 
-    :param clients: Producers, consumers and admin clients, those of asyncio included.
-    :param meter_provider: The global one unless another one is given.
-    :param partitions: False leaves out what is told of single partitions.
-    :param max_age_s: Instruments are asked one by one: what was told to one so long ago still goes for the next.
-    :return: A function that observes one more client.
+    :param clients: Producers, consumers and admin clients, including the asyncio ones.
+    :param meter_provider: The default is the global one.
+    :param partitions: False leaves out the metrics of single partitions.
+    :param max_age_s: Seconds for which instruments share one snapshot. OpenTelemetry collects them
+        one by one.
+    :return: A function that adds one more client.
     """
     observed = Observed(clients)
     snapshot = _Snapshot(observed, partitions, max_age_s)
     meter = otel_metrics.get_meter(SCOPE, version(), meter_provider=meter_provider)
     for spec in SPECS.values():
-        make = meter.create_observable_counter if spec.kind == COUNTER else meter.create_observable_gauge
+        make = (
+            meter.create_observable_counter
+            if spec.kind == COUNTER
+            else meter.create_observable_gauge
+        )
         callback = partial(_observations, snapshot, spec.name)
         make(f"{SCOPE}.{spec.name}", callbacks=[callback], unit=spec.unit, description=spec.text)
     return observed.add
 
 
-def _observations(snapshot: _Snapshot, name: str, options: CallbackOptions) -> Iterable[Observation]:
+def _observations(
+    snapshot: _Snapshot, name: str, options: CallbackOptions
+) -> Iterable[Observation]:
     return [Observation(each.value, each.labels) for each in snapshot.of(name)]

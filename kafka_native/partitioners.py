@@ -1,22 +1,23 @@
-"""The built-in partitioners: which partition a keyed record goes to.
+"""The built-in partitioners: they choose the partition of a record from its key.
 
-The names are librdkafka's and the hashes are bit for bit its own and the Java client's, so that records of one key stay
-on one partition whichever client writes them. The C core computes them (``csrc/engine/partitioner.h``); this module
-only knows their names.
+The names are librdkafka's. The hashes are exactly those of librdkafka and the Java client, so that
+all clients write the records of a key to the same partition. The C core computes them
+(``csrc/engine/partitioner.h``). This module only maps names to numbers.
 
-================== ================================================== ========================================
-name               a record with a key                                a record without a key
-================== ================================================== ========================================
-consistent_random  CRC32 of the key                                   sticks to a partition for a while
-consistent         CRC32 of the key                                   as an empty key: always the same partition
-random             a random partition each                            sticks to a partition for a while
-murmur2            murmur2 of the key, as Java                        as an empty key: always the same partition
-murmur2_random     murmur2 of the key, as Java: Java's own default    sticks to a partition for a while
-fnv1a              FNV-1a of the key, as the Go client sarama         as an empty key: always the same partition
-fnv1a_random       FNV-1a of the key, as the Go client sarama         sticks to a partition for a while
-================== ================================================== ========================================
+================== ========================================== ================================
+name               a record with a key                        a record without a key
+================== ========================================== ================================
+consistent_random  CRC32 of the key                           sticks to a partition for a while
+consistent         CRC32 of the key                           as an empty key: always the same
+random             a random partition for each record         sticks to a partition for a while
+murmur2            murmur2 of the key, as Java                as an empty key: always the same
+murmur2_random     murmur2 of the key, as Java: Java's own    sticks to a partition for a while
+fnv1a              FNV-1a of the key, as the client sarama    as an empty key: always the same
+fnv1a_random       FNV-1a of the key, as the client sarama    sticks to a partition for a while
+================== ========================================== ================================
 
-Only ``murmur2_random`` puts keys where the Java client puts them; the default, ``consistent_random``, is librdkafka's.
+Use ``murmur2_random`` to choose the same partitions as the Java client. The default,
+``consistent_random``, is librdkafka's.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Final
 __all__ = ["DEFAULT", "PARTITIONERS", "partitioner_id"]
 
 DEFAULT: Final = "consistent_random"
-"""The partitioner of a producer that names none."""
+"""The default of the property ``partitioner``."""
 
 PARTITIONERS: Final[dict[str, int]] = {
     "consistent_random": 0,
@@ -37,14 +38,14 @@ PARTITIONERS: Final[dict[str, int]] = {
     "fnv1a": 5,
     "fnv1a_random": 6,
 }
-"""The numbers of ``enum kn_partitioner`` by name."""
+"""The number of each partitioner in ``enum kn_partitioner``."""
 
 
 def partitioner_id(name: str) -> int:
     """Return the C core's number of a partitioner.
 
-    :param name: One of the names of :data:`PARTITIONERS`.
-    :raises ValueError: If there is no such partitioner.
+    :param name: One of the names in :data:`PARTITIONERS`.
+    :raises ValueError: There is no such partitioner.
     """
     number = PARTITIONERS.get(name)
     if number is None:

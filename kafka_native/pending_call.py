@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from kafka_native.control.calls import Call, Reply
 from kafka_native.control.main_thread import MainThread, bound_s
+from kafka_native.control.requests import Call, Reply
 from kafka_native.errors import KafkaError, KafkaException
 
 T = TypeVar("T")

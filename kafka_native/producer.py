@@ -20,12 +20,13 @@ from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, living
 from kafka_native.config import Config, parse
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import Call
-from kafka_native.control.coordinator import GROUP, TRANSACTION, Coordinator
-from kafka_native.control.identity import Identity
+from kafka_native.control.brokers.coordinator import GROUP, TRANSACTION, Coordinator
+from kafka_native.control.main_thread import Managers
 from kafka_native.control.positions import Key, OffsetPosition
-from kafka_native.control.routing import Routing
+from kafka_native.control.producer.identity import Identity
+from kafka_native.control.producer.produce_router import ProduceRouter
+from kafka_native.control.producer.transactions import OUTSTANDING, TRANSACTION_VERSION, Kind, Shared, Transactions
+from kafka_native.control.requests import Backoff, Call
 from kafka_native.control.settings import (
     IDEMPOTENCE_OFF,
     IDEMPOTENCE_WANTED,
@@ -33,7 +34,6 @@ from kafka_native.control.settings import (
     consumer_settings,
     producer_settings,
 )
-from kafka_native.control.transactions import OUTSTANDING, TRANSACTION_VERSION, Kind, Shared, Transactions
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import STATUS_FATAL, STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ProducerHooks, intercept
@@ -116,7 +116,7 @@ class Producer(ProducerCore):
             everything["report_errors_only"] = (
                 False  # they hear of every message, and tell on_delivery what it asked for
             )
-        self._client = Client(settings, "producer", everything)
+        self._client = Client(settings, "producer", everything, partial(_managers_of, settings, everything))
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])
             self._errors_only = bool(settings["delivery.report.only.error"])
@@ -128,53 +128,8 @@ class Producer(ProducerCore):
         partitions_of = partial(_partitions_of, self._client, block_s or PARTITIONS_WAIT_S, hint=PARTITIONER_HINT)
         self._open(self._client.engine, on_delivery, exception_of, block_s, partitioner, partitions_of)
         self._produce_rows = partial(produce_rows, block_s=block_s, needs_partition=partitioner is not None)
-        main = self._client.main
-        main.routing = Routing(self._client.engine, main.metadata, main.pool)
-        if everything["transactional_id"]:
-            main.transactions = self._make_transactions(settings)
-            main.on_close.append(main.transactions.close)
-        elif everything["idempotence"] != IDEMPOTENCE_OFF:
-            delays = Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
-            timeout_s = settings.integer("socket.timeout.ms") / 1000
-            waived = partial(_waived, self._client) if everything["idempotence"] == IDEMPOTENCE_WANTED else None
-            log = self._client.logs["eos"]
-            main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_fatal, waived, log)
         _producers.add(self)
-        main.start()
-
-    def _make_transactions(self, settings: Config) -> Transactions:
-        main, engine = self._client.main, self._client.engine
-        timeout_s = settings.integer("socket.timeout.ms") / 1000
-        delays = (settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
-        coordinators: dict[str, Coordinator] = {}
-
-        def coordinator(key: str, key_type: int) -> Coordinator:
-            made = Coordinator(main.pool, key, key_type=key_type, timeout_s=timeout_s, backoff=Backoff(*delays))
-            main.managers.append(made)
-            return made
-
-        def of_group(group: str) -> Coordinator:
-            if group not in coordinators:
-                coordinators[group] = coordinator(group, GROUP)
-            return coordinators[group]
-
-        transactional_id = settings.text("transactional.id")
-        made = Transactions(
-            engine,
-            coordinator(transactional_id, TRANSACTION),
-            transactional_id,
-            timeout_ms=settings.integer("transaction.timeout.ms"),
-            request_s=timeout_s,
-            backoff=Backoff(*delays),
-            group_coordinator=of_group,
-            version=lambda: main.pool.features.get(TRANSACTION_VERSION, 0),
-            on_fatal=self._client.on_fatal,
-            hear=main.hear,
-            log=self._client.logs["eos"],
-            two_phase=bool(settings["transaction.two.phase.commit.enable"]),
-        )
-        main.managers.append(made)
-        return made
+        self._client.main.start()
 
     # --- producing; the code of most of these calls is in _native/producer_core.pyx ---
 
@@ -1068,11 +1023,11 @@ def begin_partitions_of(
     client: Client, timeout_s: float, topic: str, hint: str | None = PARTITIONER_HINT
 ) -> PendingCall[int]:
     """How many partitions a topic has, as soon as the control thread knows."""
-    routing = client.main.routing
+    router = client.main.router
 
     def ask(deadline: float, done: Callable[[Any], None]) -> list[Call]:
-        if routing is not None:
-            routing.ask(topic, deadline, done, time.monotonic())
+        if router is not None:
+            router.ask(topic, deadline, done, time.monotonic())
         return []
 
     def explained(cause: KafkaError) -> Exception:
@@ -1102,3 +1057,57 @@ def _exception_of(client: Client, status: int, text: str | None, where: str | No
     if where is not None:
         error = KafkaError(error.code(), f"{error.str()}: {where}")
     return KafkaException(error, hint=hint)
+
+
+def _managers_of(settings: Config, everything: Mapping[str, Any], client: Client) -> Managers:
+    context = client.context
+    router = ProduceRouter(context.engine, context.metadata, context.pool)
+    if everything["transactional_id"]:
+        coordinator = _coordinator(settings, client, settings.text("transactional.id"), TRANSACTION)
+        transactions = _transactions_of(settings, client, coordinator)
+        return Managers(
+            router, transactions=transactions, others=[coordinator, transactions], on_close=[transactions.close]
+        )
+    if everything["idempotence"] == IDEMPOTENCE_OFF:
+        return Managers(router)
+    delays = Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
+    timeout_s = settings.integer("socket.timeout.ms") / 1000
+    waived = partial(_waived, client) if everything["idempotence"] == IDEMPOTENCE_WANTED else None
+    identity = Identity(context.engine, delays, timeout_s, client.on_fatal, waived, client.logs["eos"])
+    return Managers(router, identity)
+
+
+def _coordinator(settings: Config, client: Client, key: str, key_type: int) -> Coordinator:
+    return Coordinator(
+        client.context.pool,
+        key,
+        key_type=key_type,
+        timeout_s=settings.integer("socket.timeout.ms") / 1000,
+        backoff=Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000),
+    )
+
+
+def _transactions_of(settings: Config, client: Client, coordinator: Coordinator) -> Transactions:
+    pool = client.context.pool
+    coordinators: dict[str, Coordinator] = {}
+
+    def of_group(group: str) -> Coordinator:
+        if group not in coordinators:
+            coordinators[group] = _coordinator(settings, client, group, GROUP)
+            client.main.add(coordinators[group])
+        return coordinators[group]
+
+    return Transactions(
+        client.engine,
+        coordinator,
+        settings.text("transactional.id"),
+        timeout_ms=settings.integer("transaction.timeout.ms"),
+        request_s=settings.integer("socket.timeout.ms") / 1000,
+        backoff=Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000),
+        group_coordinator=of_group,
+        version=lambda: pool.features.get(TRANSACTION_VERSION, 0),
+        on_fatal=client.on_fatal,
+        hear=lambda: client.main.hear(),
+        log=client.logs["eos"],
+        two_phase=bool(settings["transaction.two.phase.commit.enable"]),
+    )

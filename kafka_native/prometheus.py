@@ -1,4 +1,4 @@
-"""A collector of prometheus-client's that exposes the statistics of clients.
+"""A collector for prometheus-client that exposes the statistics of clients.
 
     from prometheus_client import REGISTRY, start_http_server
     from kafka_native.prometheus import ClientCollector
@@ -6,7 +6,8 @@
     REGISTRY.register(ClientCollector(producer, consumer))
     start_http_server(8000)
 
-It needs prometheus-client: ``pip install 'kafka-native[prometheus]'``. docs/guide/monitoring.md lists the names.
+The module needs prometheus-client: ``pip install 'kafka-native[prometheus]'``.
+docs/guide/monitoring.md lists the names.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ try:
     from prometheus_client.registry import Collector
 except ImportError as _missing:
     raise ImportError(
-        f"kafka_native.prometheus needs prometheus-client: pip install 'kafka-native[prometheus]' ({_missing})"
+        "kafka_native.prometheus needs prometheus-client: "
+        f"pip install 'kafka-native[prometheus]' ({_missing})"
     ) from None
 
 from kafka_native.client import Observed
@@ -30,32 +32,35 @@ PREFIX = "kafka_native_"
 
 
 class ClientCollector(Collector):
-    """Collects `metrics()` of clients at each scrape, on the thread that is asked for it.
+    """Collects `metrics()` of clients at each scrape, on the thread of the scrape.
 
-    Names are ``kafka_native_<level>_<field>`` (and ``_total`` of counters), labels ``client``, ``broker``, ``topic``
-    and ``partition``. Percentiles and the like of latencies and batch sizes, under the label ``stat``, are there with
-    ``statistics.interval.ms`` only: since the last scrape, or since the last document of a ``stats_cb``. A client that
-    was closed or dropped is left out; it isn't kept alive by being observed.
+    Names are ``kafka_native_<level>_<field>``, with ``_total`` for counters. Labels are ``client``,
+    ``broker``, ``topic`` and ``partition``. Latencies and batch sizes also have the label ``stat``,
+    for instance ``p99``; they need ``statistics.interval.ms``. Their window begins at the last
+    scrape, or at the last document of a ``stats_cb``.
+
+    The collector leaves out clients that are closed or garbage-collected. It keeps no client alive.
     """
 
     def __init__(self, *clients: object, partitions: bool = True) -> None:
-        """``clients``: producers, consumers and admin clients, those of asyncio included.
+        """``clients``: producers, consumers and admin clients, including the asyncio ones.
 
-        :param partitions: False leaves out what is told of single partitions: with many of them, that is the most.
+        :param partitions: False leaves out the metrics of single partitions, which are usually most
+            of the metrics.
         """
         self._observed = Observed(clients)
         self._partitions = partitions
 
     def add(self, client: object) -> None:
-        """Observes this client, too. From any thread."""
+        """Add a client to the collector. You may call it on any thread."""
         self._observed.add(client)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: a registry needn't ask the clients to know the names."""
+        """Return nothing, so that a registration doesn't collect metrics."""
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics of all clients, each name once."""
+        """Return the metrics of all clients, each name once."""
         families: dict[str, Metric] = {}
         for metrics in self._observed.metrics():
             for spec, labels, value in measurements(metrics, partitions=self._partitions):

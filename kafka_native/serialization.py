@@ -1,7 +1,8 @@
-"""Serializers and deserializers: what `SerializingProducer` and `DeserializingConsumer` call for keys and values.
+"""Serializers and deserializers of keys and values, for `SerializingProducer` and its relatives.
 
-The classes are confluent_kafka.serialization's; numbers are big-endian, as Java's serializers of the same names write
-them. A serializer is anything that can be called with (object, SerializationContext) and returns bytes or None.
+The classes are those of ``confluent_kafka.serialization``. Numbers are big-endian, as in Java's
+serializers of the same names. A serializer is any callable that takes (object,
+SerializationContext) and returns bytes or None.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ HeadersType: TypeAlias = dict[str, str | bytes | None] | list[tuple[str, str | b
 
 
 class MessageField(str, Enum):
-    """The part of a message that is being converted."""
+    """The part of a message that a serializer or deserializer converts."""
 
     NONE = "none"
     KEY = "key"
@@ -44,73 +45,85 @@ class MessageField(str, Enum):
 
 
 class SerializationContext:
-    """What a serializer or deserializer is told besides the object.
+    """The second argument of a serializer or deserializer.
 
     :param topic: The topic's name.
     :param field: Key or value.
-    :param headers: The message's headers; a serializer may add some if they are a list or a dict.
+    :param headers: The message's headers. A serializer may add headers if they are a list or a
+        dict.
     """
 
     def __init__(self, topic: str, field: MessageField, headers: HeadersType | None = None) -> None:
-        """Make one; see the class for the arguments."""
         self.topic = topic
         self.field = field
         self.headers = headers
 
 
 class SerializationError(KafkaException):
-    """An object can't be made bytes, or bytes can't be made an object."""
+    """A serializer or deserializer can't convert its argument."""
 
 
 class _Serde:
-    """What a client may tell a serializer or deserializer besides calling it."""
+    """The optional methods of a serializer or deserializer."""
 
     __slots__ = ()
 
     def set_cluster_id_resolver(self, resolver: Callable[[], Any]) -> None:
-        """Take a function that returns the cluster's id; it may wait for a broker, so don't call it from here."""
+        """Store a function that returns the cluster's id.
+
+        The function may wait for a broker, so don't call it here.
+        """
 
     def close(self) -> None:
-        """Release what it holds; the client calls it, when it is closed itself, for those that a builder has made."""
+        """Release resources.
+
+        If a builder made this object, closing the client calls this method.
+        """
 
 
 class Serializer(_Serde):
-    """Makes bytes of objects; derive from it and define ``__call__``."""
+    """Converts objects to bytes. Derive a class from it and define ``__call__``."""
 
     __slots__ = ()
 
     def __call__(self, obj: Any, ctx: SerializationContext | None = None) -> bytes | None:
-        """Return the bytes of an object; SerializationError if it has none."""
+        """Return the bytes of an object. Raise SerializationError if the conversion fails."""
         raise NotImplementedError
 
 
 class Deserializer(_Serde):
-    """Makes objects of bytes; derive from it and define ``__call__``."""
+    """Converts bytes to objects. Derive a class from it and define ``__call__``."""
 
     __slots__ = ()
 
     def __call__(self, value: bytes | None, ctx: SerializationContext | None = None) -> Any:
-        """Return the object that the bytes stand for; SerializationError if they don't."""
+        """Return the object for the bytes. Raise SerializationError if the conversion fails."""
         raise NotImplementedError
 
 
 class SerializerBuilder:
-    """Makes a serializer from a client's configuration: ``key.serializer.builder`` and ``value.serializer.builder``."""
+    """Makes a serializer from a client's configuration.
+
+    It is the value of ``key.serializer.builder`` or ``value.serializer.builder``.
+    """
 
     __slots__ = ()
 
     def build(self, conf: dict[str, Any], is_key: bool) -> tuple[Serializer, dict[str, Any]]:
-        """Return the serializer, and the configuration without what is meant for it."""
+        """Return the serializer, and the configuration without the serializer's properties."""
         raise NotImplementedError
 
 
 class DeserializerBuilder:
-    """Makes a deserializer: ``key.deserializer.builder`` and ``value.deserializer.builder``."""
+    """Makes a deserializer from a client's configuration.
+
+    It is the value of ``key.deserializer.builder`` or ``value.deserializer.builder``.
+    """
 
     __slots__ = ()
 
     def build(self, conf: dict[str, Any], is_key: bool) -> tuple[Deserializer, dict[str, Any]]:
-        """Return the deserializer, and the configuration without what is meant for it."""
+        """Return the deserializer, and the configuration without the deserializer's properties."""
         raise NotImplementedError
 
 
@@ -129,51 +142,52 @@ def _unpacked(format_: str, value: bytes | None) -> Any:
 
 
 class DoubleSerializer(Serializer):
-    """float to eight bytes (IEEE 754); None stays None."""
+    """Converts a float to 8 bytes (IEEE 754). None stays None."""
 
     def __call__(self, obj: float | None, ctx: SerializationContext | None = None) -> bytes | None:
-        """Return eight bytes; SerializationError for what is no number."""
+        """Return 8 bytes. Raise SerializationError if the object is not a number."""
         return _packed(">d", obj)
 
 
 class DoubleDeserializer(Deserializer):
-    """Eight bytes (IEEE 754) to float; None stays None."""
+    """Converts 8 bytes (IEEE 754) to a float. None stays None."""
 
-    def __call__(self, value: bytes | None, ctx: SerializationContext | None = None) -> float | None:
-        """Return a float; SerializationError unless there are eight bytes."""
+    def __call__(
+        self, value: bytes | None, ctx: SerializationContext | None = None
+    ) -> float | None:
+        """Return a float. Raise SerializationError if the value doesn't have 8 bytes."""
         number: float | None = _unpacked(">d", value)
         return number
 
 
 class IntegerSerializer(Serializer):
-    """int to four bytes; None stays None."""
+    """Converts an int to 4 bytes. None stays None."""
 
     def __call__(self, obj: int | None, ctx: SerializationContext | None = None) -> bytes | None:
-        """Return four bytes; SerializationError for what is no int of 32 bits."""
+        """Return 4 bytes. Raise SerializationError if the object is not a 32-bit int."""
         return _packed(">i", obj)
 
 
 class IntegerDeserializer(Deserializer):
-    """Four bytes to int; None stays None."""
+    """Converts 4 bytes to an int. None stays None."""
 
     def __call__(self, value: bytes | None, ctx: SerializationContext | None = None) -> int | None:
-        """Return an int; SerializationError unless there are four bytes."""
+        """Return an int. Raise SerializationError if the value doesn't have 4 bytes."""
         number: int | None = _unpacked(">i", value)
         return number
 
 
 class StringSerializer(Serializer):
-    """str to bytes; None stays None.
+    """Converts a str to bytes. None stays None.
 
-    :param codec: The encoding, by Python's name for it.
+    :param codec: Python's name of the encoding. Default: UTF-8.
     """
 
     def __init__(self, codec: str = "utf_8") -> None:
-        """Make one; see the class for the arguments."""
         self.codec = codec
 
     def __call__(self, obj: str | None, ctx: SerializationContext | None = None) -> bytes | None:
-        """Return the encoded text; SerializationError for characters that the encoding doesn't have."""
+        """Return the encoded text. Raise SerializationError if the encoding lacks a character."""
         try:
             return None if obj is None else obj.encode(self.codec)
         except UnicodeError as error:
@@ -181,35 +195,37 @@ class StringSerializer(Serializer):
 
 
 class StringDeserializer(Deserializer):
-    """Bytes to str; None stays None.
+    """Converts bytes to a str. None stays None.
 
-    :param codec: The encoding, by Python's name for it.
+    :param codec: Python's name of the encoding. Default: UTF-8.
     """
 
     def __init__(self, codec: str = "utf_8") -> None:
-        """Make one; see the class for the arguments."""
         self.codec = codec
 
     def __call__(self, value: bytes | None, ctx: SerializationContext | None = None) -> str | None:
-        """Return the text; SerializationError for bytes that aren't of the encoding."""
+        """Return the text. Raise SerializationError if the bytes are not valid in the encoding."""
         try:
             return None if value is None else value.decode(self.codec)
         except UnicodeError as error:
             raise SerializationError(str(error)) from error
 
 
-CLUSTER_ID_S = 60.0
-"""How long serializers wait for a broker to tell them the cluster's id."""
+CLUSTER_ID_TIMEOUT_S = 60.0
+"""How long a serializer's resolver waits for a broker to report the cluster's id."""
 
 
 class Serdes:
-    """The two serializers, or deserializers, of a client's configuration, and the configuration without them.
+    """The serializers or deserializers of a client, and the rest of its configuration.
 
-    Not part of the public API. ``kind`` is "serializer" or "deserializer".
+    The class is not part of the public API. ``kind`` is "serializer" or "deserializer".
     """
 
     def __init__(self, config: Mapping[str, Any], kind: str) -> None:
-        """Take them out of the configuration, calling builders. ValueError: both one and a builder of it are given."""
+        """Take the two objects out of the configuration, and call their builders.
+
+        :raises ValueError: The configuration has both a serializer and a builder of it.
+        """
         given = dict(config)
         self._owned: list[Any] = []
         wanted = {}
@@ -217,7 +233,9 @@ class Serdes:
             name = f"{part}.{kind}"
             wanted[part] = given.pop(name, None), given.pop(f"{name}.builder", None)
             if None not in wanted[part]:
-                raise ValueError(f"Cannot configure both {name} and {name}.builder; use one or the other")
+                raise ValueError(
+                    f"Cannot configure both {name} and {name}.builder; use one or the other"
+                )
         self.config = given
         try:
             self.key = self._made("key", *wanted["key"], given)
@@ -232,23 +250,27 @@ class Serdes:
         built = builder.build(dict(given), part == "key")
         if not (isinstance(built, tuple) and len(built) == 2 and isinstance(built[1], dict)):
             raise ValueError(
-                f"build() of {type(builder).__name__} must return a tuple: what it made, the configuration left"
+                f"build() of {type(builder).__name__} must return a tuple: "
+                f"the object, and the rest of the configuration"
             )
         self._owned.append(built[0])
-        # What either builder has taken isn't for the client.
+        # The client gets only properties that neither builder has taken.
         self.config = {name: value for name, value in self.config.items() if name in built[1]}
         return built[0]
 
-    def tell(self, cluster_id: Callable[[], Any]) -> None:
-        """Tell those that want to know how to learn the cluster's id."""
-        for each in _having(self.key, self.value, name="set_cluster_id_resolver"):
-            each(cluster_id)
+    def set_cluster_id_resolver(self, resolver: Callable[[], Any]) -> None:
+        """Pass the resolver to the objects that have ``set_cluster_id_resolver``."""
+        for each in _methods_of(self.key, self.value, name="set_cluster_id_resolver"):
+            each(resolver)
 
     def close(self) -> None:
-        """Close those that builders have made, once; the first exception is raised when all are closed."""
+        """Close the objects that builders made. Only the first call has an effect.
+
+        An exception doesn't prevent the other close; the first exception is raised at the end.
+        """
         owned, self._owned = self._owned, []
         raised: BaseException | None = None
-        for close in _having(*owned, name="close"):
+        for close in _methods_of(*owned, name="close"):
             try:
                 close()
             except BaseException as error:
@@ -257,5 +279,5 @@ class Serdes:
             raise raised
 
 
-def _having(*serdes: Any, name: str) -> Iterable[Callable[..., Any]]:
+def _methods_of(*serdes: Any, name: str) -> Iterable[Callable[..., Any]]:
     return [method for serde in serdes if callable(method := getattr(serde, name, None))]

@@ -1,4 +1,4 @@
-"""SerializingProducer: a producer whose keys and values are objects."""
+"""SerializingProducer: a producer that takes objects as keys and values."""
 
 from __future__ import annotations
 
@@ -10,35 +10,50 @@ from kafka_native._native.message import Message
 from kafka_native.error import KeySerializationError, ValueSerializationError
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
-from kafka_native.serialization import CLUSTER_ID_S, HeadersType, MessageField, Serdes, SerializationContext
+from kafka_native.serialization import (
+    CLUSTER_ID_TIMEOUT_S,
+    HeadersType,
+    MessageField,
+    Serdes,
+    SerializationContext,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class SerializingProducer(Producer, Generic[K, V]):
-    """A producer that makes bytes of keys and values itself.
+    """A producer that converts keys and values to bytes.
 
-        producer = SerializingProducer({"bootstrap.servers": "localhost:9092", "key.serializer": StringSerializer()})
+        config = {"bootstrap.servers": "localhost:9092", "key.serializer": StringSerializer()}
+        producer = SerializingProducer(config)
 
-    :param conf: As of `Producer`; and ``key.serializer``, ``value.serializer``: anything that can be called with
-        (object, SerializationContext) and returns bytes or None. Or ``key.serializer.builder``,
-        ``value.serializer.builder``: a `kafka_native.serialization.SerializerBuilder` each, whose serializer is closed
-        with the producer. Without a serializer, bytes and str are taken as by `Producer`.
+    The configuration has these properties besides those of `Producer`:
 
-    `produce()` serializes; `produce_many()`, `produce_batch()` and `produce_arrow()` take bytes, as ever. Interceptors
-    see bytes, so they go with `Producer` only.
+    - ``key.serializer``, ``value.serializer``: a callable that takes (object, SerializationContext)
+      and returns bytes or None. Without it, the producer takes bytes and str as `Producer` does.
+    - ``key.serializer.builder``, ``value.serializer.builder``: a
+      `kafka_native.serialization.SerializerBuilder` instead. Closing the producer closes its
+      serializer.
+
+    Only `produce()` serializes. `produce_many()`, `produce_batch()` and `produce_arrow()` take
+    bytes. Interceptors need bytes, so only `Producer` supports them.
+
+    :param conf: The configuration.
     """
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
-        """KafkaException (_INVALID_ARG) names what is wrong with the configuration."""
+        """Raise KafkaException (_INVALID_ARG) if the configuration is invalid."""
         if conf.get("interceptors") is not None:
-            text = "`interceptors` and SerializingProducer don't go together: serialize first, then use Producer"
+            text = (
+                "SerializingProducer doesn't support `interceptors`: "
+                "serialize first, then use Producer"
+            )
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
         self._serdes = Serdes(conf, "serializer")
         try:
             super().__init__(self._serdes.config)
-            self._serdes.tell(partial(self.cluster_id, CLUSTER_ID_S))
+            self._serdes.set_cluster_id_resolver(partial(self.cluster_id, CLUSTER_ID_TIMEOUT_S))
         except BaseException:
             self._serdes.close()
             raise
@@ -53,9 +68,10 @@ class SerializingProducer(Producer, Generic[K, V]):
         timestamp: int = 0,
         headers: HeadersType | None = None,
     ) -> None:
-        """Serializes key and value, the key first, and queues the message; see `Producer.produce()`.
+        """Serialize the key, then the value, and queue the message. See `Producer.produce()`.
 
-        :raises KeySerializationError, ValueSerializationError: A serializer has raised; nothing is queued.
+        :raises KeySerializationError, ValueSerializationError: A serializer raised. The message
+            isn't queued.
         """
         self._client.check_open(CLOSED_TEXT)
         if not isinstance(topic, str):
@@ -86,7 +102,7 @@ class SerializingProducer(Producer, Generic[K, V]):
         )
 
     def close(self, timeout: float = -1) -> bool:
-        """Flushes and closes as `Producer.close()` does, then closes the serializers that builders have made."""
+        """Close as `Producer.close()` does, then close the serializers that builders made."""
         try:
             return super().close(timeout)
         finally:

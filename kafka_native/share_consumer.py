@@ -21,10 +21,18 @@ from kafka_native._native.primitives import exact_text
 from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, open_acquired
 from kafka_native.client import Client, UninitializedClient
 from kafka_native.config import Config, parse
+from kafka_native.control.consumer.share_group import (
+    Acknowledgement,
+    Acquired,
+    Batch,
+    Outcome,
+    Session,
+    ShareConsumerControl,
+    ShareHooks,
+    ShareKey,
+)
+from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
-from kafka_native.control.share_consuming import ShareConsuming, ShareHooks
-from kafka_native.control.share_membership import ShareKey
-from kafka_native.control.share_sessions import Acknowledgement, Acquired, Batch, Outcome, Session
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import (
     STATUS_TOO_LARGE,
@@ -184,11 +192,10 @@ class ShareConsumer:
         self._explicit = settings.text("share.acknowledgement.mode") == "explicit"
         self._check_crcs = settings.flag("check.crcs")
         self._decompressed_max_bytes = settings.integer("decompressed.batch.max.bytes")
-        self._client = Client(settings, "consumer", everything)
+        self._client = Client(settings, "consumer", everything, partial(self._make_managers, settings))
         for name in IGNORED:
             if settings.is_set(name):
                 self._client.logs["conf"].warning("%s means nothing to a share consumer", name)
-        self._inbox = inbox = _Inbox(self._client)
         self._topics: list[str] = []
         self._held: dict[tuple[str, int], list[_Range]] = {}
         self._batch: Iterator[Message] = iter(())
@@ -197,16 +204,19 @@ class ShareConsumer:
         # Waits and makes callbacks, as for a Consumer; it takes no messages.
         self._core = ConsumerCore()
         self._core._open(self._client.engine, _unused, _unused, _unused, _unused, _unused, 0)
+        self._client.main.start()
+
+    def _make_managers(self, settings: Config, client: Client) -> Managers:
+        self._inbox = inbox = _Inbox(client)
         hooks = ShareHooks(
             on_records=inbox.on_records,
             on_outcomes=inbox.on_outcomes,
             on_error=inbox.on_error,
-            on_fatal=self._client.on_fatal,
+            on_fatal=client.on_fatal,
             polls=inbox.on_polls,
         )
-        self._consuming = ShareConsuming(self._client.main, settings, hooks)
-        self._client.leave_group = self._consuming.quit
-        self._client.main.start()
+        self._control = control = ShareConsumerControl(client.context, settings, hooks)
+        return Managers(others=control.managers, on_close=[control.on_close], leave_group=control.quit)
 
     # --- the group ---
 
@@ -237,7 +247,7 @@ class ShareConsumer:
                 return
             self._check_fatal()
             self._topics = names
-            self._client.main.post(lambda: self._consuming.subscribe(names, time.monotonic()))
+            self._client.main.post(lambda: self._control.subscribe(names, time.monotonic()))
 
     def unsubscribe(self) -> None:
         """Leaves the group: commits acknowledged records and releases the others.
@@ -255,7 +265,7 @@ class ShareConsumer:
     def _unsubscribe(self) -> None:
         if self._topics:
             self._topics = []
-            self._leave(self._consuming.unsubscribe, CLOSE_S)
+            self._leave(self._control.unsubscribe, CLOSE_S)
 
     def subscription(self) -> list[str]:
         """Returns the topics of the subscription."""
@@ -304,7 +314,7 @@ class ShareConsumer:
             return Messages(self._poll(timeout_s))
 
     def _poll(self, timeout: float) -> list[Message]:
-        inbox, sessions = self._inbox, self._consuming.sessions
+        inbox, sessions = self._inbox, self._control.sessions
         deadline = deadline_of(timeout)
         inbox.polls += 1
         inbox.inside = True
@@ -497,7 +507,7 @@ class ShareConsumer:
 
             for each in told:
                 each.on_done = partial(done, TopicPartition(each.topic, each.key[1]))
-            failed = self._begin(lambda: self._consuming.sessions.acknowledge(told)) if told else []
+            failed = self._begin(lambda: self._control.sessions.acknowledge(told)) if told else []
             self._serve(lambda: left[0] == 0, failed, timeout_s)
             late = KafkaError(KafkaError._TIMED_OUT, "the broker hasn't answered in time")
             wheres = {TopicPartition(each.topic, each.key[1]): KafkaException(late) for each in told}
@@ -514,7 +524,7 @@ class ShareConsumer:
         with self._entering("commit_async"):
             told = self._collect(accept=not self._explicit)
             if told:
-                self._client.main.post(lambda: self._consuming.sessions.acknowledge(told))
+                self._client.main.post(lambda: self._control.sessions.acknowledge(told))
             self._core._serve_until(lambda: True, 0.0)
 
     def set_acknowledgement_commit_callback(self, callback: CommitCallback | None) -> None:
@@ -615,7 +625,7 @@ class ShareConsumer:
         with self._entering("close"):
             try:
                 self._topics = []
-                self._leave(self._consuming.close, timeout)
+                self._leave(self._control.close, timeout)
             finally:
                 self._core._mark_closed()
                 self._client.close()
@@ -634,7 +644,7 @@ class ShareConsumer:
             engine.kick()
 
         def start() -> None:
-            self._consuming.sessions.acknowledge(told)
+            self._control.sessions.acknowledge(told)
             begin(done, time.monotonic())
 
         failed = self._begin(start)
@@ -695,7 +705,7 @@ class ShareConsumer:
         """Name and state."""
         if "_client" not in vars(self):
             return object.__repr__(self)
-        state = "closed" if self._client.closed else f"{len(self._consuming.sessions.assigned)} partitions assigned"
+        state = "closed" if self._client.closed else f"{len(self._control.sessions.assigned)} partitions assigned"
         return f"<ShareConsumer {self._client.name} ({state})>"
 
 

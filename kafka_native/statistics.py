@@ -1,8 +1,11 @@
-"""Statistics of a client: what `Producer.metrics()` and its kin return, and the JSON document that ``stats_cb`` gets.
+"""Statistics of a client: the result of `Producer.metrics()`, and the JSON that ``stats_cb`` gets.
 
-Each class is one level of librdkafka's document, with its names, units and order. Times are in microseconds, but for
-the ages of topics, groups and producer ids, which are in milliseconds; sizes are in bytes. A counter rises from the
-start of what it counts on. -1001 stands for an offset that isn't known.
+Each class is one level of librdkafka's document, with the same names, units and order.
+
+- Times are in microseconds. The ages of topics, groups and producer ids are in milliseconds.
+- Sizes are in bytes.
+- A counter starts at 0 when the object that it describes is created.
+- The offset -1001 means unknown.
 """
 
 from __future__ import annotations
@@ -25,14 +28,15 @@ __all__ = [
 ]
 
 INTERNAL_PARTITION = -1
-"""What of a topic belongs to no partition yet."""
+"""The number of the entry for records that have no partition yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Values of a period: since the document before, or the `metrics()` before. All 0 when there were none.
+    """The values since the previous document, or since the previous `metrics()`.
 
-    Empty without ``statistics.interval.ms``. Percentiles are less than 1 % too high at the most.
+    All fields are 0 if there were no values. Windows need ``statistics.interval.ms``; without it
+    they are empty. A percentile is less than 1 % too high.
     """
 
     min: int = 0
@@ -47,15 +51,15 @@ class Window:
     p99: int = 0
     p99_99: int = 0
     outofrange: int = 0
-    """Values beyond 2^32: in none of the others."""
+    """The number of values above 2^32. The other fields don't include them."""
     hdrsize: int = 0
-    """Bytes of the histogram."""
+    """The size of the histogram in bytes."""
     cnt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerPartition:
-    """A partition that a broker handles."""
+    """A partition that a broker serves."""
 
     topic: str
     partition: int
@@ -63,22 +67,29 @@ class BrokerPartition:
 
 @dataclass(frozen=True, slots=True)
 class BrokerMetrics:
-    """One broker and the connection to it."""
+    """The metrics of one broker and of the connection to it."""
 
     name: str
     """host:port/id, host:port/bootstrap, or GroupCoordinator."""
     nodeid: int
-    """-1: a bootstrap server or a coordinator's connection."""
+    """The broker's id; -1 for a bootstrap server or the connection of a coordinator."""
     nodename: str
     """host:port."""
     source: str
-    """``configured``, ``learned``, or ``logical``: the connection of a coordinator."""
+    """``configured``, ``learned``, or ``logical`` for the connection of a coordinator."""
     state: str
-    """``INIT`` (not needed yet), ``DOWN``, ``CONNECT``, ``APIVERSION_QUERY`` (the handshake), ``AUTH_HANDSHAKE`` and
-    ``AUTH_REQ`` (SASL), ``UP``, or ``REAUTH`` (SASL again, while up)."""
+    """The state of the connection:
+
+    - ``INIT``: not needed yet.
+    - ``DOWN``, ``CONNECT``.
+    - ``APIVERSION_QUERY``: the handshake.
+    - ``AUTH_HANDSHAKE``, ``AUTH_REQ``: SASL.
+    - ``UP``.
+    - ``REAUTH``: SASL again, while the connection is up.
+    """
     stateage: int
     outbuf_cnt: int
-    """Requests to be written."""
+    """Requests that wait to be written."""
     outbuf_msg_cnt: int
     waitresp_cnt: int
     """Requests that wait for their responses."""
@@ -88,70 +99,85 @@ class BrokerMetrics:
     txbytes: int
     txerrs: int
     txretries: int
-    """Batches that went back for another try."""
+    """Batches that are sent again."""
     txidle: int
-    """-1: nothing was written yet."""
+    """-1: the client has not written anything yet."""
     req_timeouts: int
     rx: int
     rxbytes: int
     rxerrs: int
-    """Reads that failed, and responses that couldn't be right or were cut off."""
+    """Reads that failed, and responses that are invalid or incomplete."""
     rxcorriderrs: int
     rxpartial: int
-    """Fetched partitions whose last batch was cut off."""
+    """Fetched partitions whose last batch is incomplete."""
     rxidle: int
     zbuf_grow: int
-    """Always 0, as ``buf_grow``: librdkafka's own buffers."""
+    """Always 0, like ``buf_grow``: these count librdkafka's own buffers."""
     buf_grow: int
     wakeups: int
     connects: int
-    """Attempts, successful or not."""
+    """Attempts to connect, successful or not."""
     disconnects: int
     int_latency: Window
-    """From produce() to the request that carries a message."""
+    """The time from produce() to the request that carries the message."""
     outbuf_latency: Window
-    """From there until the request is written."""
+    """The time from the creation of the request until it is written."""
     rtt: Window
-    """From there to its response; a Fetch waits at the broker."""
+    """The time from the written request to its response.
+
+    It includes the wait of a Fetch at the broker.
+    """
     throttle: Window
-    """Milliseconds that quotas held requests back."""
+    """Milliseconds by which quotas delayed requests."""
     req: dict[str, int]
-    """Requests written, by their names."""
+    """Requests written, by request name."""
     toppars: dict[str, BrokerPartition]
-    """By topic-partition."""
+    """By topic and partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetrics:
-    """One partition. -1: what of a topic waits for its partitions to be known."""
+    """The metrics of one partition.
+
+    The partition -1 stands for records that wait until the client knows the topic's partitions.
+    """
 
     partition: int
     broker: int = -1
-    """The node it is fetched from or produced to, -1: none."""
+    """The broker that serves the partition, or -1."""
     leader: int = -1
     desired: bool = False
-    """Assigned to this consumer."""
+    """True if the partition is assigned to this consumer."""
     unknown: bool = False
-    """Metadata don't have it."""
+    """True if the metadata doesn't contain the partition."""
     msgq_cnt: int = 0
-    """Messages in the batch that is being filled."""
+    """Messages in the open batch."""
     msgq_bytes: int = 0
-    """Keys, values and headers, as all bytes of what is produced."""
+    """Bytes of keys, values and headers.
+
+    The other sizes of produced messages count the same bytes.
+    """
     xmit_msgq_cnt: int = 0
     """Messages in complete batches that wait to be sent."""
     xmit_msgq_bytes: int = 0
     fetchq_cnt: int = 0
-    """Messages fetched and not handed out; a part of a fetch that is being handed out counts as a whole to its end."""
+    """Messages fetched and not yet returned.
+
+    A partly returned fetch counts as a whole until its last message is returned.
+    """
     fetchq_size: int = 0
     fetch_state: str = "none"
-    """``none``, ``offset-query``, ``validate-epoch-wait``, ``offset-wait`` (tried again later), ``active``, or
-    ``stopped``: paused, or failed for good.
+    """The state of the fetcher:
+
+    - ``none``, ``offset-query``, ``validate-epoch-wait``, ``active``.
+    - ``offset-wait``: the consumer will try again later.
+    - ``stopped``: paused, or permanently failed.
     """
     query_offset: int = -1001
-    """The logical offset that is being looked up."""
+    """The logical offset that the consumer is resolving."""
     next_offset: int = 0
     app_offset: int = -1001
-    """What was handed out last + 1."""
+    """The offset of the last returned message + 1."""
     stored_offset: int = -1001
     stored_leader_epoch: int = -1
     committed_offset: int = -1001
@@ -161,60 +187,68 @@ class PartitionMetrics:
     hi_offset: int = -1001
     ls_offset: int = -1001
     consumer_lag: int = -1
-    """From the committed offset to the end: hi_offset, or with isolation.level=read_committed ls_offset."""
+    """Messages from the committed offset to the end.
+
+    The end is ``hi_offset``, or ``ls_offset`` with ``isolation.level=read_committed``.
+    """
     consumer_lag_stored: int = -1
     leader_epoch: int = -1
     txmsgs: int = 0
     """Messages delivered."""
     txbytes: int = 0
     rxmsgs: int = 0
-    """Messages fetched for the application, since the partition was assigned."""
+    """Messages fetched for the application since the assignment of the partition."""
     rxbytes: int = 0
-    """The same, with each record's framing, decompressed."""
+    """Bytes of these messages with each record's framing, decompressed."""
     msgs: int = 0
-    """A consumer's rxmsgs; all that a producer has queued."""
+    """A consumer's ``rxmsgs``, or all messages that a producer has queued."""
     rx_ver_drops: int = 0
-    """Messages that were dropped because of a seek or the like before any of their batches was looked at."""
+    """Messages dropped before their batches were opened, for instance because of a seek."""
     msgs_inflight: int = 0
     next_ack_seq: int = 0
-    """Idempotent producers: the sequence number that is to be acknowledged next."""
+    """Idempotent producers: the next sequence number to be acknowledged."""
     next_err_seq: int = 0
-    """The same: answers come in order."""
+    """The same as ``next_ack_seq``, because responses come in order."""
     acked_msgid: int = 0
-    """Idempotent producers: how many messages were acknowledged."""
+    """Idempotent producers: the number of acknowledged messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicMetrics:
-    """One topic."""
+    """The metrics of one topic."""
 
     topic: str
     age: int
-    """Milliseconds since the client knows it."""
+    """Milliseconds since the client got to know the topic."""
     metadata_age: int
-    """Milliseconds; -1: there are none."""
+    """Milliseconds since the last metadata; -1 without metadata."""
     batchsize: Window
-    """Bytes of batches as they were sent: compressed."""
+    """Bytes per batch as sent, that is, compressed."""
     batchcnt: Window
-    """Messages of batches."""
+    """Messages per batch."""
     partitions: dict[int, PartitionMetrics]
-    """A producer's: all; a consumer's: those assigned. And -1."""
+    """By partition number. A producer has all partitions, a consumer the assigned ones; and -1."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMetrics:
-    """A consumer's group."""
+    """The metrics of a consumer's group membership."""
 
     state: str
-    """``init``, ``query-coord``, ``wait-broker-transport`` or ``up``: of the coordinator's connection."""
+    """The state of the coordinator's connection.
+
+    ``init``, ``query-coord``, ``wait-broker-transport`` or ``up``.
+    """
     stateage: int
-    """Milliseconds, as ``rebalance_age``."""
+    """Milliseconds. ``rebalance_age`` has the same unit."""
     join_state: str
-    """``init``, ``wait-join``, ``wait-metadata``, ``wait-sync``, ``wait-assign-call``, ``wait-unassign-call``,
-    ``steady``.
+    """The state of the membership.
+
+    ``init``, ``wait-join``, ``wait-metadata``, ``wait-sync``, ``wait-assign-call``,
+    ``wait-unassign-call`` or ``steady``.
     """
     rebalance_age: int
-    """Since the last one, 0: there was none."""
+    """Milliseconds since the last rebalance; 0 if there was none."""
     rebalance_cnt: int
     """Assignments and revocations."""
     rebalance_reason: str
@@ -223,29 +257,32 @@ class GroupMetrics:
 
 @dataclass(frozen=True, slots=True)
 class EosMetrics:
-    """An idempotent producer's identity."""
+    """The identity and the state of an idempotent producer."""
 
     idemp_state: str
     """``RequestPID``, ``WaitPID``, ``Assigned`` or ``FatalError``."""
     idemp_stateage: int
     """Milliseconds."""
     txn_state: str
-    """``Init``, ``WaitPID``, ``Ready``, ``InTransaction``, ``PreparedTransaction``, ``CommittingTransaction``,
-    ``AbortableError``, ``AbortingTransaction`` or ``FatalError``; ``Init`` without transactions."""
+    """The state of transactions; ``Init`` for a producer without transactions.
+
+    ``Init``, ``WaitPID``, ``Ready``, ``InTransaction``, ``PreparedTransaction``,
+    ``CommittingTransaction``, ``AbortableError``, ``AbortingTransaction`` or ``FatalError``.
+    """
     txn_stateage: int
     """Milliseconds."""
     txn_may_enq: bool
-    """Whether messages are taken: from `Producer.begin_transaction()` on, until it ends."""
+    """True between `Producer.begin_transaction()` and the end: the producer accepts messages."""
     producer_id: int
-    """-1: none."""
+    """-1: the producer has no id yet."""
     producer_epoch: int
     epoch_cnt: int
-    """Ids and epochs since the start."""
+    """The number of ids and epochs since the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class FatalMetrics:
-    """The error that has ended the client."""
+    """The fatal error that ended the client."""
 
     error: str
     reason: str
@@ -254,37 +291,40 @@ class FatalMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ClientMetrics:
-    """A client at one moment; numbers of different parts need not agree exactly."""
+    """The metrics of a client at one moment. Numbers of different parts may differ slightly."""
 
     name: str
     client_id: str
     type: str
-    """``producer`` or ``consumer``; an AdminClient is a producer."""
+    """``producer`` or ``consumer``. An AdminClient is a ``producer``."""
     ts: int
-    """Monotonic clock, microseconds."""
+    """Microseconds of the monotonic clock."""
     time: int
-    """Unix time, seconds."""
+    """Seconds since 1970."""
     age: int
-    """Microseconds since the client was made."""
+    """Microseconds since the client was created."""
     replyq: int
-    """What waits for poll(), flush() or consume(): callbacks, batches of reports, fetched pieces."""
+    """Events that wait for poll(), flush() or consume(): callbacks, reports, fetched batches."""
     msg_cnt: int
     """Messages in the producer's queue or in flight."""
     msg_size: int
     msg_max: int
     msg_size_max: int
     simple_cnt: int
-    """Always 0: of librdkafka's legacy consumer."""
+    """Always 0: it counts librdkafka's legacy consumers."""
     metadata_cache_cnt: int
-    """Topics."""
+    """The number of topics with metadata."""
     brokers: dict[str, BrokerMetrics]
     topics: dict[str, TopicMetrics]
     cgrp: GroupMetrics | None
-    """None: no consumer with a group."""
+    """None for a client that is no member of a group."""
     eos: EosMetrics | None
-    """None: no idempotent producer."""
+    """None for a client that is no idempotent producer."""
     tx: int
-    """Requests written to all brokers, also to those that have left since; so are the following."""
+    """Requests written to all brokers, including brokers that have left the cluster.
+
+    The following counters include them, too.
+    """
     tx_bytes: int
     rx: int
     rx_bytes: int
@@ -298,18 +338,21 @@ class ClientMetrics:
 
 
 def to_json(metrics: ClientMetrics) -> str:
-    """The document of ``stats_cb``: field for field librdkafka's."""
+    """Return the JSON document of ``stats_cb``, with librdkafka's fields."""
     return json.dumps(_plain(metrics))
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses as dicts, without what isn't there."""
+    """Convert dataclasses to dicts, without fields that are None."""
     if isinstance(value, (int, str)):
         return value
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
-    found = {name: each for name in value.__match_args__ if (each := getattr(value, name)) is not None}
+    found = {
+        name: each for name in value.__match_args__ if (each := getattr(value, name)) is not None
+    }
     if isinstance(value, PartitionMetrics):
-        found["commited_offset"] = value.committed_offset  # a misspelling that old readers look for
+        # Misspelled as in librdkafka; old readers use it
+        found["commited_offset"] = value.committed_offset
         return found
     return {name: _plain(each) for name, each in found.items()}

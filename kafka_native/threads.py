@@ -1,11 +1,14 @@
-"""Threads, locks and queues of the operating system, also where gevent or eventlet has patched the standard library.
+"""Threads, locks and queues of the operating system, even if gevent or eventlet patched the stdlib.
 
-A client's threads wait in C for what brokers say; a greenlet that did so would stop every other one. And they tell
-greenlets of it from outside their hub, which gevent's and eventlet's locks and queues aren't all made for. So whatever
-two threads of which one is ours share is from here. Who waits for it in a greenlet stops its hub meanwhile.
+A client's threads wait in C for the brokers. A greenlet that did so would block all other
+greenlets. The client's threads also wake greenlets from outside the greenlets' hub. Not all locks
+and queues of gevent and eventlet allow that. So everything that a client's thread shares with
+another thread comes from this module. A greenlet that waits for such an object blocks its hub
+meanwhile.
 
-`_thread` is loaded a second time: its functions are replaced in the first, maybe before this module is imported, maybe
-afterwards. Where nothing is patched, threads are `threading`'s, which debuggers and profilers see.
+The module loads `_thread` a second time. gevent and eventlet replace the functions of the first
+copy, before or after the import of this module. If nothing is patched, threads are
+`threading.Thread` objects, which debuggers and profilers know.
 
 Thread: any.
 """
@@ -23,7 +26,17 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final
 
-__all__ = ["Condition", "Empty", "Event", "Lock", "RLock", "SimpleQueue", "Thread", "current_name", "new_future"]
+__all__ = [
+    "Condition",
+    "Empty",
+    "Event",
+    "Lock",
+    "RLock",
+    "SimpleQueue",
+    "Thread",
+    "current_name",
+    "new_future",
+]
 
 
 def _unpatched() -> Any:
@@ -41,16 +54,16 @@ Lock: Final[Callable[[], Any]] = _system.allocate_lock
 RLock: Final[Callable[[], Any]] = _system.RLock
 get_ident: Final[Callable[[], int]] = _system.get_ident
 _names: Final[dict[int, str]] = {}
-"""Of threads that `threading` doesn't know."""
+"""The names of threads that `threading` doesn't know."""
 
 
 def is_patched() -> bool:
-    """Whether threads of the standard library are greenlets."""
+    """Return True if the threads of the standard library are greenlets."""
     return not isinstance(_patched.start_new_thread, types.BuiltinFunctionType)
 
 
 def current_name() -> str:
-    """The name of the thread, or greenlet, that asks."""
+    """Return the name of the current thread or greenlet."""
     return _names.get(get_ident()) or threading.current_thread().name
 
 
@@ -58,26 +71,26 @@ class Thread:
     """A daemon thread that calls ``target``."""
 
     def __init__(self, target: Callable[[], object], name: str) -> None:
-        """Not running yet."""
+        """Make a thread that isn't started."""
         self.name = name
         self._target = target
-        self._known: threading.Thread | None = None
+        self._stdlib_thread: threading.Thread | None = None
         self._running = Lock()
         self._ident: int | None = None
         self.started = False
 
     def start(self) -> None:
-        """Once. RuntimeError: there can't be another thread."""
+        """Start the thread. RuntimeError: the system can't create another thread."""
         if is_patched():
             self._running.acquire()
             try:
-                _system.start_new_thread(self._run_unknown, ())
+                _system.start_new_thread(self._run_unregistered, ())
             except RuntimeError:
                 self._running.release()
                 raise
         else:
-            self._known = threading.Thread(target=self._run, name=self.name, daemon=True)
-            self._known.start()
+            self._stdlib_thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+            self._stdlib_thread.start()
         self.started = True
 
     def _run(self) -> None:
@@ -85,9 +98,9 @@ class Thread:
         try:
             self._target()
         finally:
-            self._ident = None  # another thread may have it next
+            self._ident = None  # Another thread may get the same id next
 
-    def _run_unknown(self) -> None:
+    def _run_unregistered(self) -> None:
         _names[get_ident()] = self.name
         try:
             self._run()
@@ -96,67 +109,77 @@ class Thread:
             self._running.release()
 
     def join(self, timeout_s: float) -> None:
-        """Waits until it has ended, for so long."""
-        if self._known is not None:
-            self._known.join(timeout_s)
+        """Wait until the thread has ended, but at most ``timeout_s`` seconds."""
+        if self._stdlib_thread is not None:
+            self._stdlib_thread.join(timeout_s)
         elif self._running.acquire(timeout=timeout_s):
             self._running.release()
 
     def is_alive(self) -> bool:
-        """Whether it has been started and hasn't ended."""
-        return self._running.locked() if self._known is None else self._known.is_alive()
+        """Return True if the thread was started and hasn't ended."""
+        return (
+            self._running.locked()
+            if self._stdlib_thread is None
+            else self._stdlib_thread.is_alive()
+        )
 
     def is_current(self) -> bool:
-        """Whether it is the caller's."""
+        """Return True if the caller runs on this thread."""
         return self._ident == get_ident()
 
 
 class Event:
-    """Something that happens once, in one thread."""
+    """An event that one thread sets once, and that others wait for."""
 
     def __init__(self) -> None:
-        """It hasn't happened."""
+        """Make an event that isn't set."""
         self._happened = False
         self._lock = Lock()
         self._lock.acquire()
 
     def set(self) -> None:
-        """It has."""
+        """Set the event and wake the waiting threads."""
         if not self._happened:
             self._happened = True
             self._lock.release()
 
     def is_set(self) -> bool:
-        """Whether it has."""
+        """Return True if the event is set."""
         return self._happened
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits for it, for so long."""
+        """Wait for the event, but at most ``timeout_s`` seconds. Return True if it is set."""
         if self._lock.acquire(timeout=timeout_s):
             self._lock.release()
         return self._happened
 
 
 class Condition:
-    """What a Future needs of `threading.Condition`."""
+    """The part of `threading.Condition` that a Future uses."""
 
     def __init__(self) -> None:
-        """With a lock of its own."""
+        """Make a condition with its own lock."""
         self._lock = RLock()
         self._waiting: deque[Any] = deque()
 
     def __enter__(self) -> bool:
-        """Takes the lock."""
+        """Acquire the lock."""
         return bool(self._lock.acquire())
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Gives it back."""
+        """Release the lock."""
         self._lock.release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for `notify_all()` without the lock, which the caller has taken once."""
+        """Release the lock, wait for `notify_all()` and acquire the lock again.
+
+        The caller has acquired the lock exactly once.
+        """
         waiter = Lock()
         waiter.acquire()
         self._waiting.append(waiter)
@@ -169,14 +192,14 @@ class Condition:
                 self._waiting.remove(waiter)
 
     def notify_all(self) -> None:
-        """Wakes those who wait; the caller has the lock."""
+        """Wake the waiting threads. The caller holds the lock."""
         while self._waiting:
             self._waiting.popleft().release()
 
 
 def new_future(kind: type[Future[Any]] = Future) -> Future[Any]:
-    """A Future that a thread completes and a greenlet may wait for."""
+    """Return a Future that a thread completes and a greenlet may wait for."""
     future = kind()
     if is_patched():
-        future._condition = Condition()  # type: ignore[assignment]  # its own would be of greenlets' locks
+        future._condition = Condition()  # type: ignore[assignment]  # its own has greenlet locks
     return future

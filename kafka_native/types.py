@@ -1,6 +1,7 @@
-"""The small value types of the public API: partitions, cluster metadata, groups, nodes, ids and the numbers with names.
+"""The small value types of the public API: partitions, metadata, groups, nodes, ids, constants.
 
-They behave as confluent_kafka's types of the same names. All of them are plain Python and can be copied and pickled.
+They behave like confluent_kafka's types of the same names. All of them are plain Python classes,
+which you can copy and pickle.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ __all__ = [
 OFFSET_BEGINNING: Final = -2
 """Start at the oldest record of the partition."""
 OFFSET_END: Final = -1
-"""Start behind the newest record of the partition."""
+"""Start after the newest record of the partition."""
 OFFSET_STORED: Final = -1000
 """Start at the group's committed offset."""
 OFFSET_INVALID: Final = -1001
@@ -67,14 +68,14 @@ OFFSET_INVALID: Final = -1001
 _PREPARED: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,5})")
 
 PARTITION_UA: Final = -1
-"""No partition yet: the partitioner decides."""
+"""No partition yet: the partitioner chooses one."""
 
 TIMESTAMP_NOT_AVAILABLE: Final = 0
-"""The message has no timestamp (message sets of brokers before 0.10)."""
+"""The message has no timestamp. Brokers before 0.10 store such messages."""
 TIMESTAMP_CREATE_TIME: Final = 1
-"""The timestamp is the producer's."""
+"""The producer set the timestamp."""
 TIMESTAMP_LOG_APPEND_TIME: Final = 2
-"""The timestamp is the broker's, of when it appended the message."""
+"""The broker set the timestamp when it appended the message."""
 
 
 def _int32(value: Any) -> int:
@@ -92,16 +93,16 @@ def _int64(value: Any) -> int:
 
 
 class TopicPartition:
-    """A partition of a topic, with what is known or wanted of it: an offset, offset metadata, a leader epoch, an error.
+    """A partition of a topic, with an offset, offset metadata, a leader epoch and an error.
 
-    Equality, order and hash go by topic and partition alone. ``partition`` and ``offset`` can be assigned, the rest is
-    read-only.
+    Equality, order and hash use only the topic and the partition. You can assign ``partition`` and
+    ``offset``. The other fields are read-only.
 
     :param topic: The topic's name.
-    :param partition: The partition's number; -1 where a list means whole topics.
-    :param offset: An offset, or one of the OFFSET_* constants.
-    :param metadata: A text that a consumer group keeps with a committed offset.
-    :param leader_epoch: The leader epoch of the offset; None (or a negative number) if it isn't known.
+    :param partition: The partition's number; -1 in a list of whole topics.
+    :param offset: An offset, or one of the ``OFFSET_*`` constants.
+    :param metadata: A text that the group coordinator stores with a committed offset.
+    :param leader_epoch: The leader epoch of the offset; None or a negative number if unknown.
     """
 
     __slots__ = ("_error", "_leader_epoch", "_metadata", "_offset", "_partition", "_topic")
@@ -121,7 +122,6 @@ class TopicPartition:
         metadata: str | None = None,
         leader_epoch: int | None = None,
     ) -> None:
-        """Make a TopicPartition; see the class for the arguments."""
         if not isinstance(topic, str):
             raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
         if metadata is not None and not isinstance(metadata, str):
@@ -136,12 +136,12 @@ class TopicPartition:
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
+        """The name of the topic."""
         return self._topic
 
     @property
     def partition(self) -> int:
-        """The partition's number, -1 if none is meant."""
+        """The partition's number, or -1 for none."""
         return self._partition
 
     @partition.setter
@@ -150,7 +150,7 @@ class TopicPartition:
 
     @property
     def offset(self) -> int:
-        """The offset, or one of the OFFSET_* constants."""
+        """The offset, or one of the ``OFFSET_*`` constants."""
         return self._offset
 
     @offset.setter
@@ -159,29 +159,31 @@ class TopicPartition:
 
     @property
     def metadata(self) -> str | None:
-        """The offset's metadata text, None if there is none."""
+        """The offset's metadata text, or None."""
         return self._metadata
 
     @property
     def leader_epoch(self) -> int | None:
-        """The offset's leader epoch, None if it isn't known."""
+        """The offset's leader epoch, or None if unknown."""
         return self._leader_epoch
 
     @property
     def error(self) -> KafkaError | None:
-        """What went wrong with this partition in the call that returned it, or None."""
+        """The error of this partition in the call that returned the object, or None."""
         return self._error
 
     def with_error(self, error: KafkaError | None) -> TopicPartition:
-        """Return a copy that carries an error: how a call reports about a single partition."""
-        twin = TopicPartition(self._topic, self._partition, self._offset, self._metadata, self._leader_epoch)
+        """Return a copy with an error. Calls use it to report the error of a single partition."""
+        twin = TopicPartition(
+            self._topic, self._partition, self._offset, self._metadata, self._leader_epoch
+        )
         twin._error = error
         return twin
 
     def __repr__(self) -> str:
         return (
-            f"TopicPartition{{topic={escaped(self._topic)},partition={self._partition},offset={self._offset},"
-            f"leader_epoch={self._leader_epoch},error={self._error}}}"
+            f"TopicPartition{{topic={escaped(self._topic)},partition={self._partition},"
+            f"offset={self._offset},leader_epoch={self._leader_epoch},error={self._error}}}"
         )
 
     def __hash__(self) -> int:
@@ -213,24 +215,36 @@ class TopicPartition:
         return (self._topic, self._partition) >= (other._topic, other._partition)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        args = (self._topic, self._partition, self._offset, self._metadata, self._leader_epoch, self._error)
+        args = (
+            self._topic,
+            self._partition,
+            self._offset,
+            self._metadata,
+            self._leader_epoch,
+            self._error,
+        )
         return (_rebuild_topic_partition, args)
 
 
 def _rebuild_topic_partition(
-    topic: str, partition: int, offset: int, metadata: str | None, leader_epoch: int | None, error: KafkaError | None
+    topic: str,
+    partition: int,
+    offset: int,
+    metadata: str | None,
+    leader_epoch: int | None,
+    error: KafkaError | None,
 ) -> TopicPartition:
-    """Unpickle a TopicPartition together with its error, which the constructor doesn't take."""
+    """Unpickle a TopicPartition with its error. The constructor doesn't take the error."""
     return TopicPartition(topic, partition, offset, metadata, leader_epoch).with_error(error)
 
 
 class ClusterMetadata:
-    """What ``list_topics()`` returns: the cluster, its brokers and its topics."""
+    """The result of ``list_topics()``: the cluster, its brokers and its topics."""
 
     def __init__(self) -> None:
-        """Make an empty description, for the client to fill."""
+        """Make an empty description. The client fills it."""
         self.cluster_id: str | None = None
-        """The cluster's id, None if the broker doesn't tell it."""
+        """The cluster's id, or None if the broker doesn't send it."""
         self.controller_id: int = -1
         """The controller's broker id, or -1."""
         self.brokers: dict[int, BrokerMetadata] = {}
@@ -238,7 +252,7 @@ class ClusterMetadata:
         self.topics: dict[str, TopicMetadata] = {}
         """The topics by name."""
         self.orig_broker_id: int = -1
-        """The id of the broker that answered, -1 for one of bootstrap.servers."""
+        """The id of the broker that answered, or -1 if it is one of ``bootstrap.servers``."""
         self.orig_broker_name: str | None = None
         """The name of the broker that answered, ``host:port/id`` or ``host:port/bootstrap``."""
 
@@ -253,13 +267,13 @@ class BrokerMetadata:
     """A broker, as the cluster advertises it."""
 
     def __init__(self) -> None:
-        """Make an empty description, for the client to fill."""
+        """Make an empty description. The client fills it."""
         self.id: int = -1
         """The broker's id."""
         self.host: str | None = None
-        """The host name that it advertises."""
+        """The host name that the broker advertises."""
         self.port: int = -1
-        """The port that it advertises."""
+        """The port that the broker advertises."""
 
     def __repr__(self) -> str:
         return f"BrokerMetadata({self.id}, {escaped(str(self.host))}:{self.port})"
@@ -276,12 +290,12 @@ class TopicMetadata:
     _partitions: dict[int, PartitionMetadata] | int
 
     def __init__(self) -> None:
-        """Make an empty description, for the client to fill."""
+        """Make an empty description. The client fills it."""
         self.topic: str | None = None
-        """The topic's name."""
+        """The name of the topic."""
         self.error: KafkaError | None = None
-        """What is wrong with the topic, or None."""
-        self._id: str = ""  # as a Uuid is shown; empty where brokers tell none
+        """The topic's error, or None."""
+        self._id: str = ""  # The text of a Uuid; empty if the broker sends no topic ids
         self._load = None
         self._partitions = {}
 
@@ -289,9 +303,10 @@ class TopicMetadata:
     def partitions(self) -> dict[int, PartitionMetadata]:
         """The partitions by number.
 
-        Those of a large cluster (tens of thousands of partitions) are made when they are asked for the first time.
+        In a large cluster (tens of thousands of partitions), the first access creates the objects.
         """
-        load = self._load  # before what it is to load: another thread may just have done so
+        # Read before `_partitions`: another thread may be loading at the same moment.
+        load = self._load
         found = self._partitions
         if isinstance(found, dict):
             return found
@@ -310,7 +325,7 @@ class TopicMetadata:
         self._load, self._partitions = load, number
 
     @property
-    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]  # vars() shows what it shows of confluent_kafka's
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]  # vars() as in confluent_kafka
         return {"topic": self.topic, "partitions": self.partitions, "error": self.error}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -318,28 +333,33 @@ class TopicMetadata:
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f", {self.error}"
-        return f"TopicMetadata({escaped(str(self.topic))}, {len(self.partitions)} partitions{error})"
+        return (
+            f"TopicMetadata({escaped(str(self.topic))}, {len(self.partitions)} partitions{error})"
+        )
 
     def __str__(self) -> str:
         return str(self.topic)
 
 
 class PartitionMetadata:
-    """A partition: its leader and its replicas, as broker ids. Not all may be in ``ClusterMetadata.brokers``."""
+    """A partition: its leader and its replicas, as broker ids.
+
+    Some of these brokers may be missing in ``ClusterMetadata.brokers``.
+    """
 
     __slots__ = ("_isrs", "_replicas", "error", "id", "leader")
     _replicas: list[int] | tuple[int, ...]
     _isrs: list[int] | tuple[int, ...]
 
     def __init__(self) -> None:
-        """Make an empty description, for the client to fill."""
+        """Make an empty description. The client fills it."""
         self.id: int = -1
         """The partition's number."""
         self.leader: int = -1
-        """The leader's broker id, or -1 if there is none."""
+        """The leader's broker id, or -1 if the partition has no leader."""
         self.error: KafkaError | None = None
-        """What is wrong with the partition, or None."""
-        self._replicas = self._isrs = ()  # tuples may be shared with other partitions
+        """The partition's error, or None."""
+        self._replicas = self._isrs = ()  # Partitions may share the same tuple
 
     @property
     def replicas(self) -> list[int]:
@@ -354,7 +374,7 @@ class PartitionMetadata:
 
     @property
     def isrs(self) -> list[int]:
-        """The broker ids of the replicas in sync."""
+        """The broker ids of the in-sync replicas."""
         if not isinstance(self._isrs, list):
             self._isrs = list(self._isrs)
         return self._isrs
@@ -364,33 +384,36 @@ class PartitionMetadata:
         self._isrs = isrs
 
     @property
-    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]  # vars() shows what it shows of confluent_kafka's
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]  # vars() as in confluent_kafka
         return {name: getattr(self, name) for name in ("id", "leader", "replicas", "isrs", "error")}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PartitionMetadata, (), (None, vars(self))
 
     def __repr__(self) -> str:
-        return f"PartitionMetadata({self.id})" if self.error is None else f"PartitionMetadata({self.id}, {self.error})"
+        return (
+            f"PartitionMetadata({self.id})"
+            if self.error is None
+            else f"PartitionMetadata({self.id}, {self.error})"
+        )
 
     def __str__(self) -> str:
         return str(self.id)
 
 
 class Node:
-    """A broker as groups and topic descriptions name it.
+    """A broker in the description of a group or topic.
 
     :param id: The broker's id.
     :param host: Its host name.
     :param port: Its port.
-    :param rack: The rack that it is in, if it tells.
+    :param rack: Its rack, or None if the broker has none.
     """
 
     is_fenced = False
-    """It is registered and not at work (KIP-1073)."""
+    """True if the broker is registered but fenced, so it serves no requests (KIP-1073)."""
 
     def __init__(self, id: int, host: str, port: int, rack: str | None = None) -> None:
-        """Make a Node; see the class for the arguments."""
         self.id = id
         self.id_string = str(id)
         self.host = host
@@ -406,36 +429,41 @@ class Node:
 
 
 class Uuid:
-    """A Kafka uuid, for instance a topic's id: two signed 64-bit halves, shown as base64 without padding.
+    """A Kafka UUID, for instance the id of a topic.
+
+    It consists of two signed 64-bit halves. Its text is base64 without padding.
 
     :param most_significant_bits: The first eight bytes as a signed number.
     :param least_significant_bits: The last eight bytes as a signed number.
     """
 
-    __slots__ = ("_least", "_max")
+    __slots__ = ("_high", "_low")
 
     def __init__(self, most_significant_bits: int, least_significant_bits: int) -> None:
-        """Make a Uuid; see the class for the arguments."""
-        self._max = _int64(most_significant_bits)
-        self._least = _int64(least_significant_bits)
+        self._high = _int64(most_significant_bits)
+        self._low = _int64(least_significant_bits)
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Uuid:
-        """Make a Uuid from the sixteen bytes of the protocol."""
+        """Make a Uuid from the 16 bytes of the protocol."""
         if len(raw) != 16:
             raise ValueError(f"a uuid has 16 bytes, not {len(raw)}")
-        return cls(int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True))
+        return cls(
+            int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True)
+        )
 
     def __bytes__(self) -> bytes:
-        return self._max.to_bytes(8, "big", signed=True) + self._least.to_bytes(8, "big", signed=True)
+        return self._high.to_bytes(8, "big", signed=True) + self._low.to_bytes(
+            8, "big", signed=True
+        )
 
     def get_most_significant_bits(self) -> int:
         """Return the first half as a signed number."""
-        return self._max
+        return self._high
 
     def get_least_significant_bits(self) -> int:
         """Return the second half as a signed number."""
-        return self._least
+        return self._low
 
     def __str__(self) -> str:
         return base64.b64encode(bytes(self)).rstrip(b"=").decode("ascii")
@@ -446,32 +474,39 @@ class Uuid:
         return int.from_bytes(bytes(self), "big")
 
     def __hash__(self) -> int:
-        return hash((self._max, self._least))
+        return hash((self._high, self._low))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Uuid):
             return NotImplemented
-        return self._max == other._max and self._least == other._least
+        return self._high == other._high and self._low == other._low
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self._max, self._least))
+        return (type(self), (self._high, self._low))
 
 
 class ConsumerGroupMetadata:
-    """Who a consumer is in its group, as `Consumer.consumer_group_metadata()` tells it. Equal when all of it is.
+    """A consumer's identity in its group. `Consumer.consumer_group_metadata()` returns it.
+
+    Two objects are equal if all their fields are equal.
 
     :param group_id: The group's id.
-    :param generation: The generation, or member epoch (KIP-848); -1: not a member.
-    :param member_id: The id that the coordinator has given it; empty: not a member.
-    :param instance_id: Its ``group.instance.id``, None without one.
+    :param generation: The generation, or the member epoch (KIP-848); -1 if the consumer is no
+        member.
+    :param member_id: The id that the coordinator gave to the member; empty if the consumer is no
+        member.
+    :param instance_id: Its ``group.instance.id``, or None.
     """
 
     __slots__ = ("generation", "group_id", "instance_id", "member_id")
 
     def __init__(
-        self, group_id: str, generation: int = -1, member_id: str = "", instance_id: str | None = None
+        self,
+        group_id: str,
+        generation: int = -1,
+        member_id: str = "",
+        instance_id: str | None = None,
     ) -> None:
-        """Make one; see the class for the arguments."""
         self.group_id = group_id
         self.generation = generation
         self.member_id = member_id
@@ -496,37 +531,45 @@ class ConsumerGroupMetadata:
 
 
 class PreparedTxnState:
-    """Which transaction `Producer.prepare_transaction()` has prepared (KIP-939); equal when it is the same one.
+    """The identity of a transaction that `Producer.prepare_transaction()` prepared (KIP-939).
+
+    Two objects are equal if they identify the same transaction.
 
         state = producer.prepare_transaction()
-        text = str(state)  # to be stored by whoever decides, with what else it decides about
+        text = str(state)  # your coordinator stores it together with its decision
         producer.complete_transaction(PreparedTxnState(text))
 
-    :param serialized_state: ``str()`` of another one; empty: no transaction.
-    :raises ValueError: The text isn't one's.
+    :param serialized_state: The ``str()`` of another PreparedTxnState; empty means no transaction.
+    :raises ValueError: The text is not the ``str()`` of a PreparedTxnState.
     """
 
     __slots__ = ("epoch", "producer_id")
 
     producer_id: int
-    """-1: no transaction."""
+    """The producer id; -1 means no transaction."""
     epoch: int
-    """-1: no transaction."""
+    """The producer epoch; -1 means no transaction."""
 
     def __init__(self, serialized_state: str = "") -> None:
-        """Make one; see the class for the argument."""
         if not isinstance(serialized_state, str):
             raise TypeError(f"serialized_state must be str, not {type(serialized_state).__name__}")
         self.producer_id = self.epoch = -1
         if not serialized_state:
             return
         found = _PREPARED.fullmatch(serialized_state)
-        if found is None or (numbers := (int(found[1]), int(found[2])))[0] >= 2**63 or numbers[1] >= 2**15:
-            raise ValueError(f"no state of a prepared transaction, PRODUCER_ID:EPOCH: {serialized_state[:80]!r}")
+        if (
+            found is None
+            or (numbers := (int(found[1]), int(found[2])))[0] >= 2**63
+            or numbers[1] >= 2**15
+        ):
+            raise ValueError(
+                "not the state of a prepared transaction (PRODUCER_ID:EPOCH): "
+                f"{serialized_state[:80]!r}"
+            )
         self.producer_id, self.epoch = numbers
 
     def has_transaction(self) -> bool:
-        """Whether there is one."""
+        """Return True if the object identifies a transaction."""
         return self.producer_id >= 0
 
     def __eq__(self, other: object) -> bool:
@@ -541,7 +584,7 @@ class PreparedTxnState:
         return (type(self), (str(self),))
 
     def __str__(self) -> str:
-        """``PRODUCER_ID:EPOCH``; empty: no transaction."""
+        """``PRODUCER_ID:EPOCH``, or an empty text for no transaction."""
         return f"{self.producer_id}:{self.epoch}" if self.has_transaction() else ""
 
     def __repr__(self) -> str:
@@ -549,7 +592,7 @@ class PreparedTxnState:
 
 
 class OrderedEnum(Enum):
-    """Members are ordered by their values, within their own enum."""
+    """An enum whose members are ordered by their values."""
 
     def __lt__(self, other: object) -> bool:
         if not isinstance(other, type(self)):
@@ -558,25 +601,28 @@ class OrderedEnum(Enum):
 
 
 class ConsumerGroupState(OrderedEnum):
-    """What a consumer group is doing, as its coordinator tells it."""
+    """The state of a consumer group, as its coordinator reports it."""
 
     UNKNOWN = 0
-    UNKOWN = 0  # confluent_kafka's first spelling, which programs may have
+    UNKOWN = 0  # confluent_kafka's first spelling; programs may use it
     PREPARING_REBALANCING = 1
     COMPLETING_REBALANCING = 2
     STABLE = 3
     DEAD = 4
     EMPTY = 5
     ASSIGNING = 6
-    """Its coordinator works out who gets what (KIP-848, KIP-1071)."""
+    """The coordinator computes the assignment (KIP-848, KIP-1071)."""
     RECONCILING = 7
-    """Its members hand over what they shall not have any longer (KIP-848, KIP-1071)."""
+    """Members still give up partitions that moved to other members (KIP-848, KIP-1071)."""
     NOT_READY = 8
-    """A streams group that lacks topics (KIP-1071)."""
+    """A streams group whose topics are missing (KIP-1071)."""
 
 
 class ConsumerGroupType(OrderedEnum):
-    """By which protocol a group shares its partitions: KIP-848's is CONSUMER, KIP-932's SHARE, KIP-1071's STREAMS."""
+    """The protocol of a group.
+
+    CONSUMER is the protocol of KIP-848, SHARE of KIP-932 and STREAMS of KIP-1071.
+    """
 
     UNKNOWN = 0
     CONSUMER = 1
@@ -586,21 +632,25 @@ class ConsumerGroupType(OrderedEnum):
 
 
 class IsolationLevel(OrderedEnum):
-    """Whether records of transactions that aren't committed count (KIP-98)."""
+    """Whether a consumer also gets the records of open and aborted transactions (KIP-98)."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class ElectionType(OrderedEnum):
-    """Which replica may become leader: the preferred one, or any, even if messages are lost by it (KIP-460)."""
+    """Which replica an election may choose (KIP-460).
+
+    PREFERRED allows only the preferred replica. UNCLEAN allows any replica, even if messages are
+    lost.
+    """
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class AcknowledgeType(IntEnum):
-    """What became of a record of a share group (KIP-932)."""
+    """A consumer's decision about a record of a share group (KIP-932)."""
 
     ACCEPT = 1
     RELEASE = 2
@@ -608,26 +658,24 @@ class AcknowledgeType(IntEnum):
 
 
 class ConsumerGroupTopicPartitions:
-    """A group with partitions, to ask for or to change its committed offsets.
+    """A group with partitions, for calls that list or alter its committed offsets.
 
     :param group_id: The group's id.
-    :param topic_partitions: The partitions; None for all that the group has offsets of.
+    :param topic_partitions: The partitions; None for all partitions with a committed offset.
     """
 
     def __init__(self, group_id: str, topic_partitions: list[TopicPartition] | None = None) -> None:
-        """Make one; see the class for the arguments."""
         self.group_id = group_id
         self.topic_partitions = topic_partitions
 
 
 class TopicCollection:
-    """Topics by name.
+    """A collection of topics, given by their names.
 
     :param topic_names: The names.
     """
 
     def __init__(self, topic_names: list[str]) -> None:
-        """Make one; see the class for the arguments."""
         self.topic_names = topic_names
 
 
@@ -635,13 +683,12 @@ class TopicPartitionInfo:
     """A partition in the description of a topic.
 
     :param id: The partition's number.
-    :param leader: The broker that leads it.
-    :param replicas: The brokers that have it.
-    :param isr: Those of them that are in sync.
+    :param leader: The broker that is its leader.
+    :param replicas: The brokers with a replica.
+    :param isr: The brokers with an in-sync replica.
     """
 
     def __init__(self, id: int, leader: Node, replicas: list[Node], isr: list[Node]) -> None:
-        """Make one; see the class for the arguments."""
         self.id = id
         self.leader = leader
         self.replicas = replicas
@@ -649,25 +696,24 @@ class TopicPartitionInfo:
 
 
 class Messages:
-    """Messages in their order: a sequence that can't be changed.
+    """An immutable sequence of messages.
 
-    :param messages: What it holds.
+    :param messages: The messages in their order.
     """
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        """Make one; see the class for the arguments."""
         self._messages = list(messages)
 
     def records(self) -> list[Message]:
-        """Return the messages as a list of their own."""
+        """Return the messages as a new list."""
         return list(self._messages)
 
     def count(self) -> int:
-        """Return how many there are."""
+        """Return the number of messages."""
         return len(self._messages)
 
     def is_empty(self) -> bool:
-        """Return True if there is none."""
+        """Return True if there are no messages."""
         return not self._messages
 
     def __len__(self) -> int:
@@ -683,28 +729,30 @@ class Messages:
     def __getitem__(self, index: slice) -> Messages: ...
 
     def __getitem__(self, index: int | slice) -> Message | Messages:
-        return Messages(self._messages[index]) if isinstance(index, slice) else self._messages[index]
+        return (
+            Messages(self._messages[index]) if isinstance(index, slice) else self._messages[index]
+        )
 
     def __repr__(self) -> str:
         return f"Messages({self._messages!r})"
 
 
 class ThrottleEvent:
-    """A broker held back a request because of a quota; what a ``throttle_cb`` gets.
+    """The argument of ``throttle_cb``: a broker delayed a request because of a quota.
 
     :param broker_name: The broker's address, ``host:port``.
     :param broker_id: The broker's id.
-    :param throttle_time: For how long, in seconds: 60 at most, also where the broker said more.
+    :param throttle_time: The delay in seconds. The maximum is 60, even if the broker reported more.
     """
 
     def __init__(self, broker_name: str, broker_id: int, throttle_time: float) -> None:
-        """Make a ThrottleEvent; see the class for the arguments."""
         self.broker_name = broker_name
         self.broker_id = broker_id
         self.throttle_time = throttle_time
 
     def __str__(self) -> str:
-        return f"{escaped(self.broker_name)}/{self.broker_id} throttled for {int(self.throttle_time * 1000)} ms"
+        throttle_ms = int(self.throttle_time * 1000)
+        return f"{escaped(self.broker_name)}/{self.broker_id} throttled for {throttle_ms} ms"
 
 
 def _checked_count(partition_count: int) -> int:
@@ -715,28 +763,30 @@ def _checked_count(partition_count: int) -> int:
 
 
 def murmur2(key: bytes, partition_count: int) -> int:
-    """Return the partition that the partitioners ``murmur2`` and ``murmur2_random``, and Java's default, give a key.
+    """Return the partition that ``murmur2`` or ``murmur2_random`` chooses for a key.
+
+    Java's default partitioner chooses the same partition.
 
     :param key: The key's bytes.
-    :param partition_count: How many partitions the topic has.
-    :raises ValueError: ``partition_count`` isn't above 0.
-    :raises TypeError: ``key`` isn't bytes.
+    :param partition_count: The number of partitions of the topic.
+    :raises ValueError: ``partition_count`` is 0 or negative.
+    :raises TypeError: ``key`` is not bytes.
     """
     return (_murmur2(key) & 0x7FFFFFFF) % _checked_count(partition_count)
 
 
 def consistent(key: bytes, partition_count: int) -> int:
-    """Return the partition that the partitioners ``consistent`` and ``consistent_random`` give a key: CRC32.
+    """Return the partition that ``consistent`` or ``consistent_random`` chooses for a key.
 
-    Arguments and errors as with `murmur2`.
+    These partitioners use CRC32. Arguments and errors are those of `murmur2`.
     """
     return crc32(key) % _checked_count(partition_count)
 
 
 def fnv1a(key: bytes, partition_count: int) -> int:
-    """Return the partition that the partitioners ``fnv1a`` and ``fnv1a_random``, and sarama's, give a key.
+    """Return the partition that ``fnv1a`` or ``fnv1a_random`` chooses for a key.
 
-    Arguments and errors as with `murmur2`.
+    The Go client sarama chooses the same partition. Arguments and errors are those of `murmur2`.
     """
     return _fnv1a(key) % _checked_count(partition_count)
 
@@ -747,11 +797,15 @@ def version() -> str:
 
 
 def libversion() -> tuple[str, int]:
-    """Return the version of the native core, as a text and as a number with a byte for each part.
+    """Return the version of the native core, as a text and as a number.
 
-    confluent_kafka returns librdkafka's version here; this package's core has the package's own version. The number's
-    first byte is the major, the second the minor, the third the patch version, the last one is zero.
+    confluent_kafka returns librdkafka's version here. The core of this package has the version of
+    the package. The number's first byte is the major, the second the minor, the third the patch
+    version. The last byte is zero.
     """
     text = version()
-    numbers = [int(part) if part.isdigit() else 0 for part in [*text.split("+")[0].split("."), "0", "0", "0"][:3]]
+    numbers = [
+        int(part) if part.isdigit() else 0
+        for part in [*text.split("+")[0].split("."), "0", "0", "0"][:3]
+    ]
     return text, numbers[0] << 24 | numbers[1] << 16 | numbers[2] << 8

@@ -1,6 +1,7 @@
-"""One module a client. Each has the scenarios it can run as functions of a `Task`, and returns a `Figures`.
+"""Adapters: one module for each client.
 
-A function is called in a process of its own, so the CPU time is the client's alone.
+An adapter has a function for each scenario that it can run. It takes a `Task` and returns
+`Figures`. It runs in a new process, so the CPU time is the client's alone.
 """
 
 from __future__ import annotations
@@ -17,21 +18,32 @@ ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "franz_go", "aiokaf
 QUEUE_MESSAGES = 2_000_000
 VALUES = 10_000
 PRODUCING = ("produce", "many", "produce_arrow", "callback", "spread", "aio_produce")
-# What one run of produce has left.
+# Scenarios that read the result of one produce run.
 READING = ("consume", "group", "poll", "iterate", "memory", "arrow", "aio_poll", "copy")
 TLS = {"tls_produce": "produce", "tls_consume": "consume"}  # the same over TLS
-SCENARIOS = (*PRODUCING, *READING, *TLS, "latency", "call", "end_to_end", "cold", "wide", "transaction")
-RATE = 1000  # messages a second, of end_to_end
+SCENARIOS = (
+    *PRODUCING,
+    *READING,
+    *TLS,
+    "latency",
+    "call",
+    "end_to_end",
+    "cold",
+    "wide",
+    "transaction",
+)
+RATE = 1000  # messages per second of end_to_end
 COLD_STARTS = 5
 IDLE_S = 5.0
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to do: ``count`` messages of ``size`` bytes, the topic has ``partitions``.
+    """The parameters of a measurement: ``count`` messages of ``size`` bytes, and so on.
 
-    ``protocol`` is the group's; ``beside`` a topic with one partition, to compare with; ``tls`` a listener with TLS
-    to go to, ``ca`` the file with its authority; ``pids`` the broker's processes, where it is ours.
+    ``protocol`` is the group's. ``beside`` is a topic with one partition to compare with. ``tls``
+    is a listener with TLS, and ``ca`` the file of its authority. ``pids`` are the processes of a
+    broker that the benchmark has started.
     """
 
     bootstrap: str
@@ -53,13 +65,17 @@ class Task:
 
     @property
     def servers(self) -> dict[str, str]:
-        """How the cluster is reached."""
+        """The properties of the connection."""
         if not self.tls:
             return {"bootstrap.servers": self.bootstrap}
-        return {"bootstrap.servers": self.tls, "security.protocol": "ssl", "ssl.ca.location": self.ca}
+        return {
+            "bootstrap.servers": self.tls,
+            "security.protocol": "ssl",
+            "ssl.ca.location": self.ca,
+        }
 
     def group(self, number: int = 0) -> dict[str, Any]:
-        """The properties of a consumer in a group of its own, which reads from the beginning."""
+        """The properties of a consumer that reads a topic from the beginning in a new group."""
         return {
             **self.servers,
             "group.id": f"{self.topic}-{os.getpid()}-{number}",
@@ -69,7 +85,7 @@ class Task:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The properties of a producer, with room for what a loop produces faster than a broker takes."""
+        """The properties of a producer, with a queue for loops that are faster than the broker."""
         conf = {
             **self.servers,
             "compression.type": self.codec,
@@ -79,11 +95,11 @@ class Task:
         return conf | {"acks": acks, "enable.idempotence": self.idempotent}
 
     def names(self) -> list[str]:
-        """The topics of spread, made before it."""
+        """The topics of spread, which exist before it starts."""
         return [f"{self.topic}-{number}" for number in range(self.topics)]
 
     def values(self) -> list[bytes]:
-        """What to produce, in turn: the same for every client and at every time."""
+        """The values to produce in turn, the same for each client and run."""
         if self.payload == "x":
             return [b"x" * self.size]
         chance = random.Random(1)
@@ -92,7 +108,11 @@ class Task:
 
 @dataclass
 class Figures:
-    """What came of it. ``percentiles`` in milliseconds; ``call_ns`` for call; ``more``: by name, with its unit."""
+    """The result of a measurement.
+
+    ``percentiles`` are in milliseconds. ``call_ns`` is of call. ``more`` has figures whose names
+    have their unit.
+    """
 
     count: int
     seconds: float
@@ -103,17 +123,17 @@ class Figures:
 
     @property
     def rate(self) -> float:
-        """Messages a second."""
+        """Messages per second."""
         return self.count / self.seconds
 
     @property
     def cpu_us(self) -> float:
-        """CPU microseconds a message."""
+        """CPU microseconds per message."""
         return self.cpu_seconds / self.count * 1e6
 
 
 class Stopwatch:
-    """Wall and CPU time of this process from its making on."""
+    """Measures wall time and CPU time of this process since it was made."""
 
     def __init__(self) -> None:
         self._cpu = self._used()
@@ -125,12 +145,12 @@ class Stopwatch:
         return usage.ru_utime + usage.ru_stime
 
     def figures(self, count: int) -> Figures:
-        """The times so far."""
+        """The figures until now."""
         return Figures(count, time.perf_counter() - self._started, self._used() - self._cpu)
 
 
 def _event(chance: random.Random, number: int) -> bytes:
-    """A web shop's event as JSON, some 175 bytes, of which gzip makes a sixth."""
+    """A JSON event of a web shop: about 175 bytes, which gzip reduces to a sixth."""
     return json.dumps(
         {
             "id": 1_000_000 + number,
@@ -147,7 +167,10 @@ def _event(chance: random.Random, number: int) -> bytes:
 
 
 def percentiles(milliseconds: list[float]) -> dict[str, float]:
-    """p50, p99 and p99.9."""
+    """The percentiles p50, p99 and p99.9."""
     ordered = sorted(milliseconds)
     shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-    return {name: ordered[min(len(ordered) - 1, int(len(ordered) * share))] for name, share in shares.items()}
+    return {
+        name: ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+        for name, share in shares.items()
+    }

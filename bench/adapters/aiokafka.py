@@ -1,4 +1,4 @@
-"""aiokafka: asyncio only."""
+"""The adapter of aiokafka, which has only asyncio scenarios."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ async def _produce(task: Task) -> Figures:
     codec = None if task.codec == "none" else task.codec
     acks: Any = "all" if task.acks == "all" or task.idempotent else int(task.acks)
     producer = AIOKafkaProducer(
-        bootstrap_servers=task.bootstrap, acks=acks, compression_type=codec, enable_idempotence=task.idempotent
+        bootstrap_servers=task.bootstrap,
+        acks=acks,
+        compression_type=codec,
+        enable_idempotence=task.idempotent,
     )
     await producer.start()
     try:
@@ -31,7 +34,7 @@ async def _produce(task: Task) -> Figures:
 
 
 def aio_poll(task: Task) -> Figures:
-    """getone(), each value taken; assigned by hand."""
+    """Read with getone() from assigned partitions, and take each value."""
     return asyncio.run(_poll(task))
 
 

@@ -1,4 +1,4 @@
-"""confluent_kafka."""
+"""The adapter of confluent_kafka."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import confluent_kafka
 
 from bench.adapters import Figures, Task, asyncio_api, python_api, reading, transacting
 
-# With its defaults it pauses for a second whenever 100,000 messages of a partition are queued.
+# With its defaults the client pauses for a second when 100,000 messages of a partition are queued.
 TUNING = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
-AIO_MESSAGES = 30_000  # of aio_poll: each takes a tenth of a millisecond and more
+AIO_MESSAGES = 30_000  # limit of aio_poll, where a message takes 0.1 ms and more
 
 
 def produce(task: Task) -> Figures:
@@ -42,7 +42,7 @@ def poll(task: Task) -> Figures:
 
 
 def iterate(task: Task) -> Figures:
-    """poll(): its consumer can't be iterated over."""
+    """Uses poll(): its consumer has no iteration."""
     return reading.poll(confluent_kafka, task, **TUNING)
 
 
@@ -52,10 +52,12 @@ def memory(task: Task) -> Figures:
 
 
 def arrow(task: Task) -> Figures:
-    """Messages made into record batches of key, value and offset."""
+    """Make record batches of key, value and offset from messages."""
     import pyarrow
 
-    schema = pyarrow.schema([("key", pyarrow.binary()), ("value", pyarrow.binary()), ("offset", pyarrow.int64())])
+    schema = pyarrow.schema(
+        [("key", pyarrow.binary()), ("value", pyarrow.binary()), ("offset", pyarrow.int64())]
+    )
 
     def take(consumer: confluent_kafka.Consumer, task: Task, wanted: int) -> int:
         taken = 0
@@ -99,7 +101,7 @@ def wide(task: Task) -> Figures:
 
 def aio_produce(task: Task) -> Figures:
     """See asyncio_api."""
-    from confluent_kafka import aio  # which older releases lack
+    from confluent_kafka import aio  # older releases don't have it
 
     return asyncio_api.aio_produce(aio, task)
 

@@ -1,4 +1,4 @@
-"""franz-go, the quickest client in Go."""
+"""The adapter of franz-go, the fastest client in Go."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 from bench.adapters import COLD_STARTS, RATE, Figures, Task
 from bench.adapters.program import BUILT, SOURCES, figures_of
 
-# go.sum has the hashes of all modules: none is added to it here, and no other Go is fetched.
+# go.sum has the hashes of all modules. No hash is added here, and no other version of Go is
+# downloaded.
 STRICT = {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
 PLACES = ("go", "/usr/local/go/bin/go", "/usr/lib/go/bin/go")
 
@@ -22,15 +23,21 @@ def _go() -> str | None:
 
 
 def missing() -> str | None:
-    """Why this adapter can't run here."""
+    """The reason why this adapter can't run here, or None."""
     go = _go()
     if go is None:
         return "no Go (https://go.dev/doc/install)"
     BUILT.mkdir(parents=True, exist_ok=True)
-    # Go itself knows whether the program is current. It checks modules when it fetches them; `verify` checks its cache.
+    # Go knows whether the program is up to date. It checks modules after a download; `verify`
+    # checks its cache.
     for command in ([go, "mod", "verify"], [go, "build", "-o", str(_program()), "."]):
         done = subprocess.run(
-            command, cwd=SOURCES / "franz_go", env=os.environ | STRICT, capture_output=True, text=True, check=False
+            command,
+            cwd=SOURCES / "franz_go",
+            env=os.environ | STRICT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             return f"{' '.join(command[:2])} failed: {done.stdout}{done.stderr}"
@@ -49,40 +56,40 @@ def _run(scenario: str, task: Task) -> Figures:
 
 
 def produce(task: Task) -> Figures:
-    """Client.Produce() in a loop."""
+    """Uses Client.Produce() in a loop."""
     return _run("produce", task)
 
 
 def callback(task: Task) -> Figures:
-    """The same, each delivery counted by its callback."""
+    """Like `produce`, with a counting callback for each delivery."""
     return _run("callback", task)
 
 
 def consume(task: Task) -> Figures:
-    """Client.PollRecords(), 10,000 at a time."""
+    """Uses Client.PollRecords(), 10,000 at a time."""
     return _run("consume", task)
 
 
 def arrow(task: Task) -> Figures:
-    """The same: what there is to compare columns with."""
+    """Like `consume`, for the comparison with columns."""
     return _run("consume", task)
 
 
 def poll(task: Task) -> Figures:
-    """Client.PollRecords(), one at a time."""
+    """Uses Client.PollRecords(), one at a time."""
     return _run("poll", task)
 
 
 def group(task: Task) -> Figures:
-    """Client.PollRecords(), 10,000 at a time, in a group; it has the classic protocol only."""
+    """Uses Client.PollRecords(), 10,000 at a time, in a group with the classic protocol."""
     return _run("group", task)
 
 
 def cold(task: Task) -> Figures:
-    """From kgo.NewClient() to the first record in a group."""
+    """Measures from kgo.NewClient() to the first record in a group."""
     return _run("cold", task)
 
 
 def end_to_end(task: Task) -> Figures:
-    """A goroutine produces at a steady rate, another one polls."""
+    """One goroutine produces at a steady rate, another one polls."""
     return _run("end_to_end", task)

@@ -1,4 +1,4 @@
-"""kafka_native."""
+"""The adapter of kafka_native."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def produce(task: Task) -> Figures:
 
 
 def many(task: Task) -> Figures:
-    """produce_many(), 10,000 values a call, until everything is acknowledged."""
+    """Uses produce_many() with 10,000 values in each call, until all are acknowledged."""
     producer = kafka_native.Producer(task.config)
     values = list(islice(cycle(task.values()), python_api.STEP))
     producer.list_topics(task.topic, 30)
@@ -40,7 +40,7 @@ def many(task: Task) -> Figures:
 
 
 def produce_arrow(task: Task) -> Figures:
-    """Tables of 100,000 rows as messages, with a report each, until everything is acknowledged."""
+    """Produces tables of 100,000 rows, with a report for each, until all rows are acknowledged."""
     import pyarrow
 
     reports: list[kafka_native.ArrowReport] = []
@@ -53,7 +53,9 @@ def produce_arrow(task: Task) -> Figures:
     done = 0
     watch = Stopwatch()
     while done < count:
-        done += producer.produce_arrow(task.topic, table.slice(0, count - done), on_delivery=reports.append)
+        done += producer.produce_arrow(
+            task.topic, table.slice(0, count - done), on_delivery=reports.append
+        )
         producer.poll(0)
     left = producer.flush(python_api.FLUSH_TIMEOUT_S)
     figures = watch.figures(count)
@@ -98,14 +100,16 @@ def memory(task: Task) -> Figures:
 
 
 def arrow(task: Task) -> Figures:
-    """consume_arrow(): key, value and offset, as record batches of pyarrow's."""
+    """Uses consume_arrow() with key, value and offset, as pyarrow's record batches."""
     import pyarrow
 
     def take(consumer: kafka_native.Consumer, task: Task, wanted: int) -> int:
         taken = 0
         while taken < wanted:
             batch = consumer.consume_arrow(
-                min(reading.ROWS, wanted - taken), reading.WAIT_S / 6, columns=["key", "value", "offset"]
+                min(reading.ROWS, wanted - taken),
+                reading.WAIT_S / 6,
+                columns=["key", "value", "offset"],
             )
             taken += pyarrow.record_batch(batch).num_rows
             if not len(batch):
@@ -156,10 +160,14 @@ def transaction(task: Task) -> Figures:
 
 
 def copy(task: Task) -> Figures:
-    """Arrow columns, as they come."""
+    """Moves Arrow columns as they arrive."""
 
-    def transfer(consumer: kafka_native.Consumer, producer: kafka_native.Producer, target: str, wanted: int) -> int:
-        batch = consumer.consume_arrow(min(ARROW_ROWS, wanted), transacting.WAIT_S, columns=["value"])
+    def transfer(
+        consumer: kafka_native.Consumer, producer: kafka_native.Producer, target: str, wanted: int
+    ) -> int:
+        batch = consumer.consume_arrow(
+            min(ARROW_ROWS, wanted), transacting.WAIT_S, columns=["value"]
+        )
         count = len(batch)
         if count:
             producer.produce_arrow(target, batch)

@@ -1,4 +1,4 @@
-"""Peers that are no Python: programs in bench/peers, built on first use, run in a process of their own."""
+"""Runs peers that aren't Python: programs in bench/peers, built on first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMEOUT_S = 300
 
 
 def figures_of(command: Sequence[object], stdin: bytes) -> Figures:
-    """Runs a program that prints its figures as JSON."""
+    """Run a program that prints its figures as JSON."""
     words = [str(word) for word in command]
     done = subprocess.run(words, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
     if done.returncode:

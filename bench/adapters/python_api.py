@@ -1,4 +1,4 @@
-"""The scenarios for every client that has confluent_kafka's API; the adapters bind the module."""
+"""Producer scenarios for clients with confluent_kafka's API. An adapter passes its module."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CALL_ROUNDS = 5
 
 
 def produce(client: ModuleType, task: Task) -> Figures:
-    """Produce in a loop; the clock stops when the last message is acknowledged."""
+    """Produce in a loop, until the last message is acknowledged."""
     producer = client.Producer(task.config)
     values = task.values()
     producer.list_topics(task.topic, 30)
     producer.produce(task.topic, values[0])
-    producer.flush(FLUSH_TIMEOUT_S)  # connected before the clock starts
+    producer.flush(FLUSH_TIMEOUT_S)  # connects before the clock starts
     count = (task.count - 1) // task.threads * task.threads
     share = count // task.threads
     streams = [list(islice(cycle(values), share)) for _ in range(task.threads)]
@@ -56,9 +56,9 @@ def _produce_all(producer: Any, topic: str, values: list[bytes]) -> None:
 
 
 def spread(client: ModuleType, task: Task) -> Figures:
-    """Produce in a loop to many topics in turn; every partition of theirs has had a message before the clock starts.
+    """Produce in a loop to many topics in turn. Each partition has a message before the start.
 
-    And how many times the CPU of as many messages for one partition that is.
+    An extra figure is the ratio of the CPU time to that of one partition.
     """
     producer = client.Producer(task.config)
     value = b"x" * task.size
@@ -74,7 +74,7 @@ def spread(client: ModuleType, task: Task) -> Figures:
 
 
 def _in_turn(producer: Any, names: list[str], partition: int, value: bytes, count: int) -> Figures:
-    """About so many messages."""
+    """Produce about ``count`` messages to the topics in turn."""
     rounds = count // len(names)
     call = producer.produce
     watch = Stopwatch()
@@ -93,7 +93,7 @@ def _in_turn(producer: Any, names: list[str], partition: int, value: bytes, coun
 
 
 def callback(client: ModuleType, task: Task) -> Figures:
-    """Produce in a loop with a delivery callback a message, polling now and then; each callback is counted."""
+    """Produce in a loop with a counting callback for each message, and poll from time to time."""
     producer = client.Producer(task.config)
     value = b"x" * task.size
     producer.list_topics(task.topic, 30)
@@ -126,8 +126,10 @@ def callback(client: ModuleType, task: Task) -> Figures:
 
 
 def latency(client: ModuleType, task: Task) -> Figures:
-    """One message at a time with linger.ms=0, until its delivery report is there."""
-    producer = client.Producer({"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0})
+    """Produce one message at a time with linger.ms=0, and wait for its delivery report."""
+    producer = client.Producer(
+        {"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0}
+    )
     value = b"x" * task.size
     served: list[Any] = []
     taken = []
@@ -135,7 +137,9 @@ def latency(client: ModuleType, task: Task) -> Figures:
         if number == WARM_UP:
             watch = Stopwatch()
         started = time.perf_counter()
-        producer.produce(task.topic, value, partition=0, on_delivery=lambda error, message: served.append(error))
+        producer.produce(
+            task.topic, value, partition=0, on_delivery=lambda error, message: served.append(error)
+        )
         while len(served) <= number:
             producer.poll(1.0)
         taken.append((time.perf_counter() - started) * 1e3)
@@ -147,8 +151,12 @@ def latency(client: ModuleType, task: Task) -> Figures:
 
 
 def call(client: ModuleType, task: Task) -> Figures:
-    """What one produce() call costs the caller: the best of several rounds, the queue flushed between them."""
-    conf = {"bootstrap.servers": task.bootstrap, "acks": task.acks, "queue.buffering.max.messages": QUEUE_MESSAGES}
+    """Measure one produce() call: the best of several rounds, with a flush between them."""
+    conf = {
+        "bootstrap.servers": task.bootstrap,
+        "acks": task.acks,
+        "queue.buffering.max.messages": QUEUE_MESSAGES,
+    }
     producer = client.Producer(conf)
     value = b"x" * task.size
     count = min(task.count, QUEUE_MESSAGES // 4)
@@ -171,9 +179,9 @@ def call(client: ModuleType, task: Task) -> Figures:
 
 
 def net_call_ns(loops: list[float], empty: list[float], count: int) -> float:
-    """The quickest loop less the quickest empty one.
+    """The fastest loop minus the fastest empty loop.
 
-    Never a loop less the empty one beside it: where another process took the core during the empty loop, that
-    difference is too small, even negative, and taking the best of several would pick exactly it.
+    Don't subtract the empty loop of the same round. If another process has used the core during it,
+    the difference is too small, even negative, and the best of several would be such a one.
     """
     return (min(loops) - min(empty)) / count * 1e9

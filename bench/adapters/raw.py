@@ -1,4 +1,4 @@
-"""The ceilings: a socket that pushes prebuilt requests, and one that only counts what it fetches. No client at all."""
+"""The ceilings, without a client: a socket sends prebuilt requests or only counts fetched bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ TIMEOUT_MS = 30_000
 
 
 class Connection:
-    """Frames over a blocking socket, with TLS where the task has it: Python's own, one call a record."""
+    """Sends and receives frames over a blocking socket.
+
+    With TLS it is Python's own, with one call for each TLS record.
+    """
 
     def __init__(self, task: Task) -> None:
         host, _, port = (task.tls or task.bootstrap).split(",")[0].rpartition(":")
@@ -33,15 +36,17 @@ class Connection:
         self._socket = socket.create_connection((host, int(port)), 30)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if task.tls:
-            self._socket = ssl.create_default_context(cafile=task.ca).wrap_socket(self._socket, server_hostname=host)
+            self._socket = ssl.create_default_context(cafile=task.ca).wrap_socket(
+                self._socket, server_hostname=host
+            )
         self._buffer = bytearray(1 << 16)
 
     def send(self, frame: bytes) -> None:
-        """A frame with its length in front."""
+        """Send a frame that `framed` has made."""
         self._socket.sendall(frame)
 
     def receive(self) -> memoryview:
-        """The next frame, in a buffer that the next call overwrites."""
+        """Receive the next frame. The next call overwrites its buffer."""
         size = struct.unpack(">i", self._exactly(4))[0]
         return self._exactly(size)
 
@@ -59,12 +64,12 @@ class Connection:
 
 
 def framed(body: bytes) -> bytes:
-    """With its length in front."""
+    """Put the length in front of a body."""
     return struct.pack(">i", len(body)) + body
 
 
 def produce_frame(task: Task, partition: int, records: int) -> bytes:
-    """A request with one batch of so many records."""
+    """Make a request with one batch of ``records`` records."""
     now = int(time.time() * 1000)
     batch = encode_batch([(now, None, b"x" * task.size)] * records)
     data = ProduceRequest.Topic.Partition(index=partition, records=batch)
@@ -75,7 +80,7 @@ def produce_frame(task: Task, partition: int, records: int) -> bytes:
 
 
 def settle(frame: memoryview) -> None:
-    """Raises when the broker refused."""
+    """Raise an error if the broker has rejected a batch."""
     _, reply = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, bytes(frame))
     assert isinstance(reply, ProduceResponse)
     for topic in reply.responses:
@@ -85,12 +90,12 @@ def settle(frame: memoryview) -> None:
 
 
 def produce(task: Task) -> Figures:
-    """Prebuilt requests of about 1 MB, five in flight."""
+    """Send prebuilt requests of about 1 MB, five in flight."""
     records = max(1, REQUEST_BYTES // (task.size + 8))
     frames = [produce_frame(task, number, records) for number in range(task.partitions)]
     connection = Connection(task)
     requests = max(1, task.count // records)
-    for number in range(task.partitions):  # the broker has opened its files before the clock starts
+    for number in range(task.partitions):  # the broker opens its files before the clock starts
         connection.send(produce_frame(task, number, 1))
         if task.acks != "0":
             settle(connection.receive())
@@ -113,19 +118,27 @@ many = produce_arrow = produce  # the same ceiling
 
 
 def end_offsets(connection: Connection, task: Task) -> list[int]:
-    """Where each partition ends."""
+    """Request the end of each partition."""
     topic = ListOffsetsRequest.Topic(name=task.topic)
     make = ListOffsetsRequest.Topic.Partition
-    topic.partitions = [make(partition_index=number, timestamp=-1) for number in range(task.partitions)]
+    topic.partitions = [
+        make(partition_index=number, timestamp=-1) for number in range(task.partitions)
+    ]
     message = ListOffsetsRequest(replica_id=-1, topics=[topic])
     connection.send(framed(encode_request(message, OFFSETS_VERSION, 1, "bench")))
     _, reply = decode_response(ApiKey.LIST_OFFSETS, OFFSETS_VERSION, bytes(connection.receive()))
     assert isinstance(reply, ListOffsetsResponse)
-    return [entry.offset for entry in sorted(reply.topics[0].partitions, key=lambda entry: entry.partition_index)]
+    return [
+        entry.offset
+        for entry in sorted(reply.topics[0].partitions, key=lambda entry: entry.partition_index)
+    ]
 
 
 def consume(task: Task) -> Figures:
-    """Fetches of 2 MB a partition, one in flight; batch headers are read to know the next offset, records are not."""
+    """Fetch 2 MB from each partition, with one request in flight.
+
+    Batch headers are decoded, because they have the next offset. Records aren't decoded.
+    """
     connection = Connection(task)
     ends = end_offsets(connection, task)
     offsets = [0] * task.partitions
@@ -135,7 +148,8 @@ def consume(task: Task) -> Figures:
         topic = FetchRequest.Topic(topic=task.topic)
         wanted = [number for number in range(task.partitions) if offsets[number] < ends[number]]
         topic.partitions = [
-            make(partition=number, fetch_offset=offsets[number], partition_max_bytes=FETCH_BYTES) for number in wanted
+            make(partition=number, fetch_offset=offsets[number], partition_max_bytes=FETCH_BYTES)
+            for number in wanted
         ]
         message = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=64 << 20, topics=[topic])
         connection.send(framed(encode_request(message, FETCH_VERSION, 1, "bench")))
@@ -153,7 +167,7 @@ arrow = consume  # the same ceiling
 
 
 def latency(task: Task) -> Figures:
-    """One request with one message, then its answer."""
+    """Send requests with one message, and wait for each answer."""
     connection = Connection(task)
     frame = produce_frame(task, 0, 1)
     taken = []

@@ -1,4 +1,4 @@
-"""What a cold start in a group costs the broker: the requests that any client has to make, one after the other."""
+"""The cost of a cold start in a group: the requests of any client, one after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import TypeVar
 from bench.adapters import COLD_STARTS, Figures, Stopwatch, Task
 from bench.adapters.raw import FETCH_BYTES, FETCH_VERSION, Connection, framed, produce_frame, settle
 from kafka_native.protocol import decode_response, encode_request
-from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_native.protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_native.protocol.fetch import FetchRequest, FetchResponse
 from kafka_native.protocol.groups import (
@@ -39,7 +42,7 @@ VERSIONS = {
     FetchRequest: FETCH_VERSION,
     ConsumerGroupHeartbeatRequest: 0,
 }
-RETRY = (14, 15, 16)  # the coordinator loads, isn't there yet, is another one
+RETRY = (14, 15, 16)  # the coordinator is loading, not available, or another broker
 RETRY_S = 0.005
 MEMBER_ID_REQUIRED = 79
 SESSION_MS = 45_000
@@ -47,7 +50,7 @@ GIVE_UP_S = 30.0
 
 
 def ask(connection: Connection, request: Request, kind: type[Answer]) -> Answer:
-    """A request and its answer."""
+    """Send a request and return its answer."""
     version = VERSIONS[type(request)]
     connection.send(framed(encode_request(request, version, 1, "bench")))
     _, reply = decode_response(request.api_key, version, bytes(connection.receive()))
@@ -56,7 +59,7 @@ def ask(connection: Connection, request: Request, kind: type[Answer]) -> Answer:
 
 
 def cold(task: Task) -> Figures:
-    """From connecting to the first fetched bytes, several times; the median."""
+    """Measure from the connection to the first fetched bytes, several times. The median counts."""
     connection = Connection(task)
     for number in range(task.partitions):
         connection.send(produce_frame(task, number, 1))
@@ -82,7 +85,11 @@ class Member:
         self._group = f"{task.topic}-raw-{number}"
         self._connection = Connection(task)
         self._id = str(uuid.uuid4())
-        ask(self._connection, MetadataRequest(topics=[MetadataRequest.Topic(name=task.topic)]), MetadataResponse)
+        ask(
+            self._connection,
+            MetadataRequest(topics=[MetadataRequest.Topic(name=task.topic)]),
+            MetadataResponse,
+        )
         deadline = time.perf_counter() + GIVE_UP_S
         while code := self._join():
             if code not in RETRY or time.perf_counter() > deadline:
@@ -90,15 +97,22 @@ class Member:
             time.sleep(RETRY_S)
 
     def _join(self) -> int:
-        """The error that it ended with, 0 for none."""
-        found = ask(self._connection, FindCoordinatorRequest(key=self._group), FindCoordinatorResponse)
+        """Join the group. Returns the error code, 0 for none."""
+        found = ask(
+            self._connection, FindCoordinatorRequest(key=self._group), FindCoordinatorResponse
+        )
         if found.error_code:
             return found.error_code
         return self._join_consumer() if self._task.protocol == "consumer" else self._join_classic()
 
     def _join_consumer(self) -> int:
-        """The first answer has the assignment: there is nobody to wait for."""
-        request = ConsumerGroupHeartbeatRequest(group_id=self._group, member_id=self._id, member_epoch=0)
+        """Join with the new protocol.
+
+        The first answer has the assignment: no other member joins.
+        """
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._group, member_id=self._id, member_epoch=0
+        )
         request.rebalance_timeout_ms, request.topic_partitions = SESSION_MS, []
         request.subscribed_topic_names = [self._task.topic]
         reply = ask(self._connection, request, ConsumerGroupHeartbeatResponse)
@@ -107,7 +121,9 @@ class Member:
 
     def _join_classic(self) -> int:
         metadata = ConsumerProtocolSubscription(topics=[self._task.topic]).pack(1)
-        request = JoinGroupRequest(group_id=self._group, session_timeout_ms=SESSION_MS, protocol_type="consumer")
+        request = JoinGroupRequest(
+            group_id=self._group, session_timeout_ms=SESSION_MS, protocol_type="consumer"
+        )
         request.rebalance_timeout_ms = SESSION_MS
         request.protocols = [JoinGroupRequest.Protocol(name="range", metadata=metadata)]
         reply = ask(self._connection, request, JoinGroupResponse)
@@ -117,7 +133,9 @@ class Member:
         if reply.error_code:
             return reply.error_code
         self._id = reply.member_id
-        sync = SyncGroupRequest(group_id=self._group, generation_id=reply.generation_id, member_id=self._id)
+        sync = SyncGroupRequest(
+            group_id=self._group, generation_id=reply.generation_id, member_id=self._id
+        )
         every = ConsumerProtocolAssignment.AssignedPartitions(
             topic=self._task.topic, partitions=list(range(self._task.partitions))
         )
@@ -126,12 +144,18 @@ class Member:
         return ask(self._connection, sync, SyncGroupResponse).error_code
 
     def read(self) -> None:
-        """Asks for committed offsets, of which there are none, then for messages."""
+        """Request committed offsets, of which there are none, and then messages."""
         numbers = list(range(self._task.partitions))
         topic = OffsetFetchRequest.Topic(name=self._task.topic, partition_indexes=numbers)
-        ask(self._connection, OffsetFetchRequest(group_id=self._group, topics=[topic]), OffsetFetchResponse)
+        ask(
+            self._connection,
+            OffsetFetchRequest(group_id=self._group, topics=[topic]),
+            OffsetFetchResponse,
+        )
         wanted = FetchRequest.Topic(topic=self._task.topic)
-        entry = partial(FetchRequest.Topic.Partition, fetch_offset=0, partition_max_bytes=FETCH_BYTES)
+        entry = partial(
+            FetchRequest.Topic.Partition, fetch_offset=0, partition_max_bytes=FETCH_BYTES
+        )
         wanted.partitions = [entry(partition=number) for number in numbers]
         request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=64 << 20, topics=[wanted])
         reply = ask(self._connection, request, FetchResponse)
@@ -139,9 +163,15 @@ class Member:
             raise RuntimeError("no message came")
 
     def leave(self) -> None:
-        """Leaves the group."""
+        """Leave the group."""
         if self._task.protocol == "consumer":
-            leaving = ConsumerGroupHeartbeatRequest(group_id=self._group, member_id=self._id, member_epoch=-1)
+            leaving = ConsumerGroupHeartbeatRequest(
+                group_id=self._group, member_id=self._id, member_epoch=-1
+            )
             ask(self._connection, leaving, ConsumerGroupHeartbeatResponse)
         else:
-            ask(self._connection, LeaveGroupRequest(group_id=self._group, member_id=self._id), LeaveGroupResponse)
+            ask(
+                self._connection,
+                LeaveGroupRequest(group_id=self._group, member_id=self._id),
+                LeaveGroupResponse,
+            )

@@ -1,4 +1,4 @@
-"""The scenarios of consumers, for every client that has confluent_kafka's API; the adapters bind the module."""
+"""Consumer scenarios for clients with confluent_kafka's API. An adapter passes its module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from bench.adapters import COLD_STARTS, IDLE_S, RATE, Figures, Stopwatch, Task, percentiles
 
 STEP = 10_000
-ROWS = 100_000  # of a batch of columns
+ROWS = 100_000  # the rows of a batch of columns
 WAIT_S = 30.0
 WARM_UP = 200
 STAMP = struct.Struct("d")
@@ -25,26 +25,31 @@ Take = Callable[[Any, Task, int], int]
 
 
 def by_hand(client: ModuleType, task: Task, **tuning: Any) -> Any:
-    """A consumer that has each partition of the topic from its beginning."""
+    """Make a consumer and assign all partitions of the topic, from their beginnings."""
     consumer = client.Consumer({**task.group(), "enable.auto.commit": False, **tuning})
     assign(client, consumer, task.topic, task.partitions)
     return consumer
 
 
 def assign(client: ModuleType, consumer: Any, topic: str, partitions: int) -> None:
-    """Each partition from its beginning."""
-    consumer.assign([client.TopicPartition(topic, number, client.OFFSET_BEGINNING) for number in range(partitions)])
+    """Assign all partitions, from their beginnings."""
+    consumer.assign(
+        [
+            client.TopicPartition(topic, number, client.OFFSET_BEGINNING)
+            for number in range(partitions)
+        ]
+    )
 
 
 def in_group(client: ModuleType, task: Task, number: int = 0, **tuning: Any) -> Any:
-    """The only member of a new group, subscribed; it commits as it does by default."""
+    """Make the only member of a new group, with default commits, and subscribe."""
     consumer = client.Consumer({**task.group(number), **tuning})
     consumer.subscribe([task.topic])
     return consumer
 
 
 def timed(consumer: Any, task: Task, take: Take) -> Figures:
-    """The first message isn't counted: with it everything is connected, joined and under way."""
+    """Measure from the second message on: by then the client is connected and has joined."""
     first = len(consumer.consume(1, WAIT_S))
     if not first:
         raise RuntimeError("no message came")
@@ -56,7 +61,7 @@ def timed(consumer: Any, task: Task, take: Take) -> Figures:
 
 
 def in_steps(consumer: Any, task: Task, wanted: int) -> int:
-    """consume(10000), each value taken."""
+    """Read with consume(10000), and take each value."""
     taken = 0
     while taken < wanted:
         messages = consumer.consume(min(STEP, wanted - taken), WAIT_S / 6)
@@ -69,7 +74,7 @@ def in_steps(consumer: Any, task: Task, wanted: int) -> int:
 
 
 def one_by_one(consumer: Any, task: Task, wanted: int) -> int:
-    """poll(), each value taken."""
+    """Read with poll(), and take each value."""
     poll = consumer.poll
     for taken in range(wanted):
         message = poll(WAIT_S / 6)
@@ -80,7 +85,7 @@ def one_by_one(consumer: Any, task: Task, wanted: int) -> int:
 
 
 def by_iteration(consumer: Iterable[Any], task: Task, wanted: int) -> int:
-    """`for message in consumer`, each value taken."""
+    """Read with `for message in consumer`, and take each value."""
     taken = 0
     for message in consumer:
         message.value()
@@ -91,27 +96,27 @@ def by_iteration(consumer: Iterable[Any], task: Task, wanted: int) -> int:
 
 
 def consume(client: ModuleType, task: Task, **tuning: Any) -> Figures:
-    """Assigned by hand, 10,000 at a time, from the beginning to the end of what was produced."""
+    """Read all messages of assigned partitions, 10,000 at a time."""
     return timed(by_hand(client, task, **tuning), task, in_steps)
 
 
 def group(client: ModuleType, task: Task, **tuning: Any) -> Figures:
-    """The same in a group."""
+    """Like `consume`, in a group."""
     return timed(in_group(client, task, **tuning), task, in_steps)
 
 
 def poll(client: ModuleType, task: Task, **tuning: Any) -> Figures:
-    """Assigned by hand, one message at a time."""
+    """Read all messages of assigned partitions, one at a time."""
     return timed(by_hand(client, task, **tuning), task, one_by_one)
 
 
 def iterate(client: ModuleType, task: Task, **tuning: Any) -> Figures:
-    """Iteration over the consumer."""
+    """Read all messages by iterating over the consumer."""
     return timed(by_hand(client, task, **tuning), task, by_iteration)
 
 
 def memory(client: ModuleType, task: Task, **tuning: Any) -> Figures:
-    """consume(10000) flat out, and by how much the process grew: the most since before there was a consumer."""
+    """Measure the largest growth of the process while it reads with consume(10000)."""
     before = resident_mib()
     highest = before
 
@@ -134,16 +139,18 @@ def memory(client: ModuleType, task: Task, **tuning: Any) -> Figures:
 
 
 def resident_mib() -> float:
-    """What this process has in memory now; Linux only, like the figure's target."""
+    """The resident memory of this process; Linux only."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES / MIB
 
 
 def end_to_end(client: ModuleType, task: Task) -> Figures:
-    """A message each millisecond, by one thread that polls in between; from produce() to the Message in hand."""
-    producer = client.Producer({"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0})
+    """Measure from produce() to poll(). One thread sends a message each millisecond and polls."""
+    producer = client.Producer(
+        {"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0}
+    )
     consumer = client.Consumer({**task.group(), "enable.auto.commit": False})
     filler = b"x" * max(task.size - STAMP.size, 0)
-    producer.produce(task.topic, STAMP.pack(0.0), partition=0)  # connected before the clock starts
+    producer.produce(task.topic, STAMP.pack(0.0), partition=0)  # connects before the clock starts
     producer.flush(WAIT_S)
     consumer.assign([client.TopicPartition(task.topic, 0, client.OFFSET_BEGINNING)])
     if not consumer.consume(1, WAIT_S):
@@ -158,7 +165,7 @@ def end_to_end(client: ModuleType, task: Task) -> Figures:
             producer.produce(task.topic, STAMP.pack(now) + filler, partition=0)
             producer.poll(0)
             sent += 1
-            next_at = max(next_at + 1 / RATE, now)  # who is late sends no burst afterwards
+            next_at = max(next_at + 1 / RATE, now)  # a delay isn't followed by a burst
         left = next_at - time.perf_counter() if sent < wanted else WAIT_S
         message = consumer.poll(max(left, 0.0))
         if message is None and sent == wanted:
@@ -173,7 +180,7 @@ def end_to_end(client: ModuleType, task: Task) -> Figures:
 
 
 def cold(client: ModuleType, task: Task) -> Figures:
-    """From making a Consumer to its first message as the only member of a new group, several times."""
+    """Measure from the making of a Consumer to its first message, as the only group member."""
     producer = client.Producer({"bootstrap.servers": task.bootstrap})
     producer.produce(task.topic, b"x" * task.size)
     producer.flush(WAIT_S)
@@ -193,7 +200,10 @@ def cold(client: ModuleType, task: Task) -> Figures:
 
 
 def wide(client: ModuleType, task: Task, **tuning: Any) -> Figures:
-    """Messages of many partitions; how many times the CPU of one partition's they cost, and what idling costs then."""
+    """Read messages of many partitions, then idle.
+
+    Extra figures are the ratio of the CPU time to that of one partition, and the CPU while idle.
+    """
     narrow = client.Consumer({**task.group(1), "enable.auto.commit": False, **tuning})
     assign(client, narrow, task.beside, 1)
     one = timed(narrow, task, in_steps)
@@ -202,7 +212,7 @@ def wide(client: ModuleType, task: Task, **tuning: Any) -> Figures:
     watch = Stopwatch()
     taken = in_steps(consumer, task, task.count - first)
     figures = watch.figures(taken)
-    consumer.consume(1, 2.0)  # the last requests of the run itself
+    consumer.consume(1, 2.0)  # the last requests of the measurement
     idle = Stopwatch()
     consumer.consume(1, IDLE_S)
     rest = idle.figures(1)

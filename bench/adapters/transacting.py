@@ -1,4 +1,4 @@
-"""The scenarios with transactions, for every client that has confluent_kafka's API; the adapters bind the module."""
+"""Transaction scenarios for clients with confluent_kafka's API. An adapter passes its module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEP = 10_000
 STARVED_S = 30.0
 
 Transfer = Callable[[Any, Any, str, int], int]
-"""Moves what there is, so many messages at most, from a consumer to a topic; how many it were."""
+"""Moves available messages, up to a number, from a consumer to a topic. Returns their number."""
 
 
 def _producer(client: ModuleType, task: Task) -> Any:
@@ -28,7 +28,7 @@ def _producer(client: ModuleType, task: Task) -> Any:
 
 
 def transaction(client: ModuleType, task: Task) -> Figures:
-    """Transactions of one message, from begin to the end of the commit; ``more`` has those of none."""
+    """Measure transactions of one message, from begin to commit, and as many empty ones."""
     producer = _producer(client, task)
     value = b"x" * task.size
     taken, empty = [], []
@@ -52,7 +52,7 @@ def transaction(client: ModuleType, task: Task) -> Figures:
 
 
 def one_by_one(consumer: Any, producer: Any, target: str, wanted: int) -> int:
-    """A produce() for each Message."""
+    """Move messages with a produce() for each."""
     messages = consumer.consume(min(STEP, wanted), WAIT_S)
     for message in messages:
         while True:
@@ -65,7 +65,7 @@ def one_by_one(consumer: Any, producer: Any, target: str, wanted: int) -> int:
 
 
 def copy(client: ModuleType, task: Task, transfer: Transfer = one_by_one, **tuning: Any) -> Figures:
-    """Copies a topic, a transaction each 100 ms with the offsets of what was read."""
+    """Copy a topic. Every 100 ms a transaction with messages and offsets is committed."""
     consumer = client.Consumer(
         {**task.group(), "enable.auto.commit": False, "isolation.level": "read_committed", **tuning}
     )
@@ -79,14 +79,16 @@ def copy(client: ModuleType, task: Task, transfer: Transfer = one_by_one, **tuni
         while left and time.monotonic() < ends:
             moved = transfer(consumer, producer, task.beside, left)
             if moved:
-                watch = watch or Stopwatch()  # the group has assigned its partitions
+                watch = watch or Stopwatch()  # by now the group has assigned its partitions
                 starved_at = time.monotonic() + STARVED_S
             elif time.monotonic() > starved_at:
                 raise RuntimeError(f"{left} of {task.count} messages did not come")
             left -= moved
         positions = [each for each in consumer.position(consumer.assignment()) if each.offset >= 0]
         if positions:
-            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), CALL_S)
+            producer.send_offsets_to_transaction(
+                positions, consumer.consumer_group_metadata(), CALL_S
+            )
         producer.commit_transaction(CALL_S)
     assert watch is not None
     figures = watch.figures(task.count)

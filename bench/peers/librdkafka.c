@@ -1,7 +1,9 @@
-/* The scenarios of bench/ for librdkafka itself, without Python: a program of its own.
+/* A program that runs scenarios of bench/ with librdkafka, without Python.
  *
- * librdkafka PRODUCE|CALLBACK|CONSUME TOPIC COUNT PARTITIONS name=value... < values, one a line; the figures as JSON on stdout.
- * The library is the one inside the confluent_kafka wheel, which comes without headers: what is called is declared here.
+ * librdkafka PRODUCE|CALLBACK|CONSUME TOPIC COUNT PARTITIONS name=value...
+ *
+ * It reads values from stdin, one on each line, and prints the figures as JSON. The library is in the
+ * confluent_kafka wheel, which has no headers. So the functions are declared here.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -98,7 +100,7 @@ static double cpu_s(void)
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-static void tell(long count, double started, double cpu)
+static void print_figures(long count, double started, double cpu)
 {
     double seconds = now_s() - started, used = cpu_s() - cpu;
     printf("{\"count\": %ld, \"seconds\": %.9f, \"cpu_seconds\": %.9f}\n", count, seconds, used);
@@ -141,7 +143,8 @@ static void produce(const char *name, long count, char **settings, int with_repo
     rd_kafka_t *client = new_client(PRODUCER, settings, with_reports);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, name, NULL);
     produce_one(client, topic, 0);
-    if (rd_kafka_flush(client, TIMEOUT_MS)) die("rd_kafka_flush", "the first message wasn't delivered"); /* connected before the clock starts */
+    /* The first message: the client is connected before the clock starts. */
+    if (rd_kafka_flush(client, TIMEOUT_MS)) die("rd_kafka_flush", "the first message wasn't delivered");
     count--;
     delivered = 0;
     double cpu = cpu_s(), started = now_s();
@@ -150,16 +153,16 @@ static void produce(const char *name, long count, char **settings, int with_repo
         if (number % POLL_EVERY == 0) rd_kafka_poll(client, 0);
     }
     int left = rd_kafka_flush(client, TIMEOUT_MS);
-    tell(count, started, cpu);
+    print_figures(count, started, cpu);
     if (left || (with_reports && delivered != count)) die("rd_kafka_flush", "messages were not delivered");
     rd_kafka_topic_destroy(topic);
     rd_kafka_destroy(client);
 }
 
-static long take(rd_kafka_queue_t *queue, size_t most, size_t *bytes)
+static long take(rd_kafka_queue_t *queue, size_t count_max, size_t *bytes)
 {
     static rd_kafka_message_t *messages[STEP];
-    ssize_t got = rd_kafka_consume_batch_queue(queue, 5000, messages, most);
+    ssize_t got = rd_kafka_consume_batch_queue(queue, 5000, messages, count_max);
     if (got <= 0) die("consume", "no more messages");
     for (ssize_t i = 0; i < got; i++) {
         if (messages[i]->err) die("consume", rd_kafka_err2str(messages[i]->err));
@@ -180,8 +183,9 @@ static void consume(const char *name, long count, int partitions, char **setting
     size_t bytes = 0;
     long first = take(queue, 1, &bytes), taken = first;
     double cpu = cpu_s(), started = now_s();
-    while (taken < count) taken += take(queue, count - taken < STEP ? (size_t)(count - taken) : STEP, &bytes); /* it waits for as many as asked for */
-    tell(taken - first, started, cpu);
+    /* take() waits until it has all the messages. */
+    while (taken < count) taken += take(queue, count - taken < STEP ? (size_t)(count - taken) : STEP, &bytes);
+    print_figures(taken - first, started, cpu);
     rd_kafka_queue_destroy(queue);
     rd_kafka_consumer_close(client);
     rd_kafka_destroy(client);

@@ -1,15 +1,15 @@
-"""kafka_native's Spark package beside Spark's own Kafka connector: ``python -m bench spark``.
+"""Compares kafka_native's Spark package with Spark's own connector: ``python -m bench spark``.
 
-Each contestant has a Spark driver of its own (`worker`), which lives as long as the run, so that none of them is
-measured with a cold JVM, nor with one whose compiler has learnt from the other. They take turns, and only one works at
-a time.
+Each contestant has a Spark driver of its own (`worker`), which lives as long as the run. So none is
+measured with a cold JVM, or with one that has compiled the other's code. They take turns: only one
+works at a time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# What a contestant can be asked for; the first one is what the others are held against.
+# The scenarios of each contestant. The others are compared with the first one.
 CONTESTANTS = ("jvm", "frames", "direct")
 SCENARIOS = {
     "read": ("jvm", "frames"),
@@ -23,15 +23,16 @@ SCENARIOS = {
     "to_kafka": ("jvm", "frames"),
 }
 TRIGGERING = ("trigger", "to_kafka")
-# Those that write a topic: it is made for each measurement, and counted afterwards.
+# Scenarios that write a topic. It is new for each measurement, and its messages are counted.
 WRITING = ("write", "tuned", "mirror", "to_kafka")
 
 
 @dataclass(frozen=True)
 class Work:
-    """What to do. ``source`` holds ``count`` records; ``target`` is empty, and so is ``folder``, where files go.
+    """The parameters of a scenario.
 
-    ``triggers`` is how many triggers of ``step`` records are measured, after as many for warming up.
+    ``source`` has ``count`` records. ``target`` and ``folder``, for files, are empty. After
+    ``triggers`` triggers to warm up, as many are measured, with ``step`` records each.
     """
 
     bootstrap: str

@@ -1,4 +1,4 @@
-"""The direct pipelines as contestants: rows don't come to the JVM at all."""
+"""The direct pipelines as contestants: no row enters the JVM."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from bench.spark import Work
 
 
 def archive(spark: Any, work: Work) -> None:
-    """All that is there to a lake of Parquet files, with the compression that Spark's own have by default."""
+    """Archive all records to a lake of Parquet files, with the default compression of Spark."""
     from kafka_native.spark.pipelines.archive import archive as run
     from kafka_native.spark.pipelines.parquet import ParquetSettings
 
     config, checkpoint = {"bootstrap.servers": work.bootstrap}, f"{work.folder}/checkpoint"
     settings = ParquetSettings(compression="snappy")
-    run(config, f"{work.folder}/table", topics=[work.source], session=spark, checkpoint=checkpoint, settings=settings)
+    run(
+        config,
+        f"{work.folder}/table",
+        topics=[work.source],
+        session=spark,
+        checkpoint=checkpoint,
+        settings=settings,
+    )
 
 
 def mirror(spark: Any, work: Work) -> None:
-    """All that is there to another topic."""
+    """Copy all records to another topic."""
     from kafka_native.spark.pipelines.mirror import mirror as run
 
     config = {"bootstrap.servers": work.bootstrap}

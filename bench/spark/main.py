@@ -1,4 +1,4 @@
-"""``python -m bench spark``: every scenario with each contestant in turn (A B A B ...), then the tables."""
+"""``python -m bench spark``: run each scenario with all contestants in turn (A B A B ...)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from bench.spark.report import table, verdicts
 from kafka_native import Producer
 
 TIMEOUT_S = 900
-STEP = 1000  # records of one partition in a row, and in a batch
+STEP = 1000  # consecutive records of one partition; also the size of a batch
 POOL = 10_000
 WARM_UP_MESSAGES = 1_000_000
 USUAL = tuple(name for name in SCENARIOS if name != "to_kafka")
 
 
 class Failed(click.ClickException):
-    """A scenario that came to no figures; the others go on."""
+    """A scenario has no figures. The other scenarios go on."""
 
 
 class Driver:
-    """A contestant's process."""
+    """The process of a contestant."""
 
     def __init__(self, contestant: str, cores: int, memory: str, log: Path) -> None:
         self.contestant = contestant
@@ -46,14 +46,17 @@ class Driver:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True
             )
-        self._answer()  # its session is up
+        self._answer()  # waits until its session is ready
 
     def measure(self, scenario: str, work: Work) -> Figures:
-        """One scenario once, in files of its own."""
+        """Run one scenario once, with a new folder."""
         assert self._process.stdin is not None
         folder = tempfile.mkdtemp(prefix="kafka-native-bench-")
         try:
-            asked = {"scenario": scenario, "work": dataclasses.asdict(dataclasses.replace(work, folder=folder))}
+            asked = {
+                "scenario": scenario,
+                "work": dataclasses.asdict(dataclasses.replace(work, folder=folder)),
+            }
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
             answer = self._answer()
@@ -70,11 +73,13 @@ class Driver:
         if not line:
             self._process.kill()
             why = "ended" if ready else f"said nothing for {TIMEOUT_S} s"
-            raise click.ClickException(f"{self.contestant} {why}:\n{self._log.read_text(errors='replace')[-4000:]}")
+            raise click.ClickException(
+                f"{self.contestant} {why}:\n{self._log.read_text(errors='replace')[-4000:]}"
+            )
         return json.loads(line)
 
     def close(self) -> None:
-        """Ends it and its JVM."""
+        """End the process and its JVM."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -84,17 +89,28 @@ class Driver:
 
 
 def event(number: int, size: int) -> bytes:
-    """A text of a web shop's with ``size`` bytes."""
-    kind, country = ("view", "click", "cart", "buy")[number % 4], ("de", "fr", "us", "jp")[number // 7 % 4]
-    text = f'{{"user":"user-{number * 7919 % 100_000:05}","type":"{kind}","page":"/products/{number % 5000}",'
-    text += f'"country":"{country}","price":{number * 31 % 10_000 / 100}}}'
+    """A JSON event of a web shop, ``size`` bytes long."""
+    kind, country = (
+        ("view", "click", "cart", "buy")[number % 4],
+        ("de", "fr", "us", "jp")[number // 7 % 4],
+    )
+    text = (
+        f'{{"user":"user-{number * 7919 % 100_000:05}","type":"{kind}",'
+        f'"page":"/products/{number % 5000}",'
+        f'"country":"{country}","price":{number * 31 % 10_000 / 100}}}'
+    )
     return text.ljust(size).encode()[:size]
 
 
 def fill(work: Work, partitions: int) -> None:
-    """The topic's records: keys that are all different, values out of a pool, STEP records a batch."""
+    """Produce the topic's records: different keys, values from a pool, STEP records in a batch."""
     values = [event(number, work.size) for number in range(POOL)]
-    config = {"compression.type": work.codec, "batch.num.messages": STEP, "linger.ms": 50, "max.block.ms": 60_000}
+    config = {
+        "compression.type": work.codec,
+        "batch.num.messages": STEP,
+        "linger.ms": 50,
+        "max.block.ms": 60_000,
+    }
     with Producer({"bootstrap.servers": work.bootstrap, **config}) as producer:
         for first in range(0, work.count, STEP):
             count = min(STEP, work.count - first)
@@ -103,7 +119,9 @@ def fill(work: Work, partitions: int) -> None:
             done = 0
             while done < count:
                 where = first // STEP % partitions
-                done += producer.produce_many(work.source, some[done:], keys[done:], partition=where)
+                done += producer.produce_many(
+                    work.source, some[done:], keys[done:], partition=where
+                )
         left = producer.flush(TIMEOUT_S)
     if left:
         raise click.ClickException(f"{left} messages were not delivered")
@@ -111,7 +129,7 @@ def fill(work: Work, partitions: int) -> None:
 
 @contextmanager
 def filled(work: Work, partitions: int) -> Iterator[Work]:
-    """The work with a source that has its records."""
+    """Make a source with its records for the block."""
     with topic(work.bootstrap, partitions) as name:
         ready = dataclasses.replace(work, source=name)
         fill(ready, partitions)
@@ -119,7 +137,7 @@ def filled(work: Work, partitions: int) -> Iterator[Work]:
 
 
 def once(driver: Driver, scenario: str, work: Work, partitions: int) -> Figures:
-    """One measurement. A rate counts only if everything arrived, and nothing twice."""
+    """Run one measurement. A rate counts only if each record arrived exactly once."""
     if scenario not in WRITING:
         figures = driver.measure(scenario, work)
         there = figures.count
@@ -134,11 +152,17 @@ def once(driver: Driver, scenario: str, work: Work, partitions: int) -> Figures:
 
 
 def rounds_of(
-    scenario: str, drivers: dict[str, Driver], warm: Work, work: Work, partitions: int, rounds: int, console: Console
+    scenario: str,
+    drivers: dict[str, Driver],
+    warm: Work,
+    work: Work,
+    partitions: int,
+    rounds: int,
+    console: Console,
 ) -> Rounds:
-    """Every contestant once for warming up, then in turn."""
+    """Run each contestant once to warm up, then in turn."""
     able = [driver for name, driver in drivers.items() if name in SCENARIOS[scenario]]
-    if scenario not in TRIGGERING:  # these warm up by themselves
+    if scenario not in TRIGGERING:  # these scenarios warm up themselves
         able = [driver for driver in able if warms_up(driver, scenario, warm, partitions, console)]
     found: Rounds = {driver.contestant: [] for driver in able}
     for number in range(rounds):
@@ -147,12 +171,15 @@ def rounds_of(
             found[driver.contestant].append(figures)
             said = f"{figures.rate / 1e6:.2f} M rows/s, {figures.cpu_us:.2f} us"
             more = "".join(f", {name} {value:.0f}" for name, value in figures.more.items())
-            console.print(f"  {scenario} round {number + 1}: {driver.contestant} {said}{more}", highlight=False)
+            console.print(
+                f"  {scenario} round {number + 1}: {driver.contestant} {said}{more}",
+                highlight=False,
+            )
     return found
 
 
 def warms_up(driver: Driver, scenario: str, warm: Work, partitions: int, console: Console) -> bool:
-    """Runs a scenario once without a record of it; False if it fails, and why is printed."""
+    """Run a scenario once unrecorded. If it fails, print the reason and return False."""
     try:
         once(driver, scenario, warm, partitions)
     except Failed as error:
@@ -162,13 +189,15 @@ def warms_up(driver: Driver, scenario: str, warm: Work, partitions: int, console
 
 
 def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str]:
-    """The contestants that were asked for and have something to do, but for those that lack something; says what."""
+    """The requested contestants that can run here and have a scenario. Others are printed."""
     from tests.spark import jvm
 
     found = []
     for name in names.split(","):
         if name not in CONTESTANTS:
-            raise click.BadParameter(f"{name} is none of {', '.join(CONTESTANTS)}", param_hint="--contestants")
+            raise click.BadParameter(
+                f"{name} is none of {', '.join(CONTESTANTS)}", param_hint="--contestants"
+            )
         why = jvm.missing() if name == "jvm" else None
         if why:
             console.print(f"Without {name}: {why}")
@@ -179,18 +208,36 @@ def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str
 
 @click.command()
 @click.argument("scenarios", nargs=-1, type=click.Choice(tuple(SCENARIOS)))
-@click.option("--bootstrap", envvar="BOOTSTRAP", help="This cluster (default: a real Apache Kafka of our own).")
+@click.option(
+    "--bootstrap",
+    envvar="BOOTSTRAP",
+    help="The cluster (default: a new Apache Kafka).",
+)
 @click.option("--messages", default=5_000_000, show_default=True, type=click.IntRange(1000))
-@click.option("--size", default=100, show_default=True, type=click.IntRange(20), help="Of a value, in bytes.")
+@click.option(
+    "--size",
+    default=100,
+    show_default=True,
+    type=click.IntRange(20),
+    help="Bytes of a value.",
+)
 @click.option("--partitions", default=4, show_default=True, type=click.IntRange(1))
 @click.option("--codec", default="lz4", show_default=True, help="compression.type of the topic.")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--triggers", default=30, show_default=True, type=click.IntRange(1, 50))
-@click.option("--step", default=4000, show_default=True, type=click.IntRange(1), help="Records a trigger.")
+@click.option(
+    "--step",
+    default=4000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Records of a trigger.",
+)
 @click.option("--cores", default=2, show_default=True, type=click.IntRange(1), help="local[CORES]")
 @click.option("--memory", default="4g", show_default=True, help="spark.driver.memory")
 @click.option("--contestants", default=",".join(CONTESTANTS), show_default=True)
-@click.option("--output", default="build/bench-spark", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--output", default="build/bench-spark", type=click.Path(file_okay=False, path_type=Path)
+)
 def main(
     scenarios: tuple[str, ...],
     bootstrap: str | None,
@@ -206,15 +253,16 @@ def main(
     contestants: str,
     output: Path,
 ) -> None:
-    """Compare with Spark's own Kafka connector, on this machine, now.
+    """Compare with Spark's own Kafka connector, on this machine.
 
-    Rates swing with the machine; compare the ratios within a run, and the CPU per row.
+    Rates depend on the machine and the time. Compare the ratios within a run, and the CPU per row.
     """
     console = Console(width=130)
     chosen = scenarios or USUAL
     if 2 * triggers * step > messages and set(TRIGGERING) & set(chosen):
         raise click.BadParameter(
-            f"{2 * triggers} triggers of {step} records need as many, there are {messages}", param_hint="--messages"
+            f"{2 * triggers} triggers of {step} records need as many, there are {messages}",
+            param_hint="--messages",
         )
     output.mkdir(parents=True, exist_ok=True)
     results = {}
@@ -237,9 +285,15 @@ def main(
                 continue
             if not found:
                 continue
-            rows = f"{triggers} triggers of {step:,} rows" if scenario in TRIGGERING else f"{messages:,} rows"
+            rows = (
+                f"{triggers} triggers of {step:,} rows"
+                if scenario in TRIGGERING
+                else f"{messages:,} rows"
+            )
             console.print(table(scenario, found, f"{scenario}: {rows}"))
             for line in verdicts(scenario, found):
                 console.print(f"  {line}", highlight=False)
-            results[scenario] = {name: [dataclasses.asdict(each) for each in every] for name, every in found.items()}
+            results[scenario] = {
+                name: [dataclasses.asdict(each) for each in every] for name, every in found.items()
+            }
             (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")

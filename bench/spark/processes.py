@@ -1,4 +1,4 @@
-"""The CPU time of a process and all that came of it, from /proc."""
+"""The CPU time of a process and its descendants, from /proc."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(root: int) -> float:
-    """User and system time of a process and its descendants, those that have ended included.
+    """The user and system time of a process and its descendants, including ended ones.
 
-    What has ended is in its parent's figures from the moment on that its parent has waited for it.
+    The figures of an ended process are added to its parent's when the parent waits for it.
     """
     used: dict[int, int] = {}
     children: dict[int, list[int]] = {}
@@ -20,9 +20,10 @@ def cpu_seconds(root: int) -> float:
             continue
         try:
             text = (entry / "stat").read_text()
-        except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        except (FileNotFoundError, ProcessLookupError):  # the process has just ended
             continue
-        # The name may hold anything, so count from its closing parenthesis: state, parent, ... see proc(5).
+        # The name may have any characters. So count fields from its closing parenthesis: state,
+        # parent, ... see proc(5).
         fields = text[text.rindex(")") + 2 :].split()
         number = int(entry.name)
         children.setdefault(int(fields[1]), []).append(number)

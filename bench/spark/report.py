@@ -1,4 +1,4 @@
-"""The tables of the Spark scenarios, and the project's targets beside what was measured."""
+"""The tables of the Spark scenarios, and the project's goals next to the figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIGGER = "triggerExecution ms"
 
 @dataclass(frozen=True)
 class Goal:
-    """What a contestant's figure is to be, divided by the connector's in the same round."""
+    """A limit for the ratio of a contestant's figure to the connector's in the same round."""
 
     scenario: str
     contestant: str
@@ -41,21 +41,31 @@ GOALS = (
 
 
 def table(scenario: str, rounds: Rounds, title: str) -> Table:
-    """A row a contestant: medians, the lowest and the highest value in parentheses."""
+    """Make the table: a row for each contestant with median, lowest and highest value."""
     made = Table(title=title)
     made.add_column("contestant")
     triggering = scenario in TRIGGERING
-    parts = [name for each in next(iter(rounds.values()))[:1] for name in each.more] if triggering else []
-    headings = [*parts, "trigger / jvm"] if triggering else ["M rows/s", "CPU us/row", "rate / jvm", "CPU / jvm"]
+    parts = (
+        [name for each in next(iter(rounds.values()))[:1] for name in each.more]
+        if triggering
+        else []
+    )
+    headings = (
+        [*parts, "trigger / jvm"]
+        if triggering
+        else ["M rows/s", "CPU us/row", "rate / jvm", "CPU / jvm"]
+    )
     for heading in headings:
-        made.add_column(heading.removesuffix("Execution ms") if triggering else heading, justify="right")
+        made.add_column(
+            heading.removesuffix("Execution ms") if triggering else heading, justify="right"
+        )
     for contestant, figures in rounds.items():
         made.add_row(contestant, *cells(parts, figures, rounds.get(THEIRS)))
     return made
 
 
 def cells(parts: list[str], figures: list[Figures], theirs: list[Figures] | None) -> list[str]:
-    """The cells behind the name."""
+    """The cells of a row after the contestant's name."""
     if parts:
         shown = [spread([figure(part, each) for each in figures], ".0f") for part in parts]
         return [*shown, beside(TRIGGER, figures, theirs)]
@@ -68,22 +78,27 @@ def cells(parts: list[str], figures: list[Figures], theirs: list[Figures] | None
 
 
 def beside(name: str, figures: list[Figures], theirs: list[Figures] | None) -> str:
-    """The median of the ratios to the connector's, round by round."""
+    """The median of the ratios to the connector's figures, by round."""
     if not theirs:
         return "-"
     return ratio([figure(name, each) for each in figures], [figure(name, each) for each in theirs])
 
 
 def verdicts(scenario: str, rounds: Rounds) -> list[str]:
-    """Each target beside what was measured in this run; text only, a miss is no failure."""
+    """Compare each goal with the figures of this run. A missed goal isn't a failure."""
     lines = []
     for goal in GOALS:
         if goal.scenario != scenario or not {goal.contestant, THEIRS} <= rounds.keys():
             continue
         pairs = zip(rounds[goal.contestant], rounds[THEIRS], strict=True)
-        value = median(figure(goal.figure, mine) / figure(goal.figure, theirs) for mine, theirs in pairs)
+        value = median(
+            figure(goal.figure, mine) / figure(goal.figure, theirs) for mine, theirs in pairs
+        )
         met = value >= goal.limit if goal.at_least else value <= goal.limit
         word = "at least" if goal.at_least else "at most"
         what = f"{goal.contestant}: {goal.figure} / {THEIRS}"
-        lines.append(f"{what}: {value:.2f}, target {word} {goal.limit:g}: {'reached' if met else 'not reached'}")
+        lines.append(
+            f"{what}: {value:.2f}, target {word} {goal.limit:g}: "
+            f"{'reached' if met else 'not reached'}"
+        )
     return lines

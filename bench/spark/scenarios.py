@@ -1,4 +1,4 @@
-"""What is measured, written once for both formats: a job switches by changing one word."""
+"""The scenarios, the same code for both formats: a job changes one word to switch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMATS = {"jvm": "kafka", "frames": "kafka_native"}
 WAIT_S = 600
 POLL_S = 0.05
 PARTS = ("triggerExecution", "addBatch", "walCommit", "commitOffsets", "latestOffset")
-# A producer for throughput, as Spark's connector and ours are told alike.
+# Options of a producer for throughput, the same for Spark's connector and ours.
 TUNED = {"kafka.compression.type": "lz4", "kafka.linger.ms": "20", "kafka.batch.size": "262144"}
 GENERATORS = 4
 
@@ -22,52 +22,66 @@ Outcome = tuple[int, dict[str, float]]
 
 
 def source(spark: Any, contestant: str, work: Work, stream: bool = False, **more: Any) -> Any:
-    """The topic as a DataFrame, from its beginning."""
+    """Open the topic as a DataFrame, from its beginning."""
     reader = (spark.readStream if stream else spark.read).format(FORMATS[contestant])
-    options = {"kafka.bootstrap.servers": work.bootstrap, "subscribe": work.source, "startingOffsets": "earliest"}
+    options = {
+        "kafka.bootstrap.servers": work.bootstrap,
+        "subscribe": work.source,
+        "startingOffsets": "earliest",
+    }
     return reader.options(**options, **more).load()
 
 
 def read(spark: Any, contestant: str, work: Work) -> Outcome:
-    """One row of sums over all of the topic."""
+    """Read the whole topic into one row of sums."""
     sums = ("count(1)", "sum(length(value))", "sum(length(key))", "max(offset)", "max(timestamp)")
     row = source(spark, contestant, work).selectExpr(*sums).collect()[0]
     if row[1] != row[0] * work.size:
-        raise RuntimeError(f"{row[0]} values of {row[1]} bytes together, {work.size} each were produced")
+        raise RuntimeError(
+            f"{row[0]} values of {row[1]} bytes together, {work.size} each were produced"
+        )
     return row[0], {}
 
 
 def parquet(spark: Any, contestant: str, work: Work) -> Outcome:
-    """All columns to Parquet files."""
+    """Write all columns to Parquet files."""
     source(spark, contestant, work).write.parquet(f"{work.folder}/table")
     return rows_of(work), {}
 
 
 def write(spark: Any, contestant: str, work: Work, **more: str) -> Outcome:
-    """Rows that Spark makes up, with key and value, to a topic; the producer is as each format has it by default."""
+    """Write generated rows with key and value to a topic, with each format's default producer."""
     rows = spark.range(0, work.count, 1, GENERATORS)
     number = "lpad(cast(id as string), 20, '0')"
-    rows = rows.selectExpr(f"cast({number} as binary) key", f"cast(rpad({number}, {work.size}, 'x') as binary) value")
-    writer = rows.write.format(FORMATS[contestant]).mode("append").option("kafka.bootstrap.servers", work.bootstrap)
+    rows = rows.selectExpr(
+        f"cast({number} as binary) key", f"cast(rpad({number}, {work.size}, 'x') as binary) value"
+    )
+    writer = (
+        rows.write.format(FORMATS[contestant])
+        .mode("append")
+        .option("kafka.bootstrap.servers", work.bootstrap)
+    )
     writer.options(**more).option("topic", work.target).save()
     return work.count, {}
 
 
 def tuned(spark: Any, contestant: str, work: Work) -> Outcome:
-    """The same with a producer for throughput."""
+    """Like `write`, with a producer for throughput."""
     return write(spark, contestant, work, **TUNED)
 
 
 def stream(spark: Any, contestant: str, work: Work) -> Outcome:
-    """All that is there as one stream to Parquet files, with a checkpoint."""
+    """Stream all records to Parquet files, with a checkpoint."""
     writer = source(spark, contestant, work, stream=True).writeStream.format("parquet")
-    writer = writer.option("checkpointLocation", f"{work.folder}/checkpoint").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", f"{work.folder}/checkpoint").trigger(
+        availableNow=True
+    )
     finish(writer.start(f"{work.folder}/table"))
     return rows_of(work), {}
 
 
 def archive(spark: Any, contestant: str, work: Work) -> Outcome:
-    """The topic to a lake of Parquet files: with the connector that is a stream."""
+    """Copy the topic to Parquet files. With the connector it is a stream."""
     if contestant != "direct":
         return stream(spark, contestant, work)
     from bench.spark import direct
@@ -77,48 +91,60 @@ def archive(spark: Any, contestant: str, work: Work) -> Outcome:
 
 
 def mirror(spark: Any, contestant: str, work: Work) -> Outcome:
-    """Topic to topic, all that is there."""
+    """Copy all records to another topic."""
     if contestant == "direct":
         from bench.spark import direct
 
         direct.mirror(spark, work)
         return work.count, {}
-    writer = to_topic(source(spark, contestant, work, stream=True, includeHeaders="true"), contestant, work)
+    writer = to_topic(
+        source(spark, contestant, work, stream=True, includeHeaders="true"), contestant, work
+    )
     finish(writer.option("kafka.compression.type", work.codec).trigger(availableNow=True).start())
     return work.count, {}
 
 
 def to_topic(frame: Any, contestant: str, work: Work) -> Any:
-    """A stream to the target, not started."""
-    writer = frame.selectExpr("key", "value", "partition", *(["headers"] if "headers" in frame.columns else []))
-    writer = writer.writeStream.format(FORMATS[contestant]).option("kafka.bootstrap.servers", work.bootstrap)
-    return writer.option("topic", work.target).option("checkpointLocation", f"{work.folder}/checkpoint")
+    """Make a stream to the target, without starting it."""
+    writer = frame.selectExpr(
+        "key", "value", "partition", *(["headers"] if "headers" in frame.columns else [])
+    )
+    writer = writer.writeStream.format(FORMATS[contestant]).option(
+        "kafka.bootstrap.servers", work.bootstrap
+    )
+    return writer.option("topic", work.target).option(
+        "checkpointLocation", f"{work.folder}/checkpoint"
+    )
 
 
 def trigger(spark: Any, contestant: str, work: Work) -> Outcome:
-    """Small micro-batches one after the other, whose rows go nowhere."""
+    """Run small micro-batches one after the other, and drop their rows."""
     frame = source(spark, contestant, work, stream=True, maxOffsetsPerTrigger=str(work.step))
-    writer = frame.writeStream.format("noop").option("checkpointLocation", f"{work.folder}/checkpoint")
+    writer = frame.writeStream.format("noop").option(
+        "checkpointLocation", f"{work.folder}/checkpoint"
+    )
     return triggers(writer, work)
 
 
 def to_kafka(spark: Any, contestant: str, work: Work) -> Outcome:
-    """Small micro-batches one after the other from topic to topic."""
+    """Run small micro-batches one after the other, from topic to topic."""
     frame = source(spark, contestant, work, stream=True, maxOffsetsPerTrigger=str(work.step))
     return triggers(to_topic(frame, contestant, work), work)
 
 
 def triggers(writer: Any, work: Work) -> Outcome:
-    """The medians of what Spark says of each trigger, once it has warmed up.
+    """The medians of Spark's durations of each trigger, after a warm-up.
 
-    The stream runs for as long as it takes; its first half isn't counted.
+    The stream runs until it has enough triggers. The first half isn't counted.
     """
     query = writer.trigger(processingTime="0 seconds").start()
     wanted, found = 2 * work.triggers, {}
     try:
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
-            found |= {each["batchId"]: each for each in query.recentProgress if each["numInputRows"]}
+            found |= {
+                each["batchId"]: each for each in query.recentProgress if each["numInputRows"]
+            }
             if len(found) >= wanted:
                 break
             if query.awaitTermination(POLL_S):
@@ -128,24 +154,27 @@ def triggers(writer: Any, work: Work) -> Outcome:
     if len(found) < wanted:
         raise RuntimeError(f"{len(found)} triggers in {WAIT_S} s, {wanted} were wanted")
     counted = [found[number] for number in sorted(found)][work.triggers : wanted]
-    more = {f"{part} ms": median(each["durationMs"].get(part, 0) for each in counted) for part in PARTS}
+    more = {
+        f"{part} ms": median(each["durationMs"].get(part, 0) for each in counted) for part in PARTS
+    }
     return sum(found[number]["numInputRows"] for number in sorted(found)), more
 
 
 def finish(query: Any) -> None:
-    """A stream to its end; what it failed with is raised here."""
+    """Wait for a stream's end. Its error is raised here."""
     if not query.awaitTermination(WAIT_S):
         query.stop()
         raise RuntimeError(f"the stream was not done in {WAIT_S} s")
 
 
 def rows_of(work: Work) -> int:
-    """How many rows the files have, from their footers."""
+    """The number of rows in the files, from their footers."""
     from pyarrow.parquet import ParquetFile
 
     return sum(ParquetFile(path).metadata.num_rows for path in Path(work.folder).rglob("*.parquet"))
 
 
 RUN: dict[str, Callable[[Any, str, Work], Outcome]] = {
-    each.__name__: each for each in (read, parquet, write, tuned, stream, archive, mirror, trigger, to_kafka)
+    each.__name__: each
+    for each in (read, parquet, write, tuned, stream, archive, mirror, trigger, to_kafka)
 }

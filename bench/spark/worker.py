@@ -1,4 +1,7 @@
-"""A contestant's Spark driver: ``python -m bench.spark.worker CONTESTANT CORES MEMORY``; JSON lines in and out."""
+"""The Spark driver of a contestant: ``python -m bench.spark.worker CONTESTANT CORES MEMORY``.
+
+It reads and writes JSON lines.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,14 @@ from bench.spark.scenarios import RUN
 
 
 def session(contestant: str, cores: str, memory: str) -> Any:
-    """A session with the contestant's format, and no interface or progress bar that would cost time."""
+    """Open a session with the contestant's format, without user interface and progress bar."""
     from pyspark.sql import SparkSession
 
     from kafka_native.spark import KafkaNativeDataSource, worker_python
     from kafka_native.spark.pipelines.session import settings_for
 
-    # docs/guide/spark.md, "Settings worth having"; the connector has no Python, so they change nothing for it
+    # See docs/guide/spark.md, "Settings worth having". The connector has no Python, so they don't
+    # affect it.
     os.environ["PYSPARK_PYTHON"] = worker_python()
     builder = SparkSession.builder.master(f"local[{cores}]").appName(f"bench {contestant}")
     settings = {
@@ -35,7 +39,7 @@ def session(contestant: str, cores: str, memory: str) -> Any:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     }
-    if contestant == "direct":  # as the pipelines are by themselves
+    if contestant == "direct":  # the pipelines' own settings
         settings |= settings_for("local")
     if contestant == "jvm":
         from tests.spark import jvm
@@ -51,24 +55,26 @@ def session(contestant: str, cores: str, memory: str) -> Any:
 
 
 def measure(spark: Any, contestant: str, scenario: str, work: Work) -> Figures:
-    """One scenario once. CPU: this process, its JVM and the JVM's Python workers."""
+    """Run one scenario once. CPU is of this process, its JVM and the JVM's Python workers."""
     cpu, started = cpu_seconds(os.getpid()), time.perf_counter()
     count, more = RUN[scenario](spark, contestant, work)
     return Figures(count, time.perf_counter() - started, cpu_seconds(os.getpid()) - cpu, more=more)
 
 
 def main() -> None:
-    """Answers each line with one; whatever else is printed goes to stderr."""
+    """Answer each line with one line. All other output goes to stderr."""
     contestant, cores, memory = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # before the JVM inherits it
+    os.dup2(2, 1)  # before the JVM starts and inherits stdout
     spark = session(contestant, cores, memory)
     print("{}", file=answers)
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            answer = dataclasses.asdict(measure(spark, contestant, asked["scenario"], Work(**asked["work"])))
-        except Exception:  # one scenario less; the report says which, and why
+            answer = dataclasses.asdict(
+                measure(spark, contestant, asked["scenario"], Work(**asked["work"]))
+            )
+        except Exception:  # the report names the failed scenario and the error
             answer = {"failed": traceback.format_exc()}
         print(json.dumps(answer), file=answers)
     spark.stop()

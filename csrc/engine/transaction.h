@@ -18,7 +18,7 @@ struct kn_event;
 struct kn_transaction {
     _Atomic int64_t number;   /* rises with each; 0: there was none yet */
     atomic_int open;          /* messages are taken */
-    _Atomic int64_t held_us;  /* until then nothing of it is sent: the markers of the last one are being written (see control/transactions.py) */
+    _Atomic int64_t held_us;  /* until then nothing of it is sent: the markers of the last one are being written (see control/producer/transactions.py) */
     atomic_int implicit;
     struct kn_event *_Atomic failure; /* what tells of the first batch of it that isn't written; NULL: that was told */
 };

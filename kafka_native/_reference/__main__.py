@@ -8,7 +8,6 @@ from pathlib import Path
 from kafka_native.config import PROPERTIES
 from kafka_native.partitioners import PARTITIONERS
 
-from .evidence import EVIDENCE
 from .property import BOTH, CONSUMER, PRODUCER, Property, State
 from .safer_defaults import SAFER_DEFAULTS
 
@@ -16,8 +15,8 @@ _HEAD = """\
 # Configuration
 
 A `Producer` and a `Consumer` take one mapping of properties. Names, ranges and defaults are librdkafka's, so a
-configuration of confluent_kafka needs no change; where this client differs, the last section says so. This page is
-generated from `kafka_native/_reference/` by `python -m kafka_native._reference`, and a test holds it current.
+configuration of confluent_kafka needs no change; where this client differs, the last section says so. `make docs`
+generates this page from the declarations, and a test holds it current.
 
 Values may be of the property's own type or strings: `"5"` for 5, `"true"` for True. A property that doesn't exist, or
 a value that it can't have, raises `KafkaException` with `_INVALID_ARG`. A property of the other kind of client is
@@ -25,7 +24,7 @@ ignored with a warning; a deprecated one is warned about once a process.
 
 What a property does in this version:
 
-- **effective**: it acts, in the files named last; the test named there sets it, and fails where the value is ignored.
+- **effective**: it acts.
 - **no effect**: it is accepted and does nothing, for the reason named. Setting it to something else than its default
   logs a warning, once a process.
 - **refused**: ignoring it would be wrong or dangerous, so setting it to something else than its default raises
@@ -87,27 +86,15 @@ def _doc(declared: Property) -> str:
     return _cell(" ".join(parts))
 
 
-def _acts(declared: Property) -> str:
-    evidence = EVIDENCE.get(declared.alias_of or declared.name)
-    places = [] if evidence is None else [place.partition("::")[0] for place in evidence.acts]
-    return ", ".join(f"`{place}`" for place in places)
-
-
-def _test(declared: Property) -> str:
-    evidence = EVIDENCE.get(declared.alias_of or declared.name)
-    return "" if evidence is None else f"`{evidence.test}`"
-
-
 def _table(title: str, declared: list[Property]) -> list[str]:
     lines = [
         f"## {title}",
         "",
-        "| property | values | default | importance | in this version | meaning | acts in | shown by |",
-        "|---|---|---|---|---|---|---|---|",
+        "| property | values | default | importance | in this version | meaning |",
+        "|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| `{p.name}` | {_cell(_range(p) or p.kind)} | {_default(p)} | {p.importance} | {_state(p)} | {_doc(p)} "
-        f"| {_acts(p)} | {_test(p)} |"
+        f"| `{p.name}` | {_cell(_range(p) or p.kind)} | {_default(p)} | {p.importance} | {_state(p)} | {_doc(p)} |"
         for p in declared
     ]
     return [*lines, ""]

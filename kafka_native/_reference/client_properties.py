@@ -1,4 +1,7 @@
-"""The configuration properties shared by producers and consumers: names, metadata, sockets, retries, logging."""
+"""The configuration properties that producers and consumers share.
+
+They concern names, metadata, sockets, retries and logging.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ CONTEXTS: Final = (
     "conf",
     "telemetry",
 )
-"""What ``debug`` may name, numbered as in csrc/engine/log.h."""
+"""The values of ``debug``, in the order of csrc/engine/log.h."""
 
 PROPERTIES: Final[tuple[Property, ...]] = (
     Property(
@@ -38,7 +41,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         state=State.INERT,
         note="informational, in librdkafka too",
-        doc="Tells what librdkafka was built with. Setting it changes nothing.",
+        doc="The features that librdkafka was built with. Setting it changes nothing.",
     ),
     Property(
         "client.id",
@@ -48,7 +51,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="rdkafka",
         maximum=255,
         state=State.EFFECTIVE,
-        doc="The name under which brokers log, meter and throttle this client. At most 255 bytes.",
+        doc="The client's name for the brokers' logs, metrics and quotas. At most 255 bytes.",
     ),
     Property(
         "metadata.broker.list",
@@ -57,9 +60,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         state=State.EFFECTIVE,
         doc=(
-            "Comma-separated list of brokers to start from, as host, host:port, [ipv6]:port, each optionally with"
-            " a protocol:// in front. The port is 9092 if none is given; the rest of the cluster is learnt from "
-            "whichever answers."
+            "Comma-separated list of the first brokers to connect to: host, host:port or "
+            "[ipv6]:port, each optionally after protocol://. The default port is 9092. The client"
+            " learns the other brokers from the first broker that answers."
         ),
     ),
     Property(
@@ -81,8 +84,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000_000_000,
         state=State.EFFECTIVE,
         doc=(
-            "Largest request body with messages that the producer makes, and so the largest message, counted "
-            "before compression. The broker and the topic have a limit of their own."
+            "Largest body of a Produce request, and so the largest message, before compression. "
+            "The broker and the topic have their own limits."
         ),
     ),
     Property(
@@ -95,7 +98,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000_000_000,
         state=State.INERT,
         note="every payload is copied exactly once, into the batch",
-        doc="librdkafka copies payloads up to this size and refers to larger ones.",
+        doc="librdkafka copies payloads up to this size and keeps references to larger ones.",
     ),
     Property(
         "receive.message.max.bytes",
@@ -107,8 +110,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
         doc=(
-            "Largest response that is read from a broker; a larger one closes the connection. Has to be at least "
-            "fetch.max.bytes + 512."
+            "Largest response that the client reads from a broker. A larger one closes the "
+            "connection. It has to be at least fetch.max.bytes + 512."
         ),
     ),
     Property(
@@ -121,8 +124,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000_000,
         state=State.EFFECTIVE,
         doc=(
-            "How many Produce requests may wait for their response on one connection; the sender needs and uses "
-            "no more than five. Without idempotence, a retry may reorder messages unless this is 1."
+            "How many Produce requests may wait for their response on one connection. The client "
+            "uses at most five. Without idempotence, a retry may reorder messages unless this is "
+            "1."
         ),
     ),
     Property(
@@ -146,8 +150,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         choices=("none", "rebootstrap"),
         state=State.EFFECTIVE,
         doc=(
-            "What to do when no known broker can be reached any more: try them again and again, or start again from "
-            "bootstrap.servers (KIP-899)."
+            "What the client does when it can reach no known broker: keep trying them (none), or "
+            "start again from bootstrap.servers (rebootstrap, KIP-899)."
         ),
     ),
     Property(
@@ -160,8 +164,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
         doc=(
-            "How long metadata may fail to arrive before the client starts again from bootstrap.servers (KIP-1102), "
-            "if metadata.recovery.strategy allows it."
+            "How long metadata requests may fail before the client starts again from "
+            "bootstrap.servers (KIP-1102). It needs metadata.recovery.strategy=rebootstrap."
         ),
     ),
     Property(
@@ -174,8 +178,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=3_600_000,
         state=State.EFFECTIVE,
         doc=(
-            "How often the metadata of the topics in use is fetched anew, so that new brokers and partitions are "
-            "found; -1 turns the periodic refresh off."
+            "How often the client refreshes the metadata of the topics in use, to find new "
+            "brokers and partitions. -1 turns the periodic refresh off."
         ),
     ),
     Property(
@@ -187,8 +191,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=86_400_000,
         state=State.EFFECTIVE,
-        note="how long a closer replica is read from before the leader is asked again (KIP-392)",
-        doc="How old cached metadata may be before it has to be fetched again.",
+        note=("how long the consumer reads from a closer replica before it asks the leader again (KIP-392)"),
+        doc="How old cached metadata may become before the client fetches it again.",
     ),
     Property(
         "topic.metadata.refresh.fast.interval.ms",
@@ -200,8 +204,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=60_000,
         state=State.EFFECTIVE,
         doc=(
-            "First waiting time between refreshes while a leader is missing or moved; it doubles up to "
-            "retry.backoff.max.ms."
+            "First interval between refreshes while a partition has no leader or its leader has "
+            "moved. It doubles up to retry.backoff.max.ms."
         ),
     ),
     Property(
@@ -224,8 +228,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=True,
         state=State.INERT,
-        note="always sparse: what else is in the cluster would only be thrown away; list_topics() asks for all",
-        doc="Ask for the topics in use instead of for all topics of the cluster.",
+        note=("always sparse: the client doesn't need the metadata of other topics; list_topics() requests all"),
+        doc="Request the metadata of the topics in use instead of all topics.",
     ),
     Property(
         "topic.metadata.propagation.max.ms",
@@ -237,9 +241,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=3_600_000,
         state=State.EFFECTIVE,
         doc=(
-            "How long a topic or a partition that the cluster doesn't know may still be on its way to the brokers, "
-            "before messages to it fail. A consumer reports a missing topic in the first second and asks on; only "
-            "with allow.auto.create.topics it waits, too."
+            "How long the client waits for the brokers to learn of a new topic or partition. "
+            "Messages to it fail after that. A consumer reports a missing topic within the first "
+            "second and continues to ask. With allow.auto.create.topics it also waits first."
         ),
     ),
     Property(
@@ -248,7 +252,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        note="for patterns that the client matches: with the consumer protocol the broker does",
+        note=("for patterns that the client matches; with the consumer protocol, the broker matches them"),
         doc="Comma-separated regular expressions of topics that metadata treats as absent.",
     ),
     Property(
@@ -258,8 +262,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         MEDIUM,
         choices=(*CONTEXTS, "all"),
         state=State.EFFECTIVE,
-        note="plugin has nothing to say yet",
-        doc="Comma-separated contexts to log debug lines about, each on a logger of its own: docs/guide/logging.md.",
+        note="plugin has no debug lines yet",
+        doc=("Comma-separated contexts whose debug lines are logged, each with its own logger: docs/guide/logging.md."),
     ),
     Property(
         "socket.timeout.ms",
@@ -270,7 +274,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=10,
         maximum=300_000,
         state=State.EFFECTIVE,
-        doc="How long a request may take, sending included, unless the request has a timeout of its own.",
+        doc=("How long a request may take, including sending, unless the request has its own timeout."),
     ),
     Property(
         "socket.blocking.max.ms",
@@ -294,7 +298,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=100_000_000,
         state=State.EFFECTIVE,
-        doc="Size of the socket's send buffer; 0 leaves it to the system.",
+        doc="Size of the socket's send buffer. 0 means the system's default.",
     ),
     Property(
         "socket.receive.buffer.bytes",
@@ -305,7 +309,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=100_000_000,
         state=State.EFFECTIVE,
-        doc="Size of the socket's receive buffer; 0 leaves it to the system.",
+        doc="Size of the socket's receive buffer. 0 means the system's default.",
     ),
     Property(
         "socket.keepalive.enable",
@@ -323,7 +327,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=True,
         state=State.EFFECTIVE,
-        doc="Turn off Nagle's algorithm (TCP_NODELAY), so that small requests leave at once.",
+        doc="Turn off Nagle's algorithm (TCP_NODELAY), so that small requests are sent at once.",
     ),
     Property(
         "socket.max.fails",
@@ -334,8 +338,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=1_000_000,
         state=State.INERT,
-        note="always as with 1: answers come in the order of requests, so behind one that is missing no other can come",
-        doc="How many requests may fail on a connection before it is closed; 0 would never close it.",
+        note=(
+            "always as with 1: responses come in the order of the requests, so a missing response blocks all later ones"
+        ),
+        doc=("How many requests may fail on a connection before the client closes it. 0 never closes it."),
     ),
     Property(
         "broker.address.ttl",
@@ -346,7 +352,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=86_400_000,
         state=State.EFFECTIVE,
-        doc="How long the addresses of a broker's name are good; later connection attempts have it resolved anew.",
+        doc=(
+            "How long the client caches the addresses of a broker's name. Later connection "
+            "attempts resolve the name again."
+        ),
     ),
     Property(
         "broker.address.family",
@@ -356,7 +365,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="any",
         choices=("any", "v4", "v6"),
         state=State.EFFECTIVE,
-        doc="Which addresses of a broker are tried: IPv4, IPv6 or both.",
+        doc="Which addresses of a broker the client tries: IPv4, IPv6 or both.",
     ),
     Property(
         "socket.connection.setup.timeout.ms",
@@ -367,7 +376,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1_000,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        doc="How long connecting may take, TCP connect and ApiVersions included, before the attempt is given up.",
+        doc="How long a connection attempt may take, including the TCP connect and ApiVersions.",
     ),
     Property(
         "connections.max.idle.ms",
@@ -378,7 +387,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        doc="Close a connection that was idle for so long; 0 keeps it.",
+        doc="Close a connection after this idle time. 0 keeps it open.",
     ),
     Property(
         "reconnect.backoff.jitter.ms",
@@ -391,7 +400,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         deprecated=True,
         state=State.INERT,
         note="no longer used, in librdkafka either",
-        doc="Was the jitter of reconnecting; the jitter is 20 % of the backoff now.",
+        doc="Was the jitter of reconnects. The jitter is now 20 % of the backoff.",
     ),
     Property(
         "reconnect.backoff.ms",
@@ -403,8 +412,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=3_600_000,
         state=State.EFFECTIVE,
         doc=(
-            "First waiting time before a broker is connected to again; it doubles with each failure, with 20 % of"
-            " jitter."
+            "First delay before the client connects to a broker again. It doubles with each failure, with 20 % jitter."
         ),
     ),
     Property(
@@ -416,7 +424,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=3_600_000,
         state=State.EFFECTIVE,
-        doc="Longest waiting time before a broker is connected to again. Has to be at least reconnect.backoff.ms.",
+        doc=("Longest delay before the client connects to a broker again. It has to be at least reconnect.backoff.ms."),
     ),
     Property(
         "statistics.interval.ms",
@@ -427,8 +435,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=86_400_000,
         state=State.EFFECTIVE,
-        note="control.statistics; latencies and sizes: csrc/engine/counting",
-        doc="How often stats_cb is called; 0: never, and latencies and sizes aren't recorded, for metrics() either.",
+        doc=(
+            "How often the client calls stats_cb. With 0 it never does, and it doesn't record "
+            "latencies and sizes for metrics() either."
+        ),
     ),
     Property(
         "enabled_events",
@@ -440,7 +450,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         state=State.INERT,
         note="an option of librdkafka's C interface",
-        doc="Which events the C interface's event queue carries.",
+        doc="The events in the event queue of the C interface.",
     ),
     Property(
         "error_cb",
@@ -449,8 +459,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         state=State.EFFECTIVE,
         note="poll(), flush(), consume()",
-        doc="Called with a KafkaError about the client as a whole, for instance that no broker can be reached; each "
-        "cause at once and then once a minute: docs/guide/errors.md.",
+        doc=(
+            "Called with a KafkaError about the whole client, for instance that it can reach no "
+            "broker. The first call for each cause comes at once, the next ones once a minute: "
+            "docs/guide/errors.md."
+        ),
     ),
     Property(
         "throttle_cb",
@@ -458,7 +471,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="Called with a ThrottleEvent when a broker holds back a request because of a quota.",
+        doc="Called with a ThrottleEvent when a broker delays a request because of a quota.",
     ),
     Property(
         "stats_cb",
@@ -467,7 +480,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         state=State.EFFECTIVE,
         note="poll(), flush(), consume()",
-        doc="Called with a JSON text of statistics every statistics.interval.ms.",
+        doc="Called with the statistics as a JSON text every statistics.interval.ms.",
     ),
     Property(
         "log_cb",
@@ -475,8 +488,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        note="the log's thread; poll() with log.queue",
-        doc="Called with (client's name, syslog level, facility, text) for each line of the log, in place of logger.",
+        note="on the log thread; in poll() with log.queue",
+        doc=("Called with (client's name, syslog level, facility, text) for each log line, instead of logger."),
     ),
     Property(
         "log_level",
@@ -487,8 +500,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=7,
         state=State.EFFECTIVE,
-        note="everywhere, before the logger's own level",
-        doc="Least severe syslog level to log, 0 to 7; 7 if debug is set.",
+        note="everywhere, before the logger checks its own level",
+        doc="Highest syslog level that the client logs, 0 to 7. It is 7 if debug is set.",
     ),
     Property(
         "log.queue",
@@ -498,7 +511,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=False,
         state=State.EFFECTIVE,
         note="poll(), flush(), consume()",
-        doc="The application's poll() gives lines to the logger or log_cb, not a thread of the client's.",
+        doc=("The application's poll() passes log lines to logger or log_cb, instead of the log thread."),
     ),
     Property(
         "log.thread.name",
@@ -508,7 +521,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=True,
         state=State.EFFECTIVE,
         note="LogRecord.threadName; in the text for logger and log_cb",
-        doc="Say in the log which thread it was that said something.",
+        doc="Include the name of the thread in each log line.",
     ),
     Property(
         "enable.random.seed",
@@ -518,7 +531,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=True,
         state=State.INERT,
         note="the engine has its own generator, seeded by the system",
-        doc="Seed the C library's random generator.",
+        doc="Seed the random generator of the C library.",
     ),
     Property(
         "log.connection.close",
@@ -528,7 +541,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=True,
         state=State.EFFECTIVE,
         note="control thread",
-        doc="Log it, and tell error_cb, when a broker closes a connection in use. An idle one isn't worth a word.",
+        doc=(
+            "Log it, and call error_cb, when a broker closes a connection in use. The end of an "
+            "idle connection is not logged."
+        ),
     ),
     Property(
         "background_event_cb",
@@ -603,8 +619,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=128,
         state=State.INERT,
-        note="no signal is needed to end the engine's threads",
-        doc="Signal with which librdkafka ends its threads quickly.",
+        note="the engine's threads end without a signal",
+        doc="The signal with which librdkafka ends its threads quickly.",
     ),
     Property(
         "api.version.request",
@@ -615,8 +631,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         deprecated=True,
         state=State.EFFECTIVE,
         doc=(
-            "Ask each broker which protocol versions it knows. Without it, broker.version.fallback says so, where that "
-            "is a version before 0.10; newer ones are asked all the same."
+            "Ask each broker for its protocol versions. If false, brokers have the version "
+            "broker.version.fallback, but only if that is before 0.10; newer brokers are asked in"
+            " any case."
         ),
     ),
     Property(
@@ -641,8 +658,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         deprecated=True,
         state=State.EFFECTIVE,
         doc=(
-            "How long broker.version.fallback is used for a broker that closed the connection or didn't answer when it "
-            "was asked for its versions. 0: it is asked again each time."
+            "How long the client uses broker.version.fallback for a broker that closed the "
+            "connection, or didn't answer, when it was asked for its versions. With 0 the client "
+            "asks each time."
         ),
     ),
     Property(
@@ -654,8 +672,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         deprecated=True,
         state=State.EFFECTIVE,
         doc=(
-            "Version of a broker that can't be asked for its protocol versions: 0.9.0, 0.8.2, 0.8.1 or 0.8.0. Any "
-            "other says that brokers can be asked."
+            "Version of brokers that can't be asked for their protocol versions: 0.9.0, 0.8.2, "
+            "0.8.1 or 0.8.0. Any other version means that brokers can be asked."
         ),
     ),
     Property(
@@ -666,8 +684,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=False,
         state=State.EFFECTIVE,
         doc=(
-            "Let the broker create a topic when a consumer asks for one that doesn't exist, if the broker is "
-            "configured to. Producers always may."
+            "Let a consumer's request for a missing topic create it, if the broker is configured "
+            "to create topics. A producer's request always does."
         ),
     ),
     Property(
@@ -694,8 +712,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         maximum=255,
         state=State.EFFECTIVE,
-        note="told in Fetch (KIP-392) and to the group, for assignors that look at racks (KIP-881)",
-        doc="The rack of this client, so that it may fetch from a replica nearby. At most 255 bytes.",
+        note="sent in Fetch (KIP-392) and to the group, for rack-aware assignors (KIP-881)",
+        doc=("The rack of this client, so that it can fetch from a nearby replica. At most 255 bytes."),
     ),
     Property(
         "retry.backoff.ms",
@@ -706,7 +724,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=300_000,
         state=State.EFFECTIVE,
-        doc="First waiting time before a request is retried; it doubles with each failure, with 20 % of jitter.",
+        doc=("First delay before the client retries a request. It doubles with each failure, with 20 % jitter."),
     ),
     Property(
         "retry.backoff.max.ms",
@@ -717,7 +735,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=300_000,
         state=State.EFFECTIVE,
-        doc="Longest waiting time before a request is retried.",
+        doc="Longest delay before the client retries a request.",
     ),
     Property(
         "client.dns.lookup",
@@ -727,10 +745,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="use_all_dns_ips",
         choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         state=State.EFFECTIVE,
-        note="all addresses of a name are tried in any case",
+        note="the client tries all addresses of a name in any case",
         doc=(
-            "use_all_dns_ips: the bootstrap servers under the names given. resolve_canonical_bootstrap_servers_only: "
-            "each address behind them under its own name, resolved when the client is made."
+            "use_all_dns_ips: use the names of the bootstrap servers. "
+            "resolve_canonical_bootstrap_servers_only: replace each bootstrap server by the "
+            "canonical names of its addresses when the client is created."
         ),
     ),
     Property(
@@ -740,10 +759,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=True,
         state=State.EFFECTIVE,
-        note="an AdminClient pushes none",
+        note="an AdminClient pushes no metrics",
         doc=(
-            "Push the client metrics that the cluster's operators have subscribed to (KIP-714), where brokers take "
-            "any: docs/guide/monitoring.md."
+            "Push the client metrics that the cluster's operators have subscribed to (KIP-714), "
+            "if the brokers accept metrics: docs/guide/monitoring.md."
         ),
     ),
 )

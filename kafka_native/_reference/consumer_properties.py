@@ -33,8 +33,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="range,roundrobin",
         state=State.EFFECTIVE,
         note="subscribe()",
-        doc="Assignors that the group may choose from, by preference: range, roundrobin, sticky, cooperative-sticky, "
-        "Assignor objects, or a list of these.",
+        doc=(
+            "Assignors that the group may choose from, in order of preference: range, roundrobin,"
+            " sticky, cooperative-sticky, Assignor objects, or a list of these."
+        ),
     ),
     Property(
         "session.timeout.ms",
@@ -45,8 +47,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=3_600_000,
         state=State.EFFECTIVE,
-        note="for the classic protocol; with the consumer protocol it is the broker's group setting",
-        doc="How long a member may be silent before the group expels it.",
+        note=("for the classic protocol; with the consumer protocol, the broker's group setting counts"),
+        doc=("How long the coordinator waits for a heartbeat before it removes a member from the group."),
     ),
     Property(
         "heartbeat.interval.ms",
@@ -57,8 +59,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=3_600_000,
         state=State.EFFECTIVE,
-        note="for the classic protocol; with the consumer protocol the broker says",
-        doc="How often a member tells the group that it lives.",
+        note="for the classic protocol; with the consumer protocol, the broker decides",
+        doc="How often a member sends a heartbeat to the coordinator.",
     ),
     Property(
         "group.protocol.type",
@@ -88,7 +90,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         MEDIUM,
         state=State.EFFECTIVE,
         note="with group.protocol=consumer",
-        doc="The broker's assignor to use; the broker chooses if none is named.",
+        doc="The broker's assignor for the group. By default, the broker chooses one.",
     ),
     Property(
         "coordinator.query.interval.ms",
@@ -99,8 +101,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=3_600_000,
         state=State.EFFECTIVE,
-        note="how often it is asked for although one is known",
-        doc="How often the group's coordinator is looked up.",
+        note="the interval of lookups while a coordinator is known",
+        doc="How often the client looks up the group's coordinator.",
     ),
     Property(
         "max.poll.interval.ms",
@@ -112,7 +114,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=86_400_000,
         state=State.EFFECTIVE,
         note="also the rebalance timeout of the group",
-        doc="How long the application may take between two polls before its partitions go to another member.",
+        doc=(
+            "How long the application may take between two calls of poll() before its partitions go to another member."
+        ),
     ),
     Property(
         "enable.auto.commit",
@@ -121,7 +125,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         default=True,
         state=State.EFFECTIVE,
-        note="stored offsets, before partitions are given up and at the end, too",
+        note="also before the consumer gives up partitions, and when it closes",
         doc="Commit stored offsets periodically.",
     ),
     Property(
@@ -134,7 +138,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=86_400_000,
         state=State.EFFECTIVE,
         note="with enable.auto.commit",
-        doc="How often stored offsets are committed.",
+        doc="How often the consumer commits stored offsets.",
     ),
     Property(
         "enable.auto.offset.store",
@@ -143,7 +147,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         default=True,
         state=State.EFFECTIVE,
-        note="what was handed out is stored with the next poll()",
+        note="the next poll() stores the offsets of returned messages",
         doc="Store the offset of each message that the application gets, for the next commit.",
     ),
     Property(
@@ -155,7 +159,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=10_000_000,
         state=State.EFFECTIVE,
-        doc="How many messages a partition should have in the local queue before fetching pauses.",
+        doc=("How many messages of a partition the consumer queues before it stops fetching from that partition."),
     ),
     Property(
         "queued.max.messages.kbytes",
@@ -166,7 +170,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=2_097_151,
         state=State.EFFECTIVE,
-        doc="How much may be fetched ahead of the application, for the client as a whole, in kibibytes.",
+        doc="How many kibibytes the whole client may fetch ahead of the application.",
     ),
     Property(
         "fetch.wait.max.ms",
@@ -177,7 +181,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=300_000,
         state=State.EFFECTIVE,
-        doc="How long a broker may wait for fetch.min.bytes to come together before it answers.",
+        doc="How long a broker may wait for fetch.min.bytes of data before it answers.",
     ),
     Property(
         "fetch.queue.backoff.ms",
@@ -189,10 +193,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=300_000,
         state=State.INERT,
         note=(
-            "a partition over its limit is left out of the next Fetch and taken up again at once when the "
-            "application catches up"
+            "the next Fetch leaves out a partition above its limit; fetching continues as soon as"
+            " the application catches up"
         ),
-        doc="How long a partition with a full queue is left out of fetching.",
+        doc="How long the consumer doesn't fetch from a partition with a full queue.",
     ),
     Property(
         "fetch.message.max.bytes",
@@ -203,8 +207,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=1_000_000_000,
         state=State.EFFECTIVE,
-        doc="How many bytes of one partition a Fetch asks for; unless it is set, fewer than four of a broker share "
-        "4 MiB. A larger batch comes all the same, alone.",
+        doc=(
+            "How many bytes a Fetch requests from one partition. By default, fewer than four "
+            "partitions of a broker share 4 MiB. The broker sends a larger batch, too, but alone."
+        ),
     ),
     Property(
         "max.partition.fetch.bytes",
@@ -227,7 +233,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_135,
         state=State.EFFECTIVE,
-        doc="How many bytes a Fetch asks for, all partitions together. Has to be at least message.max.bytes.",
+        doc=("How many bytes a Fetch requests from all partitions together. It has to be at least message.max.bytes."),
     ),
     Property(
         "fetch.min.bytes",
@@ -238,7 +244,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        doc="How many bytes a broker should have before it answers a Fetch, or fetch.wait.max.ms is over.",
+        doc=("How many bytes a broker collects before it answers a Fetch, unless fetch.wait.max.ms ends earlier."),
     ),
     Property(
         "fetch.error.backoff.ms",
@@ -249,8 +255,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=300_000,
         state=State.EFFECTIVE,
-        doc="How long a partition is left out of fetching after an error, at least: longer, up to 10 s, each time that "
-        "nothing else comes of it.",
+        doc=(
+            "How long the consumer doesn't fetch from a partition after an error. The time grows "
+            "up to 10 s while the errors continue."
+        ),
     ),
     Property(
         "offset.store.method",
@@ -261,7 +269,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         choices=("none", "file", "broker"),
         deprecated=True,
         state=State.EFFECTIVE,
-        doc="Where offsets are kept: by the broker, in local files, or nowhere (nothing is committed by itself).",
+        doc=("Where the consumer stores offsets: broker, local files, or none (no automatic commits)."),
     ),
     Property(
         "isolation.level",
@@ -271,7 +279,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="read_committed",
         choices=("read_uncommitted", "read_committed"),
         state=State.EFFECTIVE,
-        doc="Whether messages of transactions that were aborted, or aren't finished, are left out.",
+        doc="Whether the consumer skips messages of aborted and open transactions.",
     ),
     Property(
         "consume_cb",
@@ -304,7 +312,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=False,
         state=State.EFFECTIVE,
-        doc="Return a Message whose error() is _PARTITION_EOF whenever the end of a partition is reached.",
+        doc=("Return a Message whose error() is _PARTITION_EOF each time the consumer reaches the end of a partition."),
     ),
     Property(
         "check.crcs",
@@ -313,7 +321,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         MEDIUM,
         default=True,
         state=State.EFFECTIVE,
-        doc="Verify the checksum of each batch, which costs next to nothing. On by default, unlike librdkafka's.",
+        doc=("Verify the checksum of each batch, which takes little time. On by default, unlike in librdkafka."),
     ),
     Property(
         "max.poll.records",
@@ -325,8 +333,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
         note="consume(None), ShareConsumer",
-        doc="How many messages consume() returns at most when it isn't told a number; how many a share consumer asks "
-        "each leader for.",
+        doc=(
+            "Maximum number of messages that consume() returns if its argument is None, and that "
+            "a share consumer requests from each leader."
+        ),
     ),
     Property(
         "share.acknowledgement.mode",
@@ -336,7 +346,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="implicit",
         state=State.EFFECTIVE,
         note="ShareConsumer",
-        doc="Whether a share consumer acknowledges by polling on (implicit), or explicitly (explicit).",
+        doc=(
+            "How a share consumer acknowledges records: implicit (the next poll() accepts them) "
+            "or explicit (the application does)."
+        ),
     ),
     Property(
         "auto.commit.enable",
@@ -366,8 +379,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         duration_prefix="by_duration:",
         state=State.EFFECTIVE,
         doc=(
-            "Where to start if there is no offset or it is out of range: at the oldest message, at the end, at the "
-            "first message that is younger than a duration (KIP-1106), or with an error."
+            "Where to start if there is no committed offset or it is out of range: at the oldest "
+            "message, at the end, at the first message younger than a duration (KIP-1106), or "
+            "with an error."
         ),
     ),
     Property(
@@ -379,7 +393,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         deprecated=True,
         state=State.EFFECTIVE,
         note="commits, with offset.store.method=file",
-        doc="The directory of local offset files, or the file of the one partition that is consumed.",
+        doc="The directory of local offset files, or the file of the single consumed partition.",
     ),
     Property(
         "offset.store.sync.interval.ms",
@@ -392,7 +406,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         deprecated=True,
         state=State.EFFECTIVE,
         note="commits, with offset.store.method=file",
-        doc="How often local offset files are synced to disk: 0 at each commit, -1 never.",
+        doc="How often local offset files are synced to disk. 0: at each commit. -1: never.",
     ),
     Property(
         "consume.callback.max.messages",
@@ -404,6 +418,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000_000,
         state=State.EFFECTIVE,
         note="consume_callback()",
-        doc="How many messages one call of consume_callback() takes at most unless it is told a number; 0: no limit.",
+        doc=("Maximum number of messages in one call of consume_callback() without an argument. 0 means no limit."),
     ),
 )

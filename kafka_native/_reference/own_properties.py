@@ -1,4 +1,7 @@
-"""The configuration properties beyond librdkafka's: confluent_kafka's Python-only keys and this package's own."""
+"""The configuration properties that librdkafka doesn't have.
+
+They are confluent_kafka's Python-only keys and this package's own properties.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="Called with (error, message) for each message delivered or failed that has no callback of its own.",
+        doc=("Called with (error, message) for each delivered or failed message that has no callback of its own."),
     ),
     Property(
         "on_commit",
@@ -23,7 +26,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="Called with (error, partitions) when a commit is through.",
+        doc="Called with (error, partitions) when a commit has succeeded or failed.",
     ),
     Property(
         "oauth_cb",
@@ -32,9 +35,13 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="Called with sasl.oauthbearer.config when a token is needed; returns (token, expiry time in seconds since "
-        "the epoch), and, if need be, the principal and a dict of SASL extensions. A thread of the client's calls it, "
-        "at the beginning and after 80 % of each token's lifetime, whether or not poll() is called.",
+        doc=(
+            "Called with sasl.oauthbearer.config when the client needs a token. It returns "
+            "(token, expiry time in seconds since the epoch), optionally followed by the "
+            "principal and a dict of SASL extensions. The client's security thread calls it at "
+            "the start and after 80 % of each token's lifetime, even if the application doesn't "
+            "call poll()."
+        ),
     ),
     Property(
         "proxy.url",
@@ -44,9 +51,13 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         sensitive=True,
         python_only=True,
-        doc="The proxy that every connection to a broker goes through: socks5://host:port (brokers' names are looked "
-        "up here), socks5h://host:port (by the proxy) or http://host:port (CONNECT; by the proxy), with user:password@ "
-        "before the host if it wants a login. TLS goes through it to the broker: docs/guide/proxies.md.",
+        doc=(
+            "The proxy for every connection to a broker: socks5://host:port (the client resolves "
+            "the brokers' names), socks5h://host:port (the proxy resolves them) or "
+            "http://host:port (CONNECT; the proxy resolves them). Write user:password@ before the"
+            " host if the proxy needs a login. TLS goes through the proxy to the broker: "
+            "docs/guide/proxies.md."
+        ),
     ),
     Property(
         "ssl.crl.check",
@@ -57,9 +68,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         choices=("leaf", "chain"),
         state=State.EFFECTIVE,
         python_only=True,
-        doc="Which certificates are looked up in the lists of ssl.crl.location. leaf: the broker's own, as librdkafka "
-        "does. chain: also those of the CAs above it; the file then needs a list of each CA up to the root, and "
-        "ssl.ca.location the root.",
+        doc=(
+            "Which certificates the client checks against the lists of ssl.crl.location. leaf: "
+            "the broker's own, as in librdkafka. chain: also the CAs above it. chain needs a list"
+            " of each CA up to the root in that file, and the root in ssl.ca.location."
+        ),
     ),
     Property(
         "sasl.aws.region",
@@ -68,7 +81,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="The region that AWS_MSK_IAM signs for. Empty: the one in the broker's name, else AWS_REGION's.",
+        doc=("The region in AWS_MSK_IAM's signature. If empty, the region in the broker's name, or else AWS_REGION."),
     ),
     Property(
         "sasl.scram.tokenauth",
@@ -78,8 +91,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=False,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="sasl.username and sasl.password are the id and the HMAC of a delegation token (KIP-48), for SCRAM. The "
-        "Java client has this as tokenauth in sasl.jaas.config.",
+        doc=(
+            "For SCRAM: sasl.username and sasl.password are the id and the HMAC of a delegation "
+            "token (KIP-48). In the Java client, this is tokenauth in sasl.jaas.config."
+        ),
     ),
     Property(
         "logger",
@@ -89,8 +104,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         note="everywhere",
         python_only=True,
-        doc="A logging.Logger, or anything with its log(), that takes the client's messages; "
-        '"kafka_native.<client.id>" and a child a context if none is given.',
+        doc=(
+            "A logging.Logger, or any object with the same log(), that gets the client's log "
+            'lines. The default is "kafka_native.<client.id>", with a child for each context.'
+        ),
     ),
     Property(
         "default.topic.config",
@@ -100,7 +117,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         deprecated=True,
         python_only=True,
-        doc="A mapping of topic properties, which can just as well be set directly.",
+        doc="A mapping of topic properties. You can also set them directly.",
     ),
     Property(
         "interceptors",
@@ -110,7 +127,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         note="produce(), delivery reports, poll(), consume(), commits",
         python_only=True,
-        doc="A list of ProducerInterceptor or ConsumerInterceptor objects (KIP-42), called in this order.",
+        doc=("A list of ProducerInterceptor or ConsumerInterceptor objects (KIP-42), called in this order."),
     ),
     Property(
         "test.mock.num.brokers",
@@ -122,8 +139,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=10_000,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="Start a mock cluster (`kafka_native.mock`) of so many brokers and use it instead of bootstrap.servers. It "
-        "ends with the client; other clients find it through list_topics(). librdkafka has this, too, undocumented.",
+        doc=(
+            "Start a mock cluster (`kafka_native.mock`) with this number of brokers and use it "
+            "instead of bootstrap.servers. The cluster ends with the client. Other clients find "
+            "it through list_topics(). librdkafka has this property, too, but doesn't document "
+            "it."
+        ),
     ),
     Property(
         "transaction.two.phase.commit.enable",
@@ -133,9 +154,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=False,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="Two-phase commit (KIP-939): prepare_transaction() and complete_transaction(), for transactions on whose "
-        "end somebody else decides. No timeout ends them. Wants brokers with unstable.api.versions.enable=true and "
-        "transaction.two.phase.commit.enable=true.",
+        doc=(
+            "Two-phase commit (KIP-939): prepare_transaction() and complete_transaction(), for "
+            "transactions that an external coordinator ends. No timeout ends them. The brokers "
+            "need unstable.api.versions.enable=true and transaction.two.phase.commit.enable=true."
+        ),
     ),
     Property(
         "max.block.ms",
@@ -147,8 +170,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="How long a call that finds the queue full waits for room before it gives up with BufferError; 0: not at "
-        "all. Other threads run meanwhile, and what is queued doesn't linger.",
+        doc=(
+            "How long a call waits for room in a full queue before it raises BufferError. With 0 "
+            "it doesn't wait. During the wait, other threads run and queued batches are sent "
+            "without lingering."
+        ),
     ),
     Property(
         "partitioner.adaptive.partitioning.enable",
@@ -158,8 +184,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=True,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="Keyless messages prefer partitions with short queues, so that slow brokers get fewer of them (KIP-794). "
-        "The Java client's property.",
+        doc=(
+            "Messages without a key prefer partitions with short queues, so that slow brokers get"
+            " fewer of them (KIP-794). It is the Java client's property."
+        ),
     ),
     Property(
         "partitioner.availability.timeout.ms",
@@ -171,8 +199,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="Keyless messages avoid a broker that could not be sent anything for this long although something was due "
-        "(KIP-794); 0: they don't. The Java client's property; partitioner.adaptive.partitioning.enable must be on.",
+        doc=(
+            "Messages without a key avoid a broker to which the client couldn't send due requests"
+            " for this time (KIP-794). 0 turns this off. It is the Java client's property and "
+            "needs partitioner.adaptive.partitioning.enable."
+        ),
     ),
     Property(
         "decompressed.batch.max.bytes",
@@ -184,8 +215,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="How large a batch may become when it is decompressed; a larger one is an error of its partition, not of "
-        "the client's memory.",
+        doc=(
+            "Largest size of a decompressed batch. A larger batch is an error of its partition "
+            "and doesn't exhaust the client's memory."
+        ),
     ),
     Property(
         "message.pinned.max.kbytes",
@@ -197,8 +230,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_097_151,
         state=State.EFFECTIVE,
         python_only=True,
-        doc="How much memory of responses and delivered batches the Messages that the application keeps may hold, in "
-        "kibibytes. Above it, those that are few in what they hold are copied out, which can't be seen. Arrow batches "
-        "with views are counted by themselves; above it, small new ones have bytes of their own.",
+        doc=(
+            "How much memory of responses and delivered batches the application's Messages may "
+            "keep alive, in kibibytes. Above it, the client copies the records of Messages that "
+            "keep much more memory alive than they use. The application doesn't notice. Arrow "
+            "batches with views are counted separately; above the limit, small new ones get "
+            "copies of their bytes."
+        ),
     ),
 )

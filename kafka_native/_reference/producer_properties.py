@@ -13,7 +13,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         PRODUCER,
         HIGH,
         state=State.EFFECTIVE,
-        doc="Makes the producer transactional, under this name. Each instance needs its own. At most 511 bytes.",
+        doc=(
+            "Makes the producer transactional, with this id. Each instance of a producer needs "
+            "its own id. At most 511 bytes."
+        ),
     ),
     Property(
         "transaction.timeout.ms",
@@ -24,7 +27,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1_000,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        doc="How long the coordinator lets a transaction stay open.",
+        doc="How long a transaction may stay open before the coordinator aborts it.",
     ),
     Property(
         "enable.idempotence",
@@ -34,10 +37,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=True,
         state=State.EFFECTIVE,
         doc=(
-            "Have each message written exactly once and in order in its partition, whatever is retried. Wants "
-            "acks=all, retries, and at most five requests in flight, which it sets where nothing is set. Where it is "
-            "only the default, it gives way, and says so in the log: to settings that it can't go with, and to brokers "
-            "that are too old for it or don't allow it. Set to true, these are errors. librdkafka's default is false."
+            "The broker writes each message exactly once and in order in its partition, in spite "
+            "of retries. It needs acks=all, retries, and at most five requests in flight, and "
+            "sets them if you don't. If you set it to true, conflicting settings and brokers that"
+            " don't support or allow it are errors. If it is only on by default, these conflicts "
+            "turn it off and the client logs this. librdkafka's default is false."
         ),
     ),
     Property(
@@ -48,8 +52,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=False,
         state=State.EFFECTIVE,
         doc=(
-            "Treat a message that could not be delivered as a fatal error, so that the sequence has no gap. Not one "
-            "that has run out of message.timeout.ms. Wants enable.idempotence."
+            "Treat a message that could not be delivered as a fatal error, so that the sequence "
+            "has no gap. A message that exceeds message.timeout.ms is no fatal error. It needs "
+            "enable.idempotence."
         ),
     ),
     Property(
@@ -62,8 +67,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
         doc=(
-            "How many messages may wait for delivery, for the producer as a whole; produce() raises BufferError "
-            "over it. 0 is no limit."
+            "How many messages of the producer may wait for delivery. Above it, produce() raises "
+            "BufferError. 0 means no limit."
         ),
     ),
     Property(
@@ -75,7 +80,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        doc="How much may wait for delivery, in kibibytes; produce() raises BufferError over it.",
+        doc=("How many kibibytes of messages may wait for delivery. Above it, produce() raises BufferError."),
     ),
     Property(
         "queue.buffering.max.ms",
@@ -110,8 +115,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
         doc=(
-            "How often a batch is sent again after an error that passes. Without idempotence a retry may write "
-            "messages twice or out of order."
+            "How often the producer sends a batch again after a temporary error. Without "
+            "idempotence, a retry may write messages twice or out of order."
         ),
     ),
     Property(
@@ -135,8 +140,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=1_000_000,
         state=State.EFFECTIVE,
-        doc="How many requests may wait for a connection's socket, the one that is being written included, before "
-        "messages are held back to come together. Unless it is set, that takes 2 MB, whatever the number of requests.",
+        doc=(
+            "How many requests may wait for a connection's socket, including the one that is "
+            "being written. Above it, the producer collects messages into larger batches. The "
+            "default is 2 MB of requests, regardless of their number."
+        ),
     ),
     Property(
         "compression.codec",
@@ -168,7 +176,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=1_000_000,
         state=State.EFFECTIVE,
-        doc="How many messages a batch holds at most.",
+        doc="Maximum number of messages in a batch.",
     ),
     Property(
         "batch.size",
@@ -180,8 +188,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
         doc=(
-            "How many bytes a batch holds at most, headers included, counted before compression. A single larger "
-            "message makes a batch of its own."
+            "Maximum size of a batch in bytes, with headers, before compression. A single larger "
+            "message forms its own batch."
         ),
     ),
     Property(
@@ -218,8 +226,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=900_000,
         state=State.EFFECTIVE,
-        doc="How long keyless messages stay with one partition, unless batch.size bytes of them come before that; 0: "
-        "each goes to a random one.",
+        doc=(
+            "How long messages without a key go to the same partition, unless they fill "
+            "batch.size bytes earlier. With 0, each goes to a random partition."
+        ),
     ),
     Property(
         "request.required.acks",
@@ -232,8 +242,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         synonyms=(("all", -1),),
         state=State.EFFECTIVE,
         doc=(
-            "Which replicas have to have a batch before the broker answers: 0 none (no answer at all), 1 the "
-            "leader, -1 or all those in sync."
+            "Which replicas have to write a batch before the broker answers: 0 none (and no "
+            "answer), 1 the leader, -1 or all: all in-sync replicas."
         ),
     ),
     Property(
@@ -269,10 +279,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        doc=(
-            "How long a message may take until it is delivered, retries included; then its delivery fails. 0 is "
-            "forever."
-        ),
+        doc=("How long the delivery of a message may take, including retries, before it fails. 0 means no limit."),
     ),
     Property(
         "delivery.timeout.ms",
@@ -295,8 +302,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         choices=("fifo", "lifo"),
         deprecated=True,
         state=State.INERT,
-        note="messages of a partition are sent in the order in which they were produced",
-        doc="Order in which queued messages are sent.",
+        note=("the producer sends the messages of a partition in the order in which they were produced"),
+        doc="Order in which the producer sends queued messages.",
     ),
     Property(
         "produce.offset.report",
@@ -316,7 +323,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         default="consistent_random",
         state=State.EFFECTIVE,
-        doc="How a partition is chosen for a message that doesn't name one.",
+        doc="How the producer chooses a partition for a message that names none.",
     ),
     Property(
         "partitioner_cb",
@@ -324,9 +331,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         PRODUCER,
         LOW,
         state=State.EFFECTIVE,
-        note="produce(), on the thread that calls it",
-        doc="Called as partitioner_cb(topic, key, partition_count) for each message that names no partition; returns a "
-        "number from 0 to partition_count - 1. key is bytes or None. Takes the place of partitioner.",
+        note="in produce(), on the thread that calls it",
+        doc=(
+            "Called as partitioner_cb(topic, key, partition_count) for each message that names no"
+            " partition. It returns a number from 0 to partition_count - 1. key is bytes or None."
+            " It replaces partitioner."
+        ),
     ),
     Property(
         "msg_order_cmp",
@@ -347,8 +357,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=12,
         state=State.EFFECTIVE,
         doc=(
-            "How hard to compress: -1 is the codec's own default (zstd: level 3, with smaller tables for topics"
-            " where they cost at most 2.5 % more bytes), a level over its highest is its highest. snappy has no levels."
+            "Compression level. -1 is the codec's default (zstd: level 3, with smaller tables for"
+            " topics where they cost at most 2.5 % more bytes). A level above the codec's highest"
+            " means the highest. snappy has no levels."
         ),
     ),
 )

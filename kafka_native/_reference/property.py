@@ -48,7 +48,7 @@ class Property:
     doc: str
     state: State
     note: str = ""
-    """EFFECTIVE: under which circumstances; otherwise why it doesn't act. Where it acts is in `.evidence`."""
+    """EFFECTIVE: under which circumstances; otherwise why it doesn't act."""
     default: object = None
     minimum: int = 0
     maximum: int = 0

@@ -15,7 +15,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="plaintext",
         choices=("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
         state=State.EFFECTIVE,
-        doc="How to talk to brokers: in the clear or by TLS, without or with SASL.",
+        doc="Protocol of the connections to brokers: plaintext or TLS, with or without SASL.",
     ),
     Property(
         "ssl.cipher.suites",
@@ -23,8 +23,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="Cipher suites to offer, in OpenSSL's notation; those of TLS 1.3 (TLS_...) in the same list. Suites "
-        "without encryption or authentication are an error.",
+        doc=(
+            "Cipher suites to offer, in OpenSSL's notation, including those of TLS 1.3 (TLS_...)."
+            " Suites without encryption or authentication are an error."
+        ),
     ),
     Property(
         "ssl.curves.list",
@@ -40,7 +42,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="Signature algorithms to offer for TLS, in OpenSSL's notation: ECDSA+SHA256:RSA-PSS+SHA256.",
+        doc=("Signature algorithms to offer for TLS, in OpenSSL's notation: ECDSA+SHA256:RSA-PSS+SHA256."),
     ),
     Property(
         "ssl.key.location",
@@ -82,7 +84,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="File with the client's certificate (PEM), followed by those between it and its authority.",
+        doc=(
+            "File with the client's certificate (PEM), followed by the intermediate certificates up to its authority."
+        ),
     ),
     Property(
         "ssl.certificate.pem",
@@ -90,7 +94,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="The same as a PEM text.",
+        doc="The client's certificate and its intermediate certificates as a PEM text.",
     ),
     Property(
         "ssl_certificate",
@@ -106,7 +110,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="File or directory of trusted authorities' certificates; probe, or nothing: the system's, else certifi's.",
+        doc=(
+            "File or directory with the certificates of trusted authorities. The default, and "
+            "probe, mean the system's authorities, or else certifi's."
+        ),
     ),
     Property(
         "https.ca.location",
@@ -114,7 +121,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="File or directory of the certificates that token endpoints are verified with.",
+        doc="File or directory with the certificates that verify token endpoints.",
     ),
     Property(
         "https.ca.pem",
@@ -122,7 +129,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="The same as a PEM text.",
+        doc="The certificates that verify token endpoints, as a PEM text.",
     ),
     Property(
         "ssl.ca.pem",
@@ -130,7 +137,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="Certificates of trusted authorities as a PEM text; added to those of ssl.ca.location, where it is set.",
+        doc=("Certificates of trusted authorities as a PEM text, in addition to those of ssl.ca.location."),
     ),
     Property(
         "ssl_ca",
@@ -148,7 +155,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="Root",
         state=State.INERT,
         note="Windows only",
-        doc="Windows certificate stores to take trusted authorities from.",
+        doc="Windows certificate stores with trusted authorities.",
     ),
     Property(
         "ssl.crl.location",
@@ -156,7 +163,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="File with the revocation lists of the issuers of brokers' certificates (PEM).",
+        doc="File with the revocation lists (PEM) of the issuers of brokers' certificates.",
     ),
     Property(
         "ssl.keystore.location",
@@ -181,7 +188,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.INERT,
-        note="OpenSSL is the one of the package cryptography, with its default providers",
+        note="OpenSSL comes from the package cryptography, with its default providers",
         doc="OpenSSL providers to load.",
     ),
     Property(
@@ -219,7 +226,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=True,
         state=State.EFFECTIVE,
-        doc="Verify the broker's certificate; without it anybody can take the broker's place.",
+        doc="Verify the broker's certificate. Without it, anyone can impersonate a broker.",
     ),
     Property(
         "ssl.endpoint.identification.algorithm",
@@ -229,8 +236,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="https",
         choices=("none", "https"),
         state=State.EFFECTIVE,
-        doc="https: the broker's certificate has to name the host, or the address, that was connected to, in its "
-        "subjectAltName. none: any certificate of a trusted authority will do.",
+        doc=(
+            "https: the subjectAltName of the broker's certificate has to contain the host or "
+            "address of the connection. none: any certificate of a trusted authority is accepted."
+        ),
     ),
     Property(
         "ssl.certificate.verify_cb",
@@ -247,7 +256,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         default="GSSAPI",
         state=State.EFFECTIVE,
-        doc="SASL mechanism: GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM. Exactly one.",
+        doc=("SASL mechanism, exactly one: GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM."),
     ),
     Property(
         "sasl.mechanism",
@@ -266,7 +275,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default="kafka",
         state=State.EFFECTIVE,
-        doc="Kerberos principal name that the brokers run as.",
+        doc="Kerberos principal name of the brokers.",
     ),
     Property(
         "sasl.kerberos.principal",
@@ -287,9 +296,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             '"%{sasl.kerberos.keytab}" -k %{sasl.kerberos.principal}'
         ),
         state=State.EFFECTIVE,
-        note="run only where it is set: a keytab is used in the process itself",
+        note="run only if you set it; without it, the client uses a keytab in its own process",
         sensitive=True,
-        doc="Command that gets or renews the Kerberos ticket. It isn't shown: a password may be in it.",
+        doc=(
+            "Command that gets or renews the Kerberos ticket. Logs and errors don't show it, "
+            "because it may contain a password."
+        ),
     ),
     Property(
         "sasl.kerberos.keytab",
@@ -308,7 +320,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=86_400_000,
         state=State.EFFECTIVE,
-        doc="Least time between two renewals of the ticket; 0 turns renewing off.",
+        doc="Shortest time between two renewals of the ticket. 0 turns renewals off.",
     ),
     Property(
         "sasl.username",
@@ -316,7 +328,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         HIGH,
         state=State.EFFECTIVE,
-        doc="User name for PLAIN and SCRAM, or the id of a delegation token (sasl.scram.tokenauth).",
+        doc=("User name for PLAIN and SCRAM, or the id of a delegation token (sasl.scram.tokenauth)."),
     ),
     Property(
         "sasl.password",
@@ -343,7 +355,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=False,
         state=State.EFFECTIVE,
-        doc="Allow unsigned tokens made on the spot. For tests only.",
+        doc="Allow unsigned tokens, which the client makes itself. Only for tests.",
     ),
     Property(
         "oauthbearer_token_refresh_cb",
@@ -361,7 +373,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="default",
         choices=("default", "oidc"),
         state=State.EFFECTIVE,
-        doc="Where tokens come from: oauth_cb, or an OpenID Connect provider.",
+        doc="Source of tokens: oauth_cb, or an OpenID Connect provider.",
     ),
     Property(
         "sasl.oauthbearer.client.id",
@@ -405,7 +417,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="Scope to ask the provider for.",
+        doc="Scope of the token request.",
     ),
     Property(
         "sasl.oauthbearer.extensions",
@@ -414,7 +426,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         sensitive=True,
         state=State.EFFECTIVE,
-        doc="Comma-separated key=value pairs for the broker, along with the token.",
+        doc=("Comma-separated key=value pairs that the client sends to the broker with the token."),
     ),
     Property(
         "sasl.oauthbearer.token.endpoint.url",
@@ -422,7 +434,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="The provider's token endpoint, without a user or password. http:// to another machine is warned of.",
+        doc=(
+            "The provider's token endpoint, without a user or password. The client logs a warning"
+            " about http:// to another machine."
+        ),
     ),
     Property(
         "sasl.oauthbearer.sub.claim.name",
@@ -441,7 +456,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="client_credentials",
         choices=("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
         state=State.EFFECTIVE,
-        doc="OAuth grant type to ask with.",
+        doc="OAuth grant type of the token request.",
     ),
     Property(
         "sasl.oauthbearer.assertion.algorithm",
@@ -451,7 +466,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="RS256",
         choices=("RS256", "ES256"),
         state=State.EFFECTIVE,
-        doc="Algorithm that assertions are signed with.",
+        doc="Algorithm that signs assertions.",
     ),
     Property(
         "sasl.oauthbearer.assertion.private.key.file",
@@ -468,7 +483,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         sensitive=True,
         state=State.EFFECTIVE,
-        doc="Passphrase of that key.",
+        doc="Passphrase of the private key that signs assertions.",
     ),
     Property(
         "sasl.oauthbearer.assertion.private.key.pem",
@@ -477,7 +492,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         sensitive=True,
         state=State.EFFECTIVE,
-        doc="That key as a PEM text.",
+        doc="The private key that signs assertions, as a PEM text.",
     ),
     Property(
         "sasl.oauthbearer.assertion.file",
@@ -521,7 +536,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=False,
         state=State.EFFECTIVE,
-        doc="Give each assertion an id of its own.",
+        doc="Give each assertion a unique id.",
     ),
     Property(
         "sasl.oauthbearer.assertion.claim.nbf.seconds",
@@ -532,7 +547,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        doc="How far back an assertion's validity begins.",
+        doc="How many seconds before its creation an assertion's validity begins.",
     ),
     Property(
         "sasl.oauthbearer.assertion.claim.sub",
@@ -558,6 +573,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="none",
         choices=("none", "azure_imds", "aws_iam"),
         state=State.EFFECTIVE,
-        doc="Get tokens for the identity that a cloud has given the machine; sasl.oauthbearer.config says more.",
+        doc=("Get tokens for the identity of this machine in a cloud. sasl.oauthbearer.config has the details."),
     ),
 )

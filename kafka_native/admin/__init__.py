@@ -5,40 +5,47 @@ docs/guide/admin.md shows it.
 
 from __future__ import annotations
 
-from kafka_native.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
-from kafka_native.admin._client import AdminClient
-from kafka_native.admin._cluster import DescribeClusterResult
-from kafka_native.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, ConfigType
-from kafka_native.admin._group import (
+from kafka_native.admin.acls import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka_native.admin.client import (
+    AdminClient,
+)
+from kafka_native.admin.configs import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ConfigType,
+)
+from kafka_native.admin.groups import (
     ConsumerGroupDescription,
     ConsumerGroupListing,
+    GroupMember,
+    GroupMetadata,
     ListConsumerGroupsResult,
     MemberAssignment,
     MemberDescription,
 )
-from kafka_native.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
-from kafka_native.admin._metadata import (
-    BrokerMetadata,
-    ClusterMetadata,
-    GroupMember,
-    GroupMetadata,
-    PartitionMetadata,
-    TopicMetadata,
-)
-from kafka_native.admin._partition_calls import TopicPartitionsPages
-from kafka_native.admin._partitions import (
+from kafka_native.admin.partitions import (
+    DeletedRecords,
+    ListOffsetsResultInfo,
     LogDirDescription,
     NewPartitionReassignment,
-    PartitionDescription,
+    NewPartitions,
+    OffsetSpec,
     PartitionReassignment,
     ReplicaInfo,
     ReplicaLogDirInfo,
     TopicPartitionReplica,
-    TopicPartitionsCursor,
-    TopicPartitionsDescription,
-    TopicPartitionsPage,
 )
-from kafka_native.admin._quorum import (
+from kafka_native.admin.quorum import (
+    DescribeClusterResult,
     FeatureMetadata,
     FeatureUpdate,
     FinalizedVersionRange,
@@ -49,23 +56,13 @@ from kafka_native.admin._quorum import (
     SupportedVersionRange,
     UpgradeType,
 )
-from kafka_native.admin._quotas import (
+from kafka_native.admin.quotas import (
     ClientQuotaAlteration,
     ClientQuotaEntity,
     ClientQuotaFilter,
     ClientQuotaFilterComponent,
 )
-from kafka_native.admin._records import DeletedRecords
-from kafka_native.admin._resource import ResourcePatternType, ResourceType
-from kafka_native.admin._scram import (
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialAlteration,
-    UserScramCredentialDeletion,
-    UserScramCredentialsDescription,
-    UserScramCredentialUpsertion,
-)
-from kafka_native.admin._shared_groups import (
+from kafka_native.admin.share_groups import (
     ShareGroupDescription,
     ShareMemberDescription,
     SharePartitionOffsetInfo,
@@ -76,9 +73,22 @@ from kafka_native.admin._shared_groups import (
     StreamsTaskOffset,
     StreamsTopicInfo,
 )
-from kafka_native.admin._tokens import DelegationToken, KafkaPrincipal, TokenInformation
-from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription, TopicMetadataAndConfig
-from kafka_native.admin._transactions import (
+from kafka_native.admin.tokens import (
+    DelegationToken,
+    KafkaPrincipal,
+    TokenInformation,
+)
+from kafka_native.admin.topics import (
+    NewTopic,
+    PartitionDescription,
+    TopicDescription,
+    TopicMetadataAndConfig,
+    TopicPartitionsCursor,
+    TopicPartitionsDescription,
+    TopicPartitionsPage,
+    TopicPartitionsPages,
+)
+from kafka_native.admin.transactions import (
     AbortTransactionSpec,
     FindHangingTransactionsResult,
     HangingTransaction,
@@ -89,8 +99,16 @@ from kafka_native.admin._transactions import (
     TransactionListing,
     TransactionState,
 )
+from kafka_native.admin.users import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialDeletion,
+    UserScramCredentialsDescription,
+    UserScramCredentialUpsertion,
+)
 from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.types import OFFSET_INVALID
+from kafka_native.types import OFFSET_INVALID, BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata
 
 CONFIG_SOURCE_UNKNOWN_CONFIG = ConfigSource.UNKNOWN_CONFIG.value
 CONFIG_SOURCE_DYNAMIC_TOPIC_CONFIG = ConfigSource.DYNAMIC_TOPIC_CONFIG.value

@@ -1,14 +1,9 @@
-"""What `delete_records()` tells."""
+"""confluent_kafka's name for a part of `kafka_native.admin.partitions`."""
 
-from __future__ import annotations
+from kafka_native.admin.partitions import (
+    DeletedRecords,
+)
 
-
-class DeletedRecords:
-    """Where a partition begins now.
-
-    :param low_watermark: Its first offset.
-    """
-
-    def __init__(self, low_watermark: int) -> None:
-        """Make one; see the class for the arguments."""
-        self.low_watermark = low_watermark
+__all__ = [
+    "DeletedRecords",
+]

@@ -1,25 +1,99 @@
-"""AIOAdminClient: see the package."""
+"""AIOAdminClient: see the package.
+
+Its calls are made from AdminClient's, with the same names, parameters and docstrings: `in_loop()`
+turns the futures of threads into futures of the running loop, and `awaited()` turns calls that
+wait into coroutines.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import weakref
-from collections.abc import Callable, Mapping
-from functools import partial
+from asyncio import Future
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future as ThreadFuture
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
-from kafka_native.admin import AdminClient
-from kafka_native.admin._calls import CLOSED_TEXT, Handle
-from kafka_native.aio._admin_calls import AIOAdminCalls
+from kafka_native.admin import (
+    AdminClient,
+    GroupMetadata,
+    TopicPartitionsPages,
+    UserScramCredentialsDescription,
+)
+from kafka_native.admin.base import CLOSED_TEXT, Handle
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import call_in_loop, end_threads, wait_for
+from kafka_native.aio._loop import in_loop as future_in_loop
 from kafka_native.aio._producer import AIOProducer
-from kafka_native.statistics import ClientMetrics
+from kafka_native.client import Client
+from kafka_native.errors import KafkaError
+from kafka_native.pending_call import PendingCall
+from kafka_native.types import ConsumerGroupState, ConsumerGroupType, TopicCollection
+
+K = TypeVar("K")
+V = TypeVar("V")
+P = ParamSpec("P")
 
 
-class AIOAdminClient(Callbacks, AIOAdminCalls):
+@overload
+def futures_in_loop(found: dict[K, ThreadFuture[V]]) -> dict[K, Future[V]]: ...
+
+
+@overload
+def futures_in_loop(found: ThreadFuture[V]) -> Future[V]: ...
+
+
+def futures_in_loop(found: dict[K, ThreadFuture[V]] | ThreadFuture[V]) -> dict[K, Future[V]] | Future[V]:
+    """Futures of the running loop for those of threads."""
+    if isinstance(found, dict):
+        return {key: future_in_loop(future) for key, future in found.items()}
+    return future_in_loop(found)
+
+
+@overload
+def in_loop(
+    call: Callable[Concatenate[AdminClient, P], dict[K, ThreadFuture[V]]],
+) -> Callable[Concatenate[AIOAdminClient, P], dict[K, Future[V]]]: ...
+
+
+@overload
+def in_loop(
+    call: Callable[Concatenate[AdminClient, P], ThreadFuture[V]],
+) -> Callable[Concatenate[AIOAdminClient, P], Future[V]]: ...
+
+
+def in_loop(
+    call: Callable[Concatenate[AdminClient, P], dict[K, ThreadFuture[V]] | ThreadFuture[V]],
+) -> Callable[Concatenate[AIOAdminClient, P], dict[K, Future[V]] | Future[V]]:
+    """The twin of a call that returns futures: they are those of the running loop."""
+
+    @functools.wraps(call)
+    def twin(self: AIOAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> dict[K, Future[V]] | Future[V]:
+        self._attach()
+        return futures_in_loop(call(self._core, *args, **kwargs))
+
+    twin.__module__, twin.__qualname__ = __name__, f"AIOAdminClient.{call.__name__}"
+    return twin
+
+
+def awaited(
+    call: Callable[Concatenate[AdminClient, P], V], begin: Callable[Concatenate[Client, P], PendingCall[V]]
+) -> Callable[Concatenate[AIOAdminClient, P], Coroutine[Any, Any, V]]:
+    """The twin of a call that waits: a coroutine, which awaits the pending call that ``begin`` makes."""
+
+    @functools.wraps(call)
+    async def twin(self: AIOAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> V:
+        self._core._check_open()
+        return await wait_for(begin(self._core._client, *args, **kwargs))
+
+    twin.__module__, twin.__qualname__ = __name__, f"AIOAdminClient.{call.__name__}"
+    return twin
+
+
+class AIOAdminClient(Callbacks):
     """Manages a cluster from an event loop: `kafka_native.admin.AdminClient` with asyncio's futures.
 
         async with AIOAdminClient({"bootstrap.servers": "localhost:9092"}) as admin:
@@ -33,6 +107,8 @@ class AIOAdminClient(Callbacks, AIOAdminCalls):
     Tasks of one loop may use it at once. After ``fork()`` the child has to make a client of its own.
     """
 
+    _core: AdminClient
+
     def __init__(self, admin_conf: Mapping[str, Any]) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
 
@@ -43,11 +119,11 @@ class AIOAdminClient(Callbacks, AIOAdminCalls):
         self._loop: asyncio.AbstractEventLoop | None = None
         for name in CALLBACKS:
             if callable(conf.get(name)):
-                conf[name] = partial(called, weakref.ref(self), conf[name])
+                conf[name] = functools.partial(called, weakref.ref(self), conf[name])
         self._core = _Core(conf)
         self._owner: object | None = None
         self._served = 0
-        self._core._client.ring = partial(_ring, weakref.ref(self))
+        self._core._client.ring = functools.partial(_ring, weakref.ref(self))
 
     @classmethod
     def of(cls, client: AIOProducer | AIOConsumer | AIOAdminClient) -> AIOAdminClient:
@@ -65,11 +141,6 @@ class AIOAdminClient(Callbacks, AIOAdminCalls):
         admin._owner = client
         admin._served = 0
         return admin
-
-    async def metrics(self) -> ClientMetrics:
-        """What this client has counted; see `Producer.metrics`."""
-        self._core._check_open()
-        return await wait_for(self._core._client.begin_metrics(CLOSED_TEXT))
 
     async def poll(self, timeout: float = 0) -> int:
         """Lets callbacks run that are due; the loop does that by itself.
@@ -114,6 +185,160 @@ class AIOAdminClient(Callbacks, AIOAdminCalls):
         if self._loop is not loop:
             self._loop = loop
             self._serve()  # what came before there was a loop
+
+    # --- topics, their partitions and the records in them ---
+
+    create_topics = in_loop(AdminClient.create_topics)
+    delete_topics = in_loop(AdminClient.delete_topics)
+    create_partitions = in_loop(AdminClient.create_partitions)
+    describe_topics = in_loop(AdminClient.describe_topics)
+    list_offsets = in_loop(AdminClient.list_offsets)
+    delete_records = in_loop(AdminClient.delete_records)
+    elect_leaders = in_loop(AdminClient.elect_leaders)
+
+    # --- where partitions live: on which brokers, in which directories ---
+
+    alter_partition_reassignments = in_loop(AdminClient.alter_partition_reassignments)
+    list_partition_reassignments = in_loop(AdminClient.list_partition_reassignments)
+    describe_log_dirs = in_loop(AdminClient.describe_log_dirs)
+    describe_replica_log_dirs = in_loop(AdminClient.describe_replica_log_dirs)
+    alter_replica_log_dirs = in_loop(AdminClient.alter_replica_log_dirs)
+
+    # --- the cluster and its settings ---
+
+    list_topics = awaited(AdminClient.list_topics, Client.begin_list_topics)
+    cluster_id = awaited(AdminClient.cluster_id, Client.begin_cluster_id)
+    client_instance_id = awaited(AdminClient.client_instance_id, Client.begin_client_instance_id)
+    describe_cluster = in_loop(AdminClient.describe_cluster)
+    describe_configs = in_loop(AdminClient.describe_configs)
+    alter_configs = in_loop(AdminClient.alter_configs)
+    incremental_alter_configs = in_loop(AdminClient.incremental_alter_configs)
+    list_config_resources = in_loop(AdminClient.list_config_resources)
+
+    # --- what controllers decide: features, voters, brokers that are registered ---
+
+    describe_features = in_loop(AdminClient.describe_features)
+    update_features = in_loop(AdminClient.update_features)
+    describe_metadata_quorum = in_loop(AdminClient.describe_metadata_quorum)
+    add_raft_voter = in_loop(AdminClient.add_raft_voter)
+    remove_raft_voter = in_loop(AdminClient.remove_raft_voter)
+    unregister_broker = in_loop(AdminClient.unregister_broker)
+
+    # --- groups and their offsets ---
+
+    list_consumer_groups = in_loop(AdminClient.list_consumer_groups)
+    describe_consumer_groups = in_loop(AdminClient.describe_consumer_groups)
+    delete_consumer_groups = in_loop(AdminClient.delete_consumer_groups)
+    list_consumer_group_offsets = in_loop(AdminClient.list_consumer_group_offsets)
+    alter_consumer_group_offsets = in_loop(AdminClient.alter_consumer_group_offsets)
+    delete_consumer_group_offsets = in_loop(AdminClient.delete_consumer_group_offsets)
+    describe_share_groups = in_loop(AdminClient.describe_share_groups)
+    list_share_group_offsets = in_loop(AdminClient.list_share_group_offsets)
+    alter_share_group_offsets = in_loop(AdminClient.alter_share_group_offsets)
+    delete_share_group_offsets = in_loop(AdminClient.delete_share_group_offsets)
+    describe_streams_groups = in_loop(AdminClient.describe_streams_groups)
+    delete_share_groups = in_loop(AdminClient.delete_share_groups)
+    delete_streams_groups = in_loop(AdminClient.delete_streams_groups)
+    list_streams_group_offsets = in_loop(AdminClient.list_streams_group_offsets)
+    alter_streams_group_offsets = in_loop(AdminClient.alter_streams_group_offsets)
+    delete_streams_group_offsets = in_loop(AdminClient.delete_streams_group_offsets)
+
+    # --- permissions and users ---
+
+    create_acls = in_loop(AdminClient.create_acls)
+    describe_acls = in_loop(AdminClient.describe_acls)
+    delete_acls = in_loop(AdminClient.delete_acls)
+    alter_user_scram_credentials = in_loop(AdminClient.alter_user_scram_credentials)
+
+    # --- delegation tokens ---
+
+    create_delegation_token = in_loop(AdminClient.create_delegation_token)
+    renew_delegation_token = in_loop(AdminClient.renew_delegation_token)
+    expire_delegation_token = in_loop(AdminClient.expire_delegation_token)
+    describe_delegation_token = in_loop(AdminClient.describe_delegation_token)
+
+    # --- transactions and the producers of partitions ---
+
+    list_transactions = in_loop(AdminClient.list_transactions)
+    describe_transactions = in_loop(AdminClient.describe_transactions)
+    describe_producers = in_loop(AdminClient.describe_producers)
+    abort_transaction = in_loop(AdminClient.abort_transaction)
+    find_hanging_transactions = in_loop(AdminClient.find_hanging_transactions)
+    fence_producers = in_loop(AdminClient.fence_producers)
+
+    # --- client quotas ---
+
+    describe_client_quotas = in_loop(AdminClient.describe_client_quotas)
+    alter_client_quotas = in_loop(AdminClient.alter_client_quotas)
+
+    # --- calls of other kinds ---
+
+    metrics = awaited(AdminClient.metrics, lambda client: client.begin_metrics(CLOSED_TEXT))
+
+    async def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Takes another user name and password for PLAIN and SCRAM; see `AdminClient.set_sasl_credentials`."""
+        self._core.set_sasl_credentials(username, password)
+
+    async def list_groups(
+        self,
+        group: str | None = None,
+        timeout: float = -1,
+        *,
+        states: set[ConsumerGroupState] | None = None,
+        types: set[ConsumerGroupType] | None = None,
+    ) -> list[GroupMetadata]:
+        """As `AdminClient.list_groups`."""
+        self._attach()
+        return await future_in_loop(self._core._groups(group, timeout, states, types))
+
+    def describe_topic_partitions(
+        self, topics: TopicCollection | None = None, *, partition_limit: int = 2000, request_timeout: float = -1
+    ) -> TopicPartitionsPages:
+        """As `AdminClient.describe_topic_partitions`."""
+        self._attach()
+        return self._core.describe_topic_partitions(
+            topics, partition_limit=partition_limit, request_timeout=request_timeout
+        )
+
+    # These return one future or a dict of them, by their arguments: mypy can't tell that from AdminClient's overloads.
+
+    @overload
+    def describe_user_scram_credentials(
+        self, users: None = None, *, request_timeout: float = -1
+    ) -> Future[dict[str, UserScramCredentialsDescription]]: ...
+
+    @overload
+    def describe_user_scram_credentials(
+        self, users: list[str], *, request_timeout: float = -1
+    ) -> dict[str, Future[UserScramCredentialsDescription]]: ...
+
+    def describe_user_scram_credentials(
+        self, users: list[str] | None = None, *, request_timeout: float = -1
+    ) -> Future[dict[str, UserScramCredentialsDescription]] | dict[str, Future[UserScramCredentialsDescription]]:
+        """As `AdminClient.describe_user_scram_credentials`."""
+        self._attach()
+        found = self._core.describe_user_scram_credentials(users, request_timeout=request_timeout)
+        return futures_in_loop(found)
+
+    @overload
+    def remove_members_from_consumer_group(
+        self, group_id: str, members: None = None, *, reason: str | None = None, request_timeout: float = -1
+    ) -> Future[dict[str, KafkaError | None]]: ...
+
+    @overload
+    def remove_members_from_consumer_group(
+        self, group_id: str, members: list[str], *, reason: str | None = None, request_timeout: float = -1
+    ) -> dict[str, Future[None]]: ...
+
+    def remove_members_from_consumer_group(
+        self, group_id: str, members: list[str] | None = None, *, reason: str | None = None, request_timeout: float = -1
+    ) -> Future[dict[str, KafkaError | None]] | dict[str, Future[None]]:
+        """As `AdminClient.remove_members_from_consumer_group`."""
+        self._attach()
+        found = self._core.remove_members_from_consumer_group(
+            group_id, members, reason=reason, request_timeout=request_timeout
+        )
+        return futures_in_loop(found)
 
 
 class _Handle(Handle):

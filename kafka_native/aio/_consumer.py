@@ -21,7 +21,7 @@ from kafka_native.aio._loop import Waiter, end_threads, wait_for
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.consumer_events import OnCommit, begin_give_back
-from kafka_native.control.rebalance import Kind, Listener, Step
+from kafka_native.control.group.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError
 from kafka_native.pending_call import PendingCall
@@ -99,7 +99,7 @@ class AIOConsumer:
         self._noted: Callable[[], object] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closes_later: float | None = None
-        core._consuming.rebalance.in_application = partial(_step, weakref.ref(self))
+        core._control.rebalance.in_application = partial(_step, weakref.ref(self))
 
     # --- messages ---
 
@@ -311,7 +311,7 @@ class AIOConsumer:
 
     async def _make_step(self, step: Step, listener: Listener) -> None:
         """A step of a rebalance: the user's callback, which `_noting` has noted down, then its end."""
-        rebalance = self._core._consuming.rebalance
+        rebalance = self._core._control.rebalance
         core = self._core
         handled = False
         try:
@@ -351,7 +351,7 @@ class AIOConsumer:
 
     async def _give_back(self, messages: list[Message]) -> None:
         core = self._core
-        await wait_for(begin_give_back(core._client, core._consuming.fetching, messages))
+        await wait_for(begin_give_back(core._client, core._control.fetches, messages))
 
     # --- the group ---
 
@@ -395,7 +395,7 @@ class AIOConsumer:
         that, except in a callback. Without a subscription it does nothing.
         """
         self._core._check_open()
-        await self._finish(self._core._consuming.unsubscribe, CLOSE_S, wait=not self._core._in_callback())
+        await self._finish(self._core._control.unsubscribe, CLOSE_S, wait=not self._core._in_callback())
 
     async def _finish(
         self, begin: Callable[[Callable[[], None], float], None], timeout: float, *, wait: bool = True
@@ -612,7 +612,7 @@ class AIOConsumer:
         try:
             deadline = deadline_of(timeout)
             if not core._client.forked:
-                await self._finish(core._consuming.close, timeout)
+                await self._finish(core._control.close, timeout)
         finally:
             try:
                 if not core._client.closed:

@@ -17,7 +17,7 @@ from kafka_native._native.methods import implemented_by
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, wait_for
-from kafka_native.control.transactions import Kind
+from kafka_native.control.producer.transactions import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, PARTITIONS_WAIT_S, Producer, begin_partitions_of, wait_s

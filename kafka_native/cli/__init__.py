@@ -1,4 +1,4 @@
-"""The command line, ``kafka-native``: one file a command. Needs the ``cli`` extra."""
+"""The command line, ``kafka-native``: one module for each command. Needs the ``cli`` extra."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NEEDS = "kafka-native's command line needs a few more packages: pip install 'kaf
 
 
 def main() -> None:
-    """The entry point; says in one line what is missing."""
+    """The entry point. If a package of the extra is missing, it prints one line that names it."""
     try:
         from kafka_native.cli.app import PROGRAM, cli
         from kafka_native.terminal.lines import escape_tracebacks

@@ -1,4 +1,4 @@
-"""``python -m kafka_native.cli``."""
+"""Runs the command line as ``python -m kafka_native.cli``."""
 
 from kafka_native.cli import main
 

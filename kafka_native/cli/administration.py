@@ -1,4 +1,4 @@
-"""What the commands that manage a cluster share: their client, outcomes of its calls, the question before damage."""
+"""Shared parts of the admin commands: client, outcomes, confirmation, types of arguments."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 @contextmanager
 def administration(connection: Connection) -> Iterator[AdminClient]:
-    """An admin client of the cluster; the calls of this module's users wait as long as ``connection.timeout_s``."""
+    """Open an admin client for the block. Callers pass ``connection.timeout_s`` to each call."""
     with AdminClient(connection.config("producer")) as admin:
         yield admin
 
 
 class Outcomes(dict[K, T]):
-    """What the items of a call have come to, by key; ``errors`` has those that failed, as lines."""
+    """The results of a call's futures by key. ``errors`` has a line for each item that failed."""
 
     def __init__(self, futures: Mapping[K, Future[T]]) -> None:
-        """Waits for all of them."""
+        """Wait for all futures."""
         super().__init__()
         self.errors: dict[K, str] = {}
         for key, future in futures.items():
@@ -48,15 +48,25 @@ class Outcomes(dict[K, T]):
                 self.errors[key] = line_of(error)
 
 
-def report(output: Output, what: str, outcomes: Mapping[str, str | None], done: str, *, dry_run: bool = False) -> None:
-    """Tells what has become of each item, and ends with status 1 if one has failed.
+def report(
+    output: Output,
+    what: str,
+    outcomes: Mapping[str, str | None],
+    done: str,
+    *,
+    dry_run: bool = False,
+) -> None:
+    """Print the outcome of each item; exit with status 1 if one failed.
 
-    :param what: What the items are, in the singular; the key of their names in JSON.
-    :param outcomes: By name: why it failed, None: it didn't.
-    :param done: What has been done to them, for people.
+    :param what: The kind of item, in the singular. It is also the key of the name in JSON.
+    :param outcomes: The error of each item by name; None for success.
+    :param done: The past participle of the operation, such as ``deleted``.
+    :param dry_run: Nothing was changed: print "would be" before ``done``.
     """
     if output.as_json:
-        output.document([{what: name, "ok": why is None, "error": why} for name, why in outcomes.items()])
+        output.document(
+            [{what: name, "ok": why is None, "error": why} for name, why in outcomes.items()]
+        )
     for name, why in outcomes.items():
         if why is None:
             output.say(f"{what} {name}: {'would be ' if dry_run else ''}{done}")
@@ -67,7 +77,7 @@ def report(output: Output, what: str, outcomes: Mapping[str, str | None], done: 
 
 
 def report_errors(output: Output, what: str, errors: Mapping[str, str]) -> None:
-    """Behind the records of those that could be asked: why the others couldn't; ends with status 1 if there are any."""
+    """Print the error of each item without a record; exit with status 1 if there are any."""
     for name, why in errors.items():
         output.remark(f"Error: {what} {name}: {why}")
     if errors:
@@ -75,30 +85,32 @@ def report_errors(output: Output, what: str, errors: Mapping[str, str]) -> None:
 
 
 def settled(futures: Mapping[K, Future[Any]]) -> dict[K, str | None]:
-    """Why each item failed, None for those that didn't: for `report()`."""
+    """The error of each item, None for success: the ``outcomes`` of `report`."""
     outcomes = Outcomes(futures)
     return {name: outcomes.errors.get(name) for name in futures}
 
 
 def yes_option(command: Command) -> Command:
-    """Adds ``--yes``; the command gets an argument ``yes``."""
-    return click.option("-y", "--yes", is_flag=True, help="Don't ask before something is lost.")(command)
+    """Add the option ``--yes``. The command gets the argument ``yes``."""
+    return click.option("-y", "--yes", is_flag=True, help="Don't ask before something is lost.")(
+        command
+    )
 
 
 def make_sure(question: str, yes: bool) -> None:
-    """Asks on a terminal before something is lost; anywhere else ``--yes`` has to be there."""
+    """Ask for confirmation on a terminal. Without a terminal, ``--yes`` is required."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failed(f"{question} Nobody can be asked here: say --yes")
+        raise Failed(f"{question} There is no terminal to ask on: say --yes")
     confirm(question)
 
 
-# Types of options and arguments: click calls them with what was written.
+# The types of options and arguments: click calls these functions with the user's text.
 
 
 def assignment(text: str) -> tuple[str, str]:
-    """``NAME=VALUE`` as its two parts."""
+    """Parse ``NAME=VALUE``."""
     name, equals, value = text.partition("=")
     if not name.strip() or not equals:
         raise click.BadParameter(f"{text!r} isn't NAME=VALUE")
@@ -106,7 +118,7 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def topic_partitions(text: str) -> tuple[str, tuple[int, ...]]:
-    """``TOPIC`` or ``TOPIC:0,3``: a topic with some of its partitions, or none for all of them."""
+    """Parse ``TOPIC`` or ``TOPIC:0,3``. An empty tuple means all partitions."""
     topic, colon, written = text.rpartition(":")
     if not colon:
         return text, ()
@@ -117,7 +129,10 @@ def topic_partitions(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def moment(text: str) -> int:
-    """A point in time, ISO-8601 (local time without an offset) or milliseconds since 1970, as the latter."""
+    """Parse a time to milliseconds since 1970.
+
+    The text is milliseconds or ISO-8601; without an offset it is local time.
+    """
     if text.isascii() and text.isdigit() and 4 < len(text) < 18:
         return int(text)
     try:
@@ -128,9 +143,15 @@ def moment(text: str) -> int:
 
 
 def span(text: str) -> int:
-    """A duration, ISO-8601 (``PT1H30M``) or a number with s, m, h or d, in milliseconds."""
+    """Parse a duration to milliseconds: ISO-8601 (``PT1H30M``), or a number with s, m, h or d."""
     found = duration_ms(text)
-    if found is None and text[-1:] in UNITS_MS and text.isascii() and text[:-1].isdigit() and len(text) < 12:
+    if (
+        found is None
+        and text[-1:] in UNITS_MS
+        and text.isascii()
+        and text[:-1].isdigit()
+        and len(text) < 12
+    ):
         found = int(text[:-1]) * UNITS_MS[text[-1]]
     if found is None:
         raise click.BadParameter(f"{text!r} is no duration: write 90m, 2h, 7d or PT1H30M")
@@ -138,7 +159,7 @@ def span(text: str) -> int:
 
 
 def numbers(partitions: Iterable[int]) -> str:
-    """Partitions in short: ``0-3,7``."""
+    """Format partition numbers in short: ``0-3,7``."""
     runs: list[list[int]] = []
     for each in sorted(partitions):
         if runs and each == runs[-1][1] + 1:
@@ -149,5 +170,5 @@ def numbers(partitions: Iterable[int]) -> str:
 
 
 def ago(duration: int) -> int:
-    """The time so many milliseconds before now, in milliseconds since 1970."""
+    """The time this many milliseconds ago, in milliseconds since 1970."""
     return max(0, int(time.time() * 1000) - duration)

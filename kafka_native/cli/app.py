@@ -1,4 +1,4 @@
-"""The commands, put together: a command's module is imported when the command is asked for."""
+"""The program's group of commands. It imports a command's module when the user runs the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 COMMANDS: Mapping[str, str] = {
     "acls": "List, create and delete permissions.",
     "cluster": "Show the cluster, its brokers and its controller.",
-    "completion": "Print the shell's script that completes commands and options.",
+    "completion": "Print a shell script that completes commands and options.",
     "configs": "Show and change settings of topics, brokers and groups.",
     "consume": "Print messages, or write them to Arrow and Parquet files, as kcat -C does.",
     "doctor": "Find out why a connection fails, step by step.",
@@ -36,56 +36,68 @@ COMMANDS: Mapping[str, str] = {
     "transactions": "List and describe transactions, find those that hang, end them.",
     "users": "List SCRAM users, set passwords, delete credentials.",
 }
-"""Command -> what it does in a line. Module ``kafka_native.cli.commands.NAME`` holds it, as ``command``."""
+"""Each command with its one-line help.
+
+Module ``kafka_native.cli.commands.NAME`` defines ``command``.
+"""
 
 
 class Commands(click.Group):
-    """A group whose commands are modules, imported when they are asked for: help and completion need none of them."""
+    """A group that imports a command's module on first use. Help and completion import none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names, sorted."""
+        """The names of the commands, sorted."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, imported; None: there is none."""
+        """Import and return the command of this name; None if there is none."""
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"kafka_native.cli.commands.{cmd_name}").command
+        found: click.Command = importlib.import_module(
+            f"kafka_native.cli.commands.{cmd_name}"
+        ).command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """From the table, so that help imports none of them."""
+        """Write the help from `COMMANDS`, without importing commands."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names from the table; options as any group has them."""
-        found = [CompletionItem(name, help=COMMANDS[name]) for name in sorted(COMMANDS) if name.startswith(incomplete)]
+        """Complete names from `COMMANDS`, and options as in any group of click's."""
+        found = [
+            CompletionItem(name, help=COMMANDS[name])
+            for name in sorted(COMMANDS)
+            if name.startswith(incomplete)
+        ]
         return found if found else super().shell_complete(ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Kcat's arguments are translated first."""
+        """Translate kcat's arguments, then parse."""
         return super().parse_args(ctx, kcat.translated(args))
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
-        """Reads the command line as far as the command's name."""
+        """Parse the command line up to the command's name."""
         with cleaned_errors():
             return super().make_context(*args, **more)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:
-        """Runs a command line, as click has it."""
+        """Run a command line; see `click.Group.main`."""
         with _ended_by_sigterm():
             return super().main(args, *rest, **more)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command, and makes a line and an exit status of what it fails with."""
+        """Run the command. An error becomes one line on stderr and an exit status."""
         with cleaned_errors(), reported_in_a_line():
             return super().invoke(ctx)
 
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM is an exception, so that consumers leave their groups; a second one ends the process at once."""
+    """Raise `Terminated` on SIGTERM, so that consumers leave their groups.
+
+    A second SIGTERM ends the process at once.
+    """
 
     def terminate(_number: int, _frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -93,12 +105,12 @@ def _ended_by_sigterm() -> Iterator[None]:
 
     try:
         before = signal.signal(signal.SIGTERM, terminate)
-    except ValueError:  # not the main thread: whoever runs it there sees to signals
+    except ValueError:  # not the main thread: the program that runs this handles signals
         yield
         return
     try:
         yield
-    except Terminated:  # while nothing was being done yet
+    except Terminated:  # SIGTERM came before the command started
         sys.exit(SIGTERM_STATUS)
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -1,4 +1,4 @@
-"""The chart of ``kafka-native perf``."""
+"""Draws the charts of ``kafka-native perf``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ WIDTH = 0.38
 
 
 def chart(outcomes: list[Outcome], title: str, path: Path) -> None:
-    """Rates and CPU a message, produce beside consume, and latencies: a PNG."""
-    # No pyplot: a figure of its own needs no display and leaves no global state.
+    """Draw a PNG: rates and CPU for each message of both directions, and latencies."""
+    # Not pyplot: a Figure object needs no display and leaves no global state.
     figure = Figure(figsize=(15, 4.8), layout="constrained")
     rates, cpu, latencies = figure.subplots(1, 3)
     figure.suptitle(title, fontsize=13)
@@ -39,12 +39,16 @@ def chart(outcomes: list[Outcome], title: str, path: Path) -> None:
 
 
 def latencies(buckets: Sequence[tuple[float, float, int]], title: str, path: Path) -> None:
-    """A histogram of round trips, (from, to, how many) in milliseconds: a PNG."""
+    """Draw a histogram of round trips as a PNG. A bucket is (from, to, count), in milliseconds."""
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     lows = [low for low, _, _ in buckets]
     axes.bar(
-        lows, [number for *_, number in buckets], [high - low for low, high, _ in buckets], align="edge", color=BLUE
+        lows,
+        [number for *_, number in buckets],
+        [high - low for low, high, _ in buckets],
+        align="edge",
+        color=BLUE,
     )
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda tick, _place: f"{tick:g}"))
@@ -57,7 +61,13 @@ def latencies(buckets: Sequence[tuple[float, float, int]], title: str, path: Pat
 def _both(axes: Axes, outcomes: list[Outcome], pick: Callable[[Rate], float]) -> None:
     for shift, name, colour in ((-WIDTH / 2, "produce", BLUE), (WIDTH / 2, "consume", ORANGE)):
         heights = [pick(getattr(outcome, name)) for outcome in outcomes]
-        bars = axes.bar([place + shift for place in range(len(outcomes))], heights, WIDTH, label=name, color=colour)
+        bars = axes.bar(
+            [place + shift for place in range(len(outcomes))],
+            heights,
+            WIDTH,
+            label=name,
+            color=colour,
+        )
         axes.bar_label(bars, fmt="%.2f", fontsize=8, padding=2)
 
 
@@ -70,7 +80,9 @@ def _latencies(axes: Axes, outcomes: list[Outcome]) -> None:
         heights = [getattr(outcome.latency, name) for outcome in outcomes]
         axes.plot(range(len(outcomes)), heights, marker, label=label, color=colour, markersize=7)
         for place, height in enumerate(heights):
-            axes.annotate(f"{height:.2f}", (place, height), (8, -3), textcoords="offset points", fontsize=8)
+            axes.annotate(
+                f"{height:.2f}", (place, height), (8, -3), textcoords="offset points", fontsize=8
+            )
     axes.set_yscale("log")
     plain = FuncFormatter(lambda tick, _place: f"{tick:g}")
     axes.yaxis.set_major_formatter(plain)

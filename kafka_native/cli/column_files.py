@@ -1,4 +1,4 @@
-"""Records as Arrow IPC streams and Parquet files: columns that never become Python objects."""
+"""Writes records as Arrow IPC streams and Parquet files, without making Python objects of them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 NEEDS = "Arrow and Parquet files need pyarrow: pip install 'kafka-native[cli,arrow]'"
 DEFAULT = "topic:string,partition,offset,timestamp,timestamp_type,key,value,headers"
-"""The topic isn't a dictionary: other readers of IPC files take those of several batches for an error."""
+"""The topic is a string, because other readers of IPC files reject several dictionary batches."""
 ROW_GROUP = 131_072
-"""Rows that are gathered for a row group of Parquet; an IPC stream has a batch for whatever has come."""
+"""Rows of a Parquet row group. An IPC stream gets a batch as soon as rows arrive."""
 STDOUT = "-"
 
 
-def columns(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, str | None]:
-    """``key:string,value`` as columns with their types."""
+def columns(
+    _context: click.Context, _parameter: click.Parameter, text: str
+) -> dict[str, str | None]:
+    """Parse ``key:string,value`` to columns and their types."""
     pairs = [each.strip().partition(":") for each in text.split(",")]
     found = {name: kind or None for name, _, kind in pairs}
     try:
@@ -39,10 +41,10 @@ def columns(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 
 
 class ColumnFile:
-    """A file that takes batches."""
+    """An Arrow or Parquet file that batches are written to."""
 
     def __init__(self, path: str, kind: str, wanted: dict[str, str | None]) -> None:
-        """``kind``: arrow or parquet; ``wanted``: which columns are written, of those that batches have."""
+        """``kind``: arrow or parquet; ``wanted``: the columns of the batches that are written."""
         self._target: Any = sys.stdout.buffer if path == STDOUT else str(Path(path))
         self._kind = kind
         self._wanted = list(wanted)
@@ -52,7 +54,10 @@ class ColumnFile:
         self._positions: dict[Key, int] = {}
 
     def write(self, batch: ArrowBatch, stops: dict[Key, int]) -> dict[Key, int]:
-        """Takes a batch, without what is behind the stops; the next offsets of what is in the file by now."""
+        """Take a batch without the rows at or after the stops.
+
+        Returns the next offset of each partition whose rows are in the file by now.
+        """
         import pyarrow
 
         table = pyarrow.table(batch)
@@ -68,11 +73,11 @@ class ColumnFile:
 
     @property
     def rows(self) -> int:
-        """How many it has taken."""
+        """The number of rows taken."""
         return self._rows
 
     def flush(self) -> dict[Key, int]:
-        """Writes what is gathered; the next offsets of it."""
+        """Write the gathered rows; return the next offset of each of their partitions."""
         import pyarrow
 
         written, self._positions = self._positions, {}
@@ -85,7 +90,7 @@ class ColumnFile:
         return written
 
     def close(self) -> None:
-        """Without it the file can't be read."""
+        """Write the file's end. Without it no reader can open the file."""
         if self._writer is not None:
             self._writer.close()
 
@@ -101,21 +106,23 @@ def _writer(target: Any, kind: str, schema: pyarrow.Schema) -> Any:
 
 
 def _before(table: pyarrow.Table, stops: dict[Key, int]) -> Any:
-    """Which rows are before their partition's stop."""
+    """A mask of the rows before their partition's stop."""
     import pyarrow.compute as compute
 
     mask: Any = None
-    for (_topic, partition), stop in stops.items():  # stops are those of one topic
-        here = compute.and_(compute.equal(table["partition"], partition), compute.less(table["offset"], stop))
+    for (_topic, partition), stop in stops.items():  # all stops are of one topic
+        here = compute.and_(
+            compute.equal(table["partition"], partition), compute.less(table["offset"], stop)
+        )
         mask = here if mask is None else compute.or_(mask, here)
     return mask
 
 
 @contextmanager
 def column_file(path: str, kind: str, wanted: dict[str, str | None]) -> Iterator[ColumnFile]:
-    """A file for as long as the block lasts; what it has taken is in it then, however the block ends.
+    """Open a column file for the block. At the end all rows are written, even after an error.
 
-    :raises Failed: pyarrow isn't there.
+    :raises Failed: pyarrow isn't installed.
     """
     try:
         import pyarrow

@@ -1,4 +1,4 @@
-"""What every command that talks to a cluster shares: which cluster, and the clients' configuration."""
+"""The options that name a cluster, and the configuration of a command's clients."""
 
 from __future__ import annotations
 
@@ -23,42 +23,56 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 ENVIRONMENT = ("KAFKA_BOOTSTRAP", "BOOTSTRAP")
 NO_FILE = "none"
-"""``-F none``: not even the user's own file is read."""
+"""``-F none``: read no file, not even the user's own."""
 SERVERS = "bootstrap.servers"
 TIMEOUT_S = 10.0
-UNNAMED = f"no broker is named: write -b HOST:PORT, set {ENVIRONMENT[0]}, or put {SERVERS}=... into a file (-F)"
+NO_BROKER_TEXT = (
+    f"no broker is named: write -b HOST:PORT, set {ENVIRONMENT[0]}, "
+    f"or put {SERVERS}=... into a file (-F)"
+)
 
 
 def user_file() -> Path:
-    """Where a user's own configuration is read from when ``-F`` names no file: it doesn't have to exist."""
+    """The user's own configuration file, read when ``-F`` names none. It may be missing."""
     folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(folder).expanduser() / "kafka-native.conf"
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A cluster, and how to talk to it. Its repr shows no property: one of them may be a password."""
+    """A cluster and its client configuration. The repr hides properties: one may be a password."""
 
     properties: Mapping[str, str] = field(repr=False)
-    """By librdkafka's names, none of them an alias but bootstrap.servers; those of any kind of client."""
+    """Properties of all kinds of clients by librdkafka's names, without aliases.
+
+    bootstrap.servers, an alias itself, is the exception.
+    """
     timeout_s: float = TIMEOUT_S
-    """``-m``: how long to wait for an answer of the cluster."""
+    """``-m``: seconds to wait for an answer of the cluster."""
 
     @property
     def servers(self) -> str:
-        """The bootstrap servers; an empty string where none are named."""
+        """The bootstrap servers; an empty string if none are named."""
         return self.properties.get(SERVERS, "").strip()
 
-    def config(self, role: Role, /, options: Mapping[str, Any] | None = None, **defaults: Any) -> dict[str, Any]:
-        """The configuration of a client; an AdminClient takes a producer's.
+    def config(
+        self, role: Role, /, options: Mapping[str, Any] | None = None, **defaults: Any
+    ) -> dict[str, Any]:
+        """The configuration of a client. An AdminClient takes a producer's.
 
-        :param options: What the command's own options say, which goes before what the user has set; None: nothing.
-        :param defaults: What the command would have it be, with underscores for dots; what the user has set stays.
+        :param options: Properties from the command's own options. They override the user's
+            configuration. None is ignored.
+        :param defaults: The command's defaults, with underscores for dots. The user's configuration
+            overrides them.
         """
-        # One file serves all commands: what is only for the other kind of client is left out without a word.
-        mine = {name: value for name, value in self.properties.items() if not _is_others(name, role)}
+        # One file serves all commands: drop the properties of the other kind of client.
+        mine = {
+            name: value for name, value in self.properties.items() if not _is_others(name, role)
+        }
         own = {_canonical(name.replace("_", ".")): value for name, value in defaults.items()}
-        said = {_canonical(name): value for name, value in (options or {}).items() if value is not None}
+        said = {
+            _canonical(name): value for name, value in (options or {}).items() if value is not None
+        }
         return {**own, **mine, **said}
 
 
@@ -67,8 +81,10 @@ def _is_others(name: str, role: Role) -> bool:
     return declared is not None and declared.scope == (CONSUMER if role == "producer" else PRODUCER)
 
 
-def properties(_context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    """``-X name=value``, repeated, as a dict. What is refused isn't shown: it may be a secret."""
+def properties(
+    _context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]
+) -> dict[str, str]:
+    """Parse ``-X name=value``, which may repeat. Errors don't show the text: it may be a secret."""
     found = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -79,14 +95,22 @@ def properties(_context: click.Context, _parameter: click.Parameter, pairs: tupl
 
 
 def connected(*, required: bool = True) -> Callable[[Command], Command]:
-    """Adds the options that name a cluster; the command gets them as one argument, ``connection: Connection``.
+    """Add the options that name a cluster.
 
-    :param required: Without a broker's name the command can't do anything: wrong usage, exit status 2.
+    The command gets the argument ``connection: Connection``.
+
+    :param required: Whether a command line without a broker is wrong usage (exit status 2).
     """
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def call(*args: Any, bootstrap: str | None, extra: dict[str, str], config_file: str | None, **more: Any) -> Any:
+        def call(
+            *args: Any,
+            bootstrap: str | None,
+            extra: dict[str, str],
+            config_file: str | None,
+            **more: Any,
+        ) -> Any:
             debug, timeout_s = more.pop("debug"), more.pop("timeout")
             merged = _merged(bootstrap, extra, config_file)
             if debug:
@@ -96,7 +120,7 @@ def connected(*, required: bool = True) -> Callable[[Command], Command]:
                 logging.getLogger("kafka_native").setLevel(logging.DEBUG)
             connection = Connection(merged, timeout_s)
             if required and not connection.servers:
-                raise click.UsageError(UNNAMED)
+                raise click.UsageError(NO_BROKER_TEXT)
             return command(*args, connection=connection, **more)
 
         for option in reversed(_OPTIONS):
@@ -108,7 +132,12 @@ def connected(*, required: bool = True) -> Callable[[Command], Command]:
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
-        "-b", "--bootstrap", "--bootstrap-servers", envvar=ENVIRONMENT, metavar="HOST:PORT,...", help="Brokers to ask."
+        "-b",
+        "--bootstrap",
+        "--bootstrap-servers",
+        envvar=ENVIRONMENT,
+        metavar="HOST:PORT,...",
+        help="Bootstrap servers.",
     ),
     click.option(
         "-X",
@@ -116,7 +145,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         multiple=True,
         callback=properties,
         metavar="PROPERTY=VALUE",
-        help="Client configuration, again and again; secrets are better off in a file.",
+        help="A client property; repeatable. Secrets are safer in a file.",
     ),
     click.option(
         "-F",
@@ -124,9 +153,15 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "config_file",
         envvar="KAFKA_NATIVE_CONFIG",
         metavar="FILE",
-        help="A file of property=value lines (default: ~/.config/kafka-native.conf; none: no file).",
+        help="A file of property=value lines "
+        "(default: ~/.config/kafka-native.conf; none: no file).",
     ),
-    click.option("-d", "--debug", metavar="CONTEXT,...", help="Log these contexts on stderr, as property debug."),
+    click.option(
+        "-d",
+        "--debug",
+        metavar="CONTEXT,...",
+        help="Log these contexts on stderr, like property debug.",
+    ),
     click.option(
         "-m",
         "--timeout",
@@ -134,21 +169,26 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         type=click.FloatRange(0, 3600, min_open=True),
         metavar="SECONDS",
-        help="How long to wait for an answer of the cluster.",
+        help="Seconds to wait for an answer of the cluster.",
     ),
 )
 
 
 def connection_of(context: click.Context) -> Connection:
-    """The cluster of a command line that isn't finished, for what is completed by asking it."""
+    """The cluster of an unfinished command line, for shell completion."""
     found = context.params
     with context.scope(cleanup=False):
         merged = _merged(found.get("bootstrap"), found.get("extra") or {}, found.get("config_file"))
     return Connection(merged)
 
 
-def _merged(bootstrap: str | None, extra: Mapping[str, str], config_file: str | None) -> dict[str, str]:
-    """The user's file, then the environment's servers, then ``-F``, then ``-X``, then ``-b``: the later ones win."""
+def _merged(
+    bootstrap: str | None, extra: Mapping[str, str], config_file: str | None
+) -> dict[str, str]:
+    """Merge the sources of properties; later ones override earlier ones.
+
+    The order is: the user's file, the environment's servers, ``-F``, ``-X``, ``-b``.
+    """
     source = click.get_current_context().get_parameter_source("bootstrap")
     servers = {} if bootstrap is None else {SERVERS: bootstrap}
     written = source is ParameterSource.COMMANDLINE
@@ -157,13 +197,16 @@ def _merged(bootstrap: str | None, extra: Mapping[str, str], config_file: str | 
         own = user_file()
         layers += [_read(own) if own.exists() else {}, {} if written else servers]
     else:
-        layers += [{} if written else servers, {} if config_file == NO_FILE else _read(Path(config_file))]
+        layers += [
+            {} if written else servers,
+            {} if config_file == NO_FILE else _read(Path(config_file)),
+        ]
     layers += [extra, servers if written else {}]
     return {_canonical(name): value for layer in layers for name, value in layer.items()}
 
 
 def _canonical(name: str) -> str:
-    """One name for each property: of an alias, and of kcat's ``topic.NAME``."""
+    """The property's own name for an alias, or for kcat's ``topic.NAME``."""
     known = name if name in PROPERTIES else name.removeprefix("topic.")
     declared = PROPERTIES.get(known)
     found = name if declared is None else declared.alias_of or known

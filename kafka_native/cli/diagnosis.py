@@ -1,7 +1,7 @@
-"""The steps of ``kafka-native doctor``: what is tried, in the order in which a client does it, and what came of each.
+"""The steps of ``kafka-native doctor``, in the order in which a client connects.
 
-`diagnose()` makes them all and never raises for what is wrong with the cluster, the network or the configuration: that
-is its result. What a failure means is said by `kafka_native.cli.remedies`.
+`diagnose` runs the steps. An error of the cluster, the network or the configuration is part of its
+result, not an exception. `kafka_native.cli.remedies` has the texts for each error.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kafka_native.cli.probe import (
     HostPort,
     Probe,
     ProxyFailed,
+    ProxyRoute,
     Refused,
-    Through,
     TlsFailed,
     certificate_facts,
     described,
@@ -34,8 +34,8 @@ from kafka_native.cli.probe import (
 )
 from kafka_native.cli.remedies import Problem
 from kafka_native.config import Config, parse
-from kafka_native.control.encryption import PROTOCOLS
-from kafka_native.control.versions import ApiRanges
+from kafka_native.control.brokers.security import PROTOCOLS
+from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.protocol import ApiKey, registry
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.security.mechanisms import Mechanism, SaslError, shown
@@ -58,44 +58,44 @@ EXIT_CODES: Final = {
     "topic": 18,
     "group": 19,
 }
-"""The kinds of steps, in their order, and the exit status that says that the first failure was one of them."""
+"""The kinds of steps in their order, each with the exit status if it is the first to fail."""
 
 
 @dataclass(slots=True)
 class Step:
-    """One thing that was tried."""
+    """One step and its result."""
 
     kind: str
     """One of `EXIT_CODES`."""
     target: str
-    """What it was tried with: a server, an address, a topic; may be empty."""
+    """The server, address or topic of the step; may be empty."""
     status: Status = "ok"
     seconds: float = 0.0
     text: str = ""
-    """What was seen."""
+    """The observation."""
     cause: str = ""
-    """What is most likely behind it."""
+    """The most likely cause."""
     advice: str = ""
-    """What to set, or to do."""
+    """A setting or an action that helps."""
     details: dict[str, Any] = field(default_factory=dict)
-    """More of what was seen, for programs."""
+    """More facts, for programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All steps, in their order."""
+    """All steps in their order."""
 
     steps: list[Step]
 
     @property
     def failed(self) -> str | None:
-        """The kind of the first step that failed and that a client can't do without, None if there is none."""
+        """The kind of the first failed step that a client needs; None if there is none."""
         kinds = {step.kind for step in self.steps if step.status == "failed"}
         return next((kind for kind in EXIT_CODES if kind in kinds), None)
 
     @property
     def exit_code(self) -> int:
-        """0, or that of the kind of step that failed."""
+        """0, or the exit status of the failed kind of step."""
         return 0 if self.failed is None else EXIT_CODES[self.failed]
 
 
@@ -105,54 +105,56 @@ def diagnose(
     topics: tuple[str, ...] = (),
     groups: tuple[str, ...] = (),
     timeout_s: float = 5.0,
-    tell: Callable[[str], None] = lambda _text: None,
+    report: Callable[[str], None] = lambda _text: None,
 ) -> Diagnosis:
-    """Tries what a client with this configuration does, step by step.
+    """Try the steps of a client with this configuration.
 
-    :param conf: Its properties.
-    :param topics: Topics that it is to be allowed to read and write.
-    :param groups: Groups that it is to be allowed to join.
-    :param timeout_s: For each attempt, in seconds.
-    :param tell: Is told what is tried next.
+    :param conf: The client's properties.
+    :param topics: Check that the user may read and write these topics.
+    :param groups: Check that the user may join these groups.
+    :param timeout_s: Seconds for each attempt.
+    :param report: Called with the name of each step before it starts.
     """
-    examination = _Examination(conf, timeout_s, tell)
+    examination = _Examination(conf, timeout_s, report)
     with suppress(_Over):
         examination.run(topics, groups)
     return Diagnosis(examination.finished())
 
 
 class _Over(Exception):
-    """A step has failed that the next ones need; it has been noted."""
+    """A step that the next ones need has failed. Its result is recorded."""
 
 
 @dataclass(slots=True)
 class _Settings:
-    """What the configuration step has made."""
+    """The results of the configuration step."""
 
     config: Config
     tls: TlsContext | None
     mechanism: Mechanism | None
     proxy: Proxy | None
-    gate: Address | None = None
-    """That of the proxy's addresses which takes connections."""
+    proxy_address: Address | None = None
+    """The proxy's address that takes connections."""
 
 
 class _Examination:
-    def __init__(self, conf: Mapping[str, Any], timeout_s: float, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, conf: Mapping[str, Any], timeout_s: float, report: Callable[[str], None]
+    ) -> None:
         self._conf = {**conf, "log_cb": lambda *_: None}
         self._timeout_s = timeout_s
-        self._report = tell
+        self._report = report
         self._steps: list[Step] = []
         self._settings: _Settings | None = None
         self._reached: set[HostPort] = set()
 
     def run(self, topics: tuple[str, ...], groups: tuple[str, ...]) -> None:
-        """All of it."""
+        """Run all steps."""
         settings = self._settings = self._configuration()
         found: MetadataResponse | None = None
         servers = [HostPort(*each) for each in settings.config.bootstrap]
         if settings.proxy is not None:
-            settings.gate = self._proxy(settings.proxy, settings.config, servers[0])
+            settings.proxy_address = self._proxy(settings.proxy, settings.config, servers[0])
         for place in dict.fromkeys(servers):
             first = len(self._steps)
             try:
@@ -174,12 +176,14 @@ class _Examination:
                     self._group(admin, group)
 
     def finished(self) -> list[Step]:
-        """The steps, with one for each kind that wasn't come to, where it would have been."""
+        """The steps. A kind of step that didn't run gets a skipped one at its place."""
         have = {step.kind for step in self._steps}
         order = list(EXIT_CODES)
         for number, kind in enumerate(order):
             if kind not in have:
-                later = (at for at, step in enumerate(self._steps) if order.index(step.kind) > number)
+                later = (
+                    at for at, step in enumerate(self._steps) if order.index(step.kind) > number
+                )
                 skipped = Step(kind, "", "skipped", text=self._why_not(kind))
                 self._steps.insert(next(later, len(self._steps)), skipped)
         return self._steps
@@ -195,11 +199,15 @@ class _Examination:
             if kind == "sasl" and settings.mechanism is None:
                 return f"security.protocol={protocol} has no log-in"
         if kind in ("topic", "group") and self._reached:
-            return "none was named: --topic" if kind == "topic" else "none was named: --group"
+            return (
+                "none is named: write --topic"
+                if kind == "topic"
+                else "none is named: write --group"
+            )
         return "a step before it has failed"
 
     def _soften(self, steps: list[Step], why: str) -> None:
-        """What has failed without harm becomes a warning."""
+        """Turn failed steps into warnings, because a client doesn't need them."""
         for step in steps:
             if step.status == "failed":
                 step.status = "warning"
@@ -207,7 +215,7 @@ class _Examination:
 
     @contextmanager
     def _step(self, kind: str, target: object = "") -> Iterator[Step]:
-        """Times a step; a `Problem` makes it one that has failed, and ends what needs it."""
+        """Time a step. A `Problem` marks it as failed and ends the steps that need it."""
         step = Step(kind, str(target))
         self._steps.append(step)
         self._report(f"{kind} {target}".strip())
@@ -237,23 +245,29 @@ class _Examination:
                 raise Problem(error.args[0].str(), advice=error.hint or "") from error
             if not config.bootstrap:
                 raise Problem(
-                    "bootstrap.servers isn't set", advice="name a broker: -b host:port, or bootstrap.servers=host:port"
+                    "bootstrap.servers isn't set",
+                    advice="name a broker: -b host:port, or bootstrap.servers=host:port",
                 )
             remarks += [] if tls is None else tls.remarks
-            step.text = f"security.protocol={protocol}, bootstrap.servers={config.text('bootstrap.servers')}"
+            step.text = (
+                f"security.protocol={protocol}, "
+                f"bootstrap.servers={config.text('bootstrap.servers')}"
+            )
             if mechanism is not None:
-                step.text += f", {mechanism.name}" + (f" as {shown(mechanism.user)}" if mechanism.user else "")
+                step.text += f", {mechanism.name}" + (
+                    f" as {shown(mechanism.user)}" if mechanism.user else ""
+                )
                 remarks += mechanism.remarks(tls is not None)
             if remarks:
                 step.status, step.cause = "warning", "; ".join(remarks)
         return _Settings(config, tls, mechanism, proxy)
 
     def _remarks(self) -> list[str]:
-        """What is odd about it, but for what a consumer alone, or a producer alone, has no use for."""
+        """Warnings that the configuration gives for both a producer and a consumer."""
         said: list[list[str]] = []
         for role in ("producer", "consumer"):
             texts: list[str] = []
-            with suppress(KafkaException):  # the step's own parse() says it
+            with suppress(KafkaException):  # the step calls parse() itself and reports the error
                 parse({**self._conf, "log_cb": _collector(texts)}, role)
             said.append(texts)
         return [text for text in said[0] if text in said[1]]
@@ -261,19 +275,24 @@ class _Examination:
     # --- the proxy ---
 
     def _proxy(self, proxy: Proxy, config: Config, server: HostPort) -> Address:
-        """The address of the proxy's that takes connections; what it says of a server is for the server's own steps."""
+        """The first address of the proxy that takes connections.
+
+        The steps of each server report the proxy's errors for that server.
+        """
         place = HostPort(proxy.host, proxy.port)
         with self._step("proxy", place) as step:
-            gate = _gate(place, config.text("broker.address.family"), self._timeout_s)
-            step.text = f"connected to {gate}"
+            proxy_address = _proxy_address(
+                place, config.text("broker.address.family"), self._timeout_s
+            )
+            step.text = f"connected to {proxy_address}"
         with self._step("proxy", f"{proxy.scheme}://{place}") as step:
             try:
-                Through(proxy, gate, server).connected(self._timeout_s).close()
+                ProxyRoute(proxy, proxy_address, server).connected(self._timeout_s).close()
             except ProxyFailed as error:
                 if not error.lets_in:
                     raise remedies.of_proxy(error, "the proxy") from error
-            step.text = "lets the client in"
-        return gate
+            step.text = "accepts the client"
+        return proxy_address
 
     # --- one bootstrap server ---
 
@@ -281,7 +300,9 @@ class _Examination:
         with self._step("dns", place) as step:
             addresses = _ways(settings, place)
             known = [str(each.ip) for each in addresses if isinstance(each, Address)]
-            known += [each.target.ip for each in addresses if isinstance(each, Through) and each.target]
+            known += [
+                each.target.ip for each in addresses if isinstance(each, ProxyRoute) and each.target
+            ]
             step.text = ", ".join(known)
             step.details["addresses"] = known
             if not known:
@@ -299,14 +320,14 @@ class _Examination:
             with self._step("metadata", place) as step:
                 reply = _metadata(probe, settings, ranges, self._timeout_s)
                 step.text = (
-                    f"cluster {shown(reply.cluster_id or 'without an id')}: {len(reply.brokers)} brokers, "
-                    f"the controller is {reply.controller_id}"
+                    f"cluster {shown(reply.cluster_id or 'without an id')}: "
+                    f"{len(reply.brokers)} brokers, the controller is {reply.controller_id}"
                 )
                 step.details = {"cluster_id": reply.cluster_id, "controller": reply.controller_id}
         return reply
 
-    def _connected(self, place: HostPort, addresses: Sequence[Address | Through]) -> Probe:
-        """A connection to the first address that takes one; each is tried."""
+    def _connected(self, place: HostPort, addresses: Sequence[Address | ProxyRoute]) -> Probe:
+        """Connect to the first address that takes a connection. All addresses are tried."""
         first = len(self._steps)
         probe: Probe | None = None
         for address in addresses:
@@ -323,30 +344,44 @@ class _Examination:
         self._soften(self._steps[first:], "another address of it does")
         return probe
 
-    # --- the brokers, as the cluster names them ---
+    # --- the brokers at their advertised addresses ---
 
     def _listener(
-        self, settings: _Settings, broker: MetadataResponse.Broker, servers: list[HostPort], found: MetadataResponse
+        self,
+        settings: _Settings,
+        broker: MetadataResponse.Broker,
+        servers: list[HostPort],
+        found: MetadataResponse,
     ) -> None:
         place = HostPort(shown(broker.host), broker.port)
         with suppress(_Over), self._step("listeners", f"broker {broker.node_id} {place}") as step:
-            step.details = {"broker": broker.node_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+            step.details = {
+                "broker": broker.node_id,
+                "host": broker.host,
+                "port": broker.port,
+                "rack": broker.rack,
+            }
             if place in self._reached:
-                step.text = "as the bootstrap server"
+                step.text = "checked as a bootstrap server"
                 return
             try:
                 cluster_id = self._reach(settings, place)
             except Problem as problem:
                 raise remedies.of_listener(problem, broker.node_id, place, servers) from problem
             if cluster_id != found.cluster_id:
-                ids = (shown(each or "one without an id") for each in (cluster_id, found.cluster_id))
+                ids = (
+                    shown(each or "one without an id") for each in (cluster_id, found.cluster_id)
+                )
                 raise remedies.other_cluster(place, broker.node_id, *ids)
             step.text = "reachable"
             if remedies.is_only_local(place, servers):
-                step.status, step.cause = "warning", remedies.only_local(place, broker.node_id, servers)
+                step.status, step.cause = (
+                    "warning",
+                    remedies.only_local(place, broker.node_id, servers),
+                )
 
     def _reach(self, settings: _Settings, place: HostPort) -> str | None:
-        """Goes all the way to a broker; the id of the cluster that answers there."""
+        """Connect to a broker and log in; return the id of its cluster."""
         addresses = _ways(settings, place)
         problem: Problem | None = None
         for address in addresses:
@@ -365,22 +400,28 @@ class _Examination:
         assert problem is not None, "a name that resolves has an address"
         raise problem
 
-    # --- what the user may do ---
+    # --- the user's permissions ---
 
     def _topic(self, admin: AdminClient, topic: str) -> None:
         with suppress(_Over), self._step("topic", topic) as step:
             call = admin.describe_topics(
-                TopicCollection([topic]), include_authorized_operations=True, request_timeout=max(1, self._timeout_s)
+                TopicCollection([topic]),
+                include_authorized_operations=True,
+                request_timeout=max(1, self._timeout_s),
             )
             try:
                 found = call[topic].result()
             except KafkaException as error:
                 raise remedies.of_topic(error.args[0], topic) from error
-            orphans = [each.id for each in found.partitions if each.leader is None or each.leader.id < 0]
+            orphans = [
+                each.id for each in found.partitions if each.leader is None or each.leader.id < 0
+            ]
             if orphans:
                 raise remedies.leaderless(topic, orphans)
             step.text = f"{len(found.partitions)} partitions, each with a leader"
-            self._allowed(step, found.authorized_operations, (AclOperation.READ, AclOperation.WRITE))
+            self._allowed(
+                step, found.authorized_operations, (AclOperation.READ, AclOperation.WRITE)
+            )
 
     def _group(self, admin: AdminClient, group: str) -> None:
         with suppress(_Over), self._step("group", group) as step:
@@ -391,28 +432,42 @@ class _Examination:
                 found = call[group].result()
             except KafkaException as error:
                 raise remedies.of_group(error.args[0], group) from error
-            state = "not there yet" if found.state is ConsumerGroupState.DEAD else found.state.name.lower()
+            state = (
+                "not there yet"
+                if found.state is ConsumerGroupState.DEAD
+                else found.state.name.lower()
+            )
             step.text = f"{state}, {len(found.members)} members, coordinator {found.coordinator.id}"
             self._allowed(step, found.authorized_operations, (AclOperation.READ,))
 
-    def _allowed(self, step: Step, operations: list[AclOperation] | None, wanted: tuple[AclOperation, ...]) -> None:
-        """Notes what may be done. A broker without an authorizer allows everything; old ones don't tell."""
+    def _allowed(
+        self, step: Step, operations: list[AclOperation] | None, wanted: tuple[AclOperation, ...]
+    ) -> None:
+        """Add the allowed operations to the step.
+
+        A broker without an authorizer allows everything. Old brokers report no operations.
+        """
         if not operations:
             return
         names = sorted(each.name for each in operations)
         step.details["operations"] = names
-        missing = [each.name for each in wanted if each not in operations and AclOperation.ALL not in operations]
+        missing = [
+            each.name
+            for each in wanted
+            if each not in operations and AclOperation.ALL not in operations
+        ]
         step.text += f"; allowed: {', '.join(names).lower()}"
         if missing:
             step.status = "warning"
             step.cause = f"not allowed: {', '.join(missing).lower()}"
-            step.advice = f"kafka-native acls create --{step.kind} {step.target} --principal User:... " + " ".join(
-                f"--operation {name.lower()}" for name in missing
+            step.advice = (
+                f"kafka-native acls create --{step.kind} {step.target} --principal User:... "
+                + " ".join(f"--operation {name.lower()}" for name in missing)
             )
 
 
 def _mechanism(config: Config) -> Mechanism:
-    from kafka_native.security.sasl import mechanism_of  # only who asks for it pays for it
+    from kafka_native.security.sasl import mechanism_of  # imported only if SASL is configured
 
     return mechanism_of(config)
 
@@ -424,7 +479,7 @@ def _collector(texts: list[str]) -> Callable[..., None]:
     return collect
 
 
-# --- what is tried; each raises Problem ---
+# --- single attempts; each raises Problem ---
 
 
 def _resolved(place: HostPort, family: str) -> list[Address]:
@@ -434,13 +489,13 @@ def _resolved(place: HostPort, family: str) -> list[Address]:
         raise remedies.of_dns(error, place, family) from error
 
 
-def _gate(place: HostPort, family: str, timeout_s: float) -> Address:
-    """The first address of the proxy's that takes a connection."""
+def _proxy_address(place: HostPort, family: str, timeout_s: float) -> Address:
+    """The first address of the proxy that takes a connection."""
     problem: OSError | None = None
     try:
         addresses = resolve(place, family)
     except OSError as error:
-        raise remedies.of_gate(error, place, timeout_s) from error
+        raise remedies.of_proxy_connection(error, place, timeout_s) from error
     for address in addresses:
         try:
             address.connected(timeout_s).close()
@@ -449,21 +504,21 @@ def _gate(place: HostPort, family: str, timeout_s: float) -> Address:
         else:
             return address
     assert problem is not None, "a name that resolves has an address"
-    raise remedies.of_gate(problem, place, timeout_s) from problem
+    raise remedies.of_proxy_connection(problem, place, timeout_s) from problem
 
 
-def _ways(settings: _Settings, place: HostPort) -> Sequence[Address | Through]:
-    """Every way to a place, in the order in which a client tries them."""
+def _ways(settings: _Settings, place: HostPort) -> Sequence[Address | ProxyRoute]:
+    """All ways to a broker, in the order in which a client tries them."""
     family = settings.config.text("broker.address.family")
-    proxy, gate = settings.proxy, settings.gate
-    if proxy is None or gate is None:
+    proxy, proxy_address = settings.proxy, settings.proxy_address
+    if proxy is None or proxy_address is None:
         return _resolved(place, family)
     if proxy.scheme != "socks5":
-        return [Through(proxy, gate, place)]
-    return [Through(proxy, gate, place, each) for each in _resolved(place, family)]
+        return [ProxyRoute(proxy, proxy_address, place)]
+    return [ProxyRoute(proxy, proxy_address, place, each) for each in _resolved(place, family)]
 
 
-def _connection(place: HostPort, address: Address | Through, timeout_s: float) -> Probe:
+def _connection(place: HostPort, address: Address | ProxyRoute, timeout_s: float) -> Probe:
     try:
         return Probe(place, address, timeout_s)
     except ProxyFailed as error:
@@ -511,24 +566,32 @@ def _versions(probe: Probe, tls: TlsContext | None, timeout_s: float) -> ApiRang
         raise Problem(f"the broker refuses ApiVersions: {error}") from error
     except Foreign as error:
         what = described(error.received)
-        raise remedies.no_kafka(probe.place, what, error.received, encrypted=tls is not None) from error
+        raise remedies.no_kafka(
+            probe.place, what, error.received, encrypted=tls is not None
+        ) from error
     except (Ended, OSError) as error:
         if tls is None and speaks_tls(probe.place, probe.address, timeout_s):
             raise remedies.no_kafka(probe.place, "a TLS server", b"", encrypted=False) from error
         if tls is None and speaks_http(probe.place, probe.address, timeout_s):
             raise remedies.no_kafka(probe.place, "an HTTP server", b"", encrypted=False) from error
         if isinstance(error, OSError):
-            raise remedies.of_silence(error, f"ApiVersions, the first request to {probe.place}") from error
+            raise remedies.of_silence(
+                error, f"ApiVersions, the first request to {probe.place}"
+            ) from error
         raise remedies.hung_up(probe.place) from error
 
 
 def _what_it_speaks(ranges: ApiRanges) -> tuple[str, dict[str, Any]]:
     names = {int(key): key.name for key in ApiKey}
-    features = ", ".join(f"{shown(name)}={level}" for name, level in sorted(ranges.features.items()))
+    features = ", ".join(
+        f"{shown(name)}={level}" for name, level in sorted(ranges.features.items())
+    )
     common = [key for key in ranges.ranges if _in_common(ranges, key)]
     text = f"{len(ranges.ranges)} APIs, {len(common)} of them in common"
     return text + (f"; {features}" if features else ""), {
-        "apis": {names.get(key, str(key)): list(both) for key, both in sorted(ranges.ranges.items())},
+        "apis": {
+            names.get(key, str(key)): list(both) for key, both in sorted(ranges.ranges.items())
+        },
         "features": dict(ranges.features),
     }
 
@@ -536,7 +599,7 @@ def _what_it_speaks(ranges: ApiRanges) -> tuple[str, dict[str, Any]]:
 def _in_common(ranges: ApiRanges, key: int) -> bool:
     try:
         return ranges.choose(registry.request(key)) >= 0
-    except KeyError:  # one for brokers among themselves, or newer than this client
+    except KeyError:  # an API between brokers, or newer than this client
         return False
 
 
@@ -547,45 +610,66 @@ def _logged_in(probe: Probe, settings: _Settings, ranges: ApiRanges) -> str:
         lifetime_ms = probe.log_in(mechanism, ranges)
     except Refused as error:
         said = shown(error.error.str(), mechanism.secrets())
-        raise remedies.of_login(error.error.code(), said, mechanism, settings.tls is not None) from error
+        raise remedies.of_login(
+            error.error.code(), said, mechanism, settings.tls is not None
+        ) from error
     except SaslError as error:
         said = shown(str(error), mechanism.secrets())
         raise Problem(f"{mechanism.name} isn't possible: {said}") from error
     except Foreign as error:
-        raise remedies.no_kafka(probe.place, described(error.received), error.received, encrypted=False) from error
+        raise remedies.no_kafka(
+            probe.place, described(error.received), error.received, encrypted=False
+        ) from error
     except TlsFailed as error:
         assert settings.tls is not None
-        raise Problem(settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")) from error
+        raise Problem(
+            settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")
+        ) from error
     except Ended as error:
         raise remedies.login_hung_up(mechanism) from error
     except OSError as error:
         raise remedies.of_silence(error, f"the log-in at {probe.place}") from error
     who = shown(mechanism.user) or "the client"
-    return f"{who} is logged in with {mechanism.name}" + (f" for {lifetime_ms / 1000:g} s" if lifetime_ms else "")
+    return f"{who} is logged in with {mechanism.name}" + (
+        f" for {lifetime_ms / 1000:g} s" if lifetime_ms else ""
+    )
 
 
-def _metadata(probe: Probe, settings: _Settings, ranges: ApiRanges, timeout_s: float) -> MetadataResponse:
+def _metadata(
+    probe: Probe, settings: _Settings, ranges: ApiRanges, timeout_s: float
+) -> MetadataResponse:
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     version = ranges.choose(MetadataRequest)
-    if version < 1:  # version 0 can't ask for no topics
-        raise Problem("the broker speaks no version of Metadata that is known here", "it is older than 0.10")
+    if version < 1:  # version 0 can't ask for an empty list of topics
+        raise Problem(
+            "the broker speaks no version of Metadata that is known here", "it is older than 0.10"
+        )
     if version < 4:
         request.allow_auto_topic_creation = True
     try:
         reply = probe.ask(request, version)
     except Foreign as error:
-        raise remedies.no_kafka(probe.place, described(error.received), error.received, encrypted=False) from error
+        raise remedies.no_kafka(
+            probe.place, described(error.received), error.received, encrypted=False
+        ) from error
     except TlsFailed as error:
         assert settings.tls is not None
-        raise Problem(settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")) from error
+        raise Problem(
+            settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")
+        ) from error
     except Ended as error:
         kind = listener_kind(probe.place, probe.address, timeout_s, settings.tls)
-        raise remedies.metadata_hung_up(kind, settings.tls is not None, settings.mechanism is not None) from error
+        raise remedies.metadata_hung_up(
+            kind, settings.tls is not None, settings.mechanism is not None
+        ) from error
     except OSError as error:
         raise remedies.of_silence(error, f"Metadata from {probe.place}") from error
     assert isinstance(reply, MetadataResponse)
     if reply.error_code:
         raise Problem(f"the broker answers {remedies.code_text(reply.error_code)}")
     if not reply.brokers:
-        raise Problem("the broker knows no broker", "it has just started, or has no connection to its controller")
+        raise Problem(
+            "the broker's metadata has no brokers",
+            "it has just started, or has no connection to its controller",
+        )
     return reply

@@ -1,11 +1,11 @@
-"""A message as a line of JSON, and back: the envelope of ``consume -J`` and ``produce -J``.
+"""Writes a message as one line of JSON and reads it back, for ``consume -J`` and ``produce -J``.
 
     {"topic":"t","partition":0,"offset":7,"timestamp":1700000000000,"timestamp_type":"create",
      "headers":[["kind","x"]],"key":"k","value":"text"}
 
-Bytes that are UTF-8 are a string; others are ``{"base64": "..."}`` (``{"hex": "..."}`` is read as well), null is null.
-Names of headers are written in the same way.
-So reading back what was written gives the same bytes. kcat's names (``payload``, ``ts``, flat headers) are read, too.
+UTF-8 bytes are a string, other bytes are ``{"base64": "..."}``, and null is null. The names of
+headers are written in the same way. The reader also takes ``{"hex": "..."}`` and kcat's names
+(``payload``, ``ts``, flat headers). Reading a written line gives the same bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from kafka_native import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
+from kafka_native import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Message,
+)
 from kafka_native.cli.texts import FROM_FORM, TO_FORM
 from kafka_native.terminal.lines import escaped_json
 
@@ -28,44 +33,49 @@ _READ = frozenset({"topic", "partition", "timestamp", "headers", "key", "value"}
 _KINDS = {TIMESTAMP_CREATE_TIME: '"create"', TIMESTAMP_LOG_APPEND_TIME: '"append"'}
 _SYNONYMS = {"payload": "value", "ts": "timestamp"}
 _REPORTED_ONLY = frozenset({"offset", "timestamp_type", "leader_epoch", "tstype", "broker"})
-"""What only a message that was read has; a line that was written by a consumer is produced without them."""
+"""Members that only a consumed message has. The producer ignores them."""
 
 
 class Row(NamedTuple):
-    """What an envelope says of the message to be produced."""
+    """A message to produce, as read from one line."""
 
     topic: str | None
     partition: int
-    """-1: none is named."""
+    """-1: the line names none."""
     timestamp: int
-    """Milliseconds since 1970; 0: none is named."""
+    """Milliseconds since 1970; 0: the line names none."""
     headers: list[Header] | None
     key: bytes | None
     value: bytes | None
 
 
-def writer(key_as: str = "raw", value_as: str = "raw", *, escapes: bool = False) -> Callable[[Message], str]:
-    """What makes an envelope of a message.
+def writer(
+    key_as: str = "raw", value_as: str = "raw", *, escapes: bool = False
+) -> Callable[[Message], str]:
+    """Make the function that writes a message as a line of JSON.
 
-    :param key_as: ``raw``: a string, or base64 where it is no UTF-8; ``hex``, ``base64``: that form in any case.
-    :param value_as: The same; or ``json``: a value that is a JSON object or array is put in as such. Reading it back
-        gives the same JSON, perhaps with other blanks in it.
-    :param escapes: What isn't printable is written as an escape of JSON; it is the same envelope.
+    :param key_as: ``raw``: a string, or base64 for bytes that aren't UTF-8. ``hex``, ``base64``:
+        always in that form.
+    :param value_as: The same, or ``json``: a value that is a JSON object or array becomes part of
+        the line's JSON. Reading it back gives the same JSON; the spaces in it may differ.
+    :param escapes: Escape unprintable characters in JSON's way. The line means the same.
     """
     name_of = lru_cache(_encode)
     key_of = _forms(key_as)
     value_of = _embedded if value_as == "json" else _forms(value_as)
 
     def write(message: Message) -> str:
-        # Put together by hand: the encoder takes several times as long over a dict.
+        # Formatted by hand: the JSON encoder takes several times as long for a dict.
         headers = message.headers()
         kind, milliseconds = message.timestamp()
         time = '"timestamp":null,"timestamp_type":null'
         if kind != TIMESTAMP_NOT_AVAILABLE:
             time = f'"timestamp":{milliseconds},"timestamp_type":{_KINDS[kind]}'
+        pairs = [[_name(name), _text(value)] for name, value in headers or ()]
+        named = _encode(pairs) if pairs else "[]"
         return (
-            f'{{"topic":{name_of(message.topic())},"partition":{message.partition()},"offset":{message.offset()},{time},'
-            f'"headers":{_encode([[_name(name), _text(value)] for name, value in headers]) if headers else "[]"},'
+            f'{{"topic":{name_of(message.topic())},"partition":{message.partition()},'
+            f'"offset":{message.offset()},{time},"headers":{named},'
             f'"key":{key_of(message.key())},"value":{value_of(message.value())}}}'
         )
 
@@ -73,7 +83,7 @@ def writer(key_as: str = "raw", value_as: str = "raw", *, escapes: bool = False)
 
 
 def _text(data: bytes | None) -> Any:
-    """Bytes as JSON has them."""
+    """The JSON form of bytes."""
     if data is None:
         return None
     try:
@@ -83,12 +93,15 @@ def _text(data: bytes | None) -> Any:
 
 
 def _name(name: str) -> Any:
-    """A header's name: what isn't UTF-8 in it, `Message.headers()` has escaped as surrogates."""
+    """The JSON form of a header's name.
+
+    `Message.headers()` has surrogates for bytes that aren't UTF-8.
+    """
     return name if name.isascii() else _text(name.encode("utf-8", "surrogateescape"))
 
 
 def _json(data: bytes | None) -> str:
-    """The same, as it is written."""
+    """The JSON text of bytes."""
     return "null" if data is None else _encode(_text(data))
 
 
@@ -106,12 +119,12 @@ def _embedded(data: bytes | None) -> str:
         found = json.loads(data)
     except (ValueError, RecursionError):
         return _json(data)
-    # An object that would be read back as bytes in a form stays the text that it is.
+    # An object such as {"hex": ...} would be read back as other bytes: write it as text.
     return _json(data) if _form_of(found) else _encode(found)
 
 
 def _form_of(data: Any) -> str | None:
-    """The one member of ``{"base64": ...}``."""
+    """Return ``base64`` or ``hex`` if the data is an object such as ``{"base64": ...}``."""
     if isinstance(data, dict) and len(data) == 1:
         [name] = data
         return name if name in ("base64", "hex") else None
@@ -119,20 +132,24 @@ def _form_of(data: Any) -> str | None:
 
 
 def read(line: bytes) -> Row:
-    """What a line says.
+    """Parse a line.
 
-    :raises ValueError: It is no such envelope; the text says why, and doesn't quote what is in it.
+    :raises ValueError: The line is no such JSON. The text says why, and doesn't quote the line.
     """
     try:
         found = json.loads(line)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError as error:
-        text = error.msg if isinstance(error, json.JSONDecodeError) else "no UTF-8"
-        raise ValueError(f"no JSON: {text}") from None
+        text = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
+        raise ValueError(f"not JSON: {text}") from None
     if not isinstance(found, dict):
         raise ValueError("an object is expected")
-    named = {_SYNONYMS.get(name, name): data for name, data in found.items() if name not in _REPORTED_ONLY}
+    named = {
+        _SYNONYMS.get(name, name): data
+        for name, data in found.items()
+        if name not in _REPORTED_ONLY
+    }
     unknown = sorted(str(name) for name in named if name not in _READ)
     if unknown:
         raise ValueError(f"unknown member {unknown[0]!r}; there are {', '.join(sorted(_READ))}")
@@ -160,9 +177,9 @@ def _bytes(name: str, data: Any) -> bytes | None:
         if isinstance(data, (dict, list)):
             return _encode(data).encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{name}: half a surrogate pair is no character") from None
+        raise ValueError(f"{name}: half a surrogate pair isn't a character") from None
     except (ValueError, AttributeError):
-        raise ValueError(f"{name}: no {_form_of(data)}") from None
+        raise ValueError(f"{name}: not valid {_form_of(data)}") from None
     raise ValueError(f"{name}: a string, null, an object or an array is expected")
 
 
@@ -175,25 +192,29 @@ def _partition(data: Any) -> int:
 
 
 def _timestamp(data: Any) -> int:
-    """Milliseconds, or a time as ISO 8601 writes it; -1, kcat's word for none, is none."""
+    """Milliseconds from a number or an ISO 8601 text. kcat writes -1 for none."""
     if data is None or (type(data) is int and data == -1):
         return 0
     if isinstance(data, str):
         try:
             return milliseconds(data)
         except ValueError:
-            raise ValueError("timestamp: no time; write milliseconds or 2024-05-01T12:00:00Z") from None
+            raise ValueError(
+                "timestamp: no time; write milliseconds or 2024-05-01T12:00:00Z"
+            ) from None
     if type(data) is not int or not 0 <= data < 2**63:
         raise ValueError("timestamp: milliseconds since 1970 are expected")
     return data
 
 
 def milliseconds(text: str) -> int:
-    """A time as ISO 8601 writes it, in milliseconds since 1970; without a zone it is local time.
+    """Convert an ISO 8601 time to milliseconds since 1970. Without a zone it is local time.
 
-    :raises ValueError: It is no time.
+    :raises ValueError: The text is no time, or is out of range.
     """
-    zoned = f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text  # Python 3.10 doesn't know the letter
+    zoned = (
+        f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text
+    )  # Python 3.10 doesn't know the letter
     try:
         return round(datetime.fromisoformat(zoned).timestamp() * 1000)
     except OverflowError:
@@ -208,7 +229,7 @@ def _headers(data: Any) -> list[Header] | None:
     elif isinstance(data, list) and all(isinstance(each, list) for each in data):
         pairs = data
     elif isinstance(data, list) and len(data) % 2 == 0:
-        pairs = list(zip(data[::2], data[1::2], strict=True))  # kcat's
+        pairs = list(zip(data[::2], data[1::2], strict=True))  # kcat's flat list
     else:
         raise ValueError("headers: pairs of name and value are expected")
     found: list[Header] = []

@@ -1,4 +1,4 @@
-"""How a command ends: exit statuses, and errors as one line."""
+"""Exit statuses, signals, and errors as one line."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import click
 from kafka_native import KafkaError, KafkaException
 
 FAILED_STATUS = 1
-"""It didn't work; why is on stderr. Wrong usage is 2, click's."""
+"""The command failed; stderr says why. click uses 2 for wrong usage."""
 INTERRUPTED_STATUS = 130
-"""Ctrl+C, as shells have it: 128 + SIGINT."""
+"""Ctrl+C: 128 + SIGINT, as shells report it."""
 SIGTERM_STATUS = 143
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM has come."""
+    """The process received SIGTERM."""
 
 
 @contextmanager
 def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """What must not be torn apart: Ctrl+C and SIGTERM call ``stop``, and are raised when the block has come to its end.
+    """Delay Ctrl+C and SIGTERM: call ``stop`` at once, and raise the exception after the block.
 
-    A second one acts as it would without this.
+    A second signal acts at once, as it would without this.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -53,18 +53,21 @@ def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 class Failed(click.ClickException):
-    """A command can't do what it should: one line on stderr, and exit status 1."""
+    """The command failed: click prints one line on stderr and exits with status 1."""
 
     exit_code = FAILED_STATUS
 
 
 def no_partition(topic: str | None, number: int, count: int) -> Failed:
-    """A topic has only ``count`` partitions."""
+    """The error for a partition number that the topic doesn't have."""
     return Failed(f"topic {topic} has no partition {number}, only 0 to {count - 1}")
 
 
 def line_of(error: BaseException) -> str:
-    """What an exception says to a user: Kafka's error by its text, with the hint; no code, no class."""
+    """An exception's text for users.
+
+    For Kafka's errors: the text and the hint, without the code.
+    """
     cause = error.args[0] if error.args else None
     if isinstance(error, KafkaException) and isinstance(cause, KafkaError):
         return cause.str() if error.hint is None else f"{cause.str()} (hint: {error.hint})"
@@ -73,13 +76,17 @@ def line_of(error: BaseException) -> str:
 
 @contextmanager
 def reported_in_a_line() -> Iterator[None]:
-    """What a user can do something about becomes one line and an exit status; anything else stays a traceback."""
+    """Turn errors that a user can act on into one line and an exit status.
+
+    Other exceptions keep their traceback.
+    """
     try:
         yield
     except KafkaException as error:
         raise Failed(line_of(error)) from error
     except BrokenPipeError:
-        # Whoever reads stdout (`| head`) has what it wants. Python would complain when it flushes at the end.
+        # The reader of stdout (`| head`) has closed it. Without this, Python's last flush would
+        # print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(0) from None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Messages as lines: kcat's formats, made for many messages at a time, one list a field."""
+"""kcat's output formats: render many messages at a time, column by column."""
 
 from __future__ import annotations
 
@@ -22,14 +22,21 @@ LETTERS = "s v S R k K t p o T I h"
 
 
 def render_of(
-    text: str, *, null: bytes = b"", key_as: str = "raw", value_as: str = "raw", escapes: bool = False
+    text: str,
+    *,
+    null: bytes = b"",
+    key_as: str = "raw",
+    value_as: str = "raw",
+    escapes: bool = False,
 ) -> Render:
-    r"""What makes lines of messages.
+    r"""Make the function that renders messages as bytes.
 
-    :param text: A format: ``%s`` and its kin, and escapes such as ``\n``.
-    :param null: What a null value, key or header is shown as.
-    :param escapes: What isn't printable in a message is written as an escape; what the format itself has stays.
-    :raises click.BadParameter: There is no such letter.
+    :param text: A format string with fields such as ``%s`` and escapes such as ``\n``.
+    :param null: The text for a null value, key or header.
+    :param key_as: The form of keys: ``raw``, ``hex`` or ``base64``.
+    :param value_as: The form of values, in the same way.
+    :param escapes: Escape unprintable characters of the messages. The format's own text stays.
+    :raises click.BadParameter: The format has an unknown field.
     """
     key, value = _data_of(Message.key, key_as), _data_of(Message.value, value_as)
     numbers: dict[str, _Column] = {
@@ -75,7 +82,7 @@ def _rendering(template: bytes, columns: list[_Column]) -> Render:
     if not columns:
         text = template % ()
         return lambda messages: text * len(messages)
-    if len(columns) == 1 and template.startswith(b"%b"):  # the usual one, value and newline
+    if len(columns) == 1 and template.startswith(b"%b"):  # the usual format: value and newline
         [column], end = columns, template[2:] % ()
         return lambda messages: end.join([*column(messages), b""])
 
@@ -130,5 +137,7 @@ def _iso(milliseconds: int) -> bytes:
 
 def _headers(message: Message, null: bytes) -> bytes:
     pairs = message.headers() or ()
-    found = [(name.encode("utf-8", "surrogateescape"), value) for name, value in pairs]  # the bytes that they were
+    found = [
+        (name.encode("utf-8", "surrogateescape"), value) for name, value in pairs
+    ]  # the bytes that they were
     return b",".join(b"%b=%b" % (name, null if value is None else value) for name, value in found)

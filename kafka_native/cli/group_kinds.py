@@ -1,4 +1,4 @@
-"""Groups that are no consumers' groups, as ``groups describe`` shows them: share groups and streams groups."""
+"""Descriptions of share groups and streams groups, for ``groups describe``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from kafka_native import ConsumerGroupType, KafkaError, KafkaException
 from kafka_native.admin import AdminClient, ShareGroupDescription, StreamsGroupDescription
 from kafka_native.cli.errors import line_of
 
-ELSEWHERE = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
-"""No group of this kind: it is of another, or the cluster has none of these."""
+OTHER_KIND_ERRORS = frozenset(
+    {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+)
+"""Errors that mean: the group is of another type, or the cluster has no groups of this type."""
 
 
 def described(
     admin: AdminClient, names: Sequence[str], timeout_s: float
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """A record for each share or streams group of these; why the others have none, by name."""
+    """Describe share and streams groups. Returns their records, and errors for other names."""
     errors = dict.fromkeys(names, "there is no such group")
     if not names:
         return [], errors
@@ -30,14 +32,14 @@ def described(
 
 
 def _found(futures: Mapping[str, Future[Any]], errors: dict[str, str]) -> list[Any]:
-    """Those that there are, taken out of ``errors``; what went wrong with others is put there."""
+    """Return the existing groups; remove their names from ``errors``, and add other errors."""
     found = []
     for name, future in futures.items():
         try:
             found.append(future.result())
             errors.pop(name, None)
         except KafkaException as error:
-            if error.args[0].code() not in ELSEWHERE:
+            if error.args[0].code() not in OTHER_KIND_ERRORS:
                 errors[name] = line_of(error)
     return found
 
@@ -56,7 +58,8 @@ def _share_record(group: ShareGroupDescription) -> dict[str, Any]:
                 "host": each.host,
                 "instance": None,
                 "partitions": [
-                    {"topic": place.topic, "partition": place.partition} for place in each.assignment.topic_partitions
+                    {"topic": place.topic, "partition": place.partition}
+                    for place in each.assignment.topic_partitions
                 ],
             }
             for each in group.members

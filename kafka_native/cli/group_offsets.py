@@ -1,4 +1,4 @@
-"""A group's offsets beside those of its partitions: its lag, and where a reset takes it."""
+"""A group's offsets, its lag, and the offsets that a reset commits."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kafka_native import (
 from kafka_native.admin import AdminClient, MemberAssignment, OffsetSpec, SharePartitionOffsetInfo
 from kafka_native.cli.administration import Outcomes, settled
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.group_kinds import ELSEWHERE
+from kafka_native.cli.group_kinds import OTHER_KIND_ERRORS
 
 Place = tuple[str, int]
 
 IDLE: Final = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
-"""States without members, in which offsets can be changed from outside."""
+"""States without members. Only in these can a tool change the offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a reset takes partitions: one of the ways that Kafka's own tool has."""
+    """Where a reset moves partitions. The kinds are those of Kafka's own tool."""
 
     kind: str
     """``earliest``, ``latest``, ``current``, ``offset``, ``shift`` or ``time``."""
@@ -36,7 +36,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Who reads what."""
+    """A member and its partitions."""
 
     id: str
     client_id: str
@@ -46,7 +46,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group as far as its offsets go."""
+    """A group's state and members."""
 
     state: ConsumerGroupState
     members: list[Member]
@@ -54,26 +54,26 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a group is in a partition."""
+    """A group's offset in a partition."""
 
     offset: int | None
     lag: int | None = None
-    """What its coordinator itself says that it is behind; None: it doesn't."""
+    """The lag that the coordinator reports; None if it reports none."""
 
 
-NOWHERE: Final = Progress(None)
+NO_PROGRESS: Final = Progress(None)
 
 
 class Offsets:
-    """Asks for what belongs to groups of consumers and to partitions, with one time limit for each question."""
+    """Requests the offsets of consumer groups and of partitions."""
 
     def __init__(self, admin: AdminClient, timeout_s: float) -> None:
-        """``timeout_s``: for each call."""
+        """``timeout_s``: seconds for each request."""
         self._admin = admin
         self._timeout_s = timeout_s
 
     def of(self, group: str) -> tuple[Group, Offsets]:
-        """The group, and whoever knows the offsets of its kind. KafkaException if it can't be described."""
+        """Describe a group; also return the `Offsets` of its type. KafkaException if it fails."""
         call = self._admin.describe_consumer_groups([group], request_timeout=self._timeout_s)
         found = call[group].result()
         if found.state is ConsumerGroupState.DEAD:
@@ -82,91 +82,123 @@ class Offsets:
             if share_group is not None:
                 return share_group, shared
         members = [
-            Member(each.member_id, each.client_id, each.host, _places(each.assignment)) for each in found.members
+            Member(each.member_id, each.client_id, each.host, _places(each.assignment))
+            for each in found.members
         ]
         return Group(found.state, members), self
 
     def progress(self, group: str) -> dict[Place, Progress]:
-        """How far it is, where it has committed. KafkaException if the coordinator doesn't tell."""
+        """The committed partitions' progress.
+
+        KafkaException if the coordinator returns an error.
+        """
         asked = [ConsumerGroupTopicPartitions(group)]
         call = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
         found = call[group].result().topic_partitions or []
-        return {(each.topic, each.partition): Progress(each.offset) for each in found if each.offset >= 0}
+        return {
+            (each.topic, each.partition): Progress(each.offset)
+            for each in found
+            if each.offset >= 0
+        }
 
     def committed(self, group: str) -> dict[Place, int]:
-        """The offsets of `progress()` alone."""
-        return {place: each.offset for place, each in self.progress(group).items() if each.offset is not None}
+        """The offsets of `progress`."""
+        return {
+            place: each.offset
+            for place, each in self.progress(group).items()
+            if each.offset is not None
+        }
 
     def partitions(self, topics: Iterable[str]) -> list[Place]:
-        """All partitions of topics. Failed if one isn't there."""
+        """All partitions of topics. Failed if one doesn't exist."""
         names = list(dict.fromkeys(topics))
-        found = Outcomes(self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s))
+        found = Outcomes(
+            self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
+        )
         for name, why in found.errors.items():
             raise Failed(f"topic {name}: {why}")
         return [(name, each.id) for name, topic in found.items() for each in topic.partitions]
 
-    def find(self, places: Iterable[Place], spec: OffsetSpec) -> tuple[dict[Place, int], dict[Place, str]]:
-        """The offsets of partitions, -1 where there is none; and why those that are missing are."""
+    def find(
+        self, places: Iterable[Place], spec: OffsetSpec
+    ) -> tuple[dict[Place, int], dict[Place, str]]:
+        """The offsets of partitions, -1 if there is none; and the other partitions' errors."""
         asked = {TopicPartition(*place): spec for place in places}
         if not asked:
             return {}, {}
         found = Outcomes(self._admin.list_offsets(asked, request_timeout=self._timeout_s))
-        told = {(each.topic, each.partition): info.offset for each, info in found.items()}
-        return told, {(each.topic, each.partition): why for each, why in found.errors.items()}
+        known = {(each.topic, each.partition): info.offset for each, info in found.items()}
+        return known, {(each.topic, each.partition): why for each, why in found.errors.items()}
 
     def commit(self, group: str, offsets: Mapping[Place, int]) -> dict[Place, str | None]:
-        """Commits for a group without members: why each partition's offset wasn't, None if it was."""
+        """Commit offsets for a group without members. Returns each partition's error, or None."""
         wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         asked = [ConsumerGroupTopicPartitions(group, wanted)]
         call = self._admin.alter_consumer_group_offsets(asked, request_timeout=self._timeout_s)
         done = call[group].result().topic_partitions or []
-        return {(each.topic, each.partition): None if each.error is None else each.error.str() for each in done}
+        return {
+            (each.topic, each.partition): None if each.error is None else each.error.str()
+            for each in done
+        }
 
     def forget(self, group: str, places: Sequence[Place]) -> dict[str, str | None]:
-        """Forgets what was committed: why that of each partition wasn't, None if it was."""
+        """Delete committed offsets. Returns each partition's error, or None."""
         asked = [TopicPartition(*place) for place in places]
-        futures = self._admin.delete_consumer_group_offsets(group, asked, request_timeout=self._timeout_s)
-        return settled({f"{each.topic} [{each.partition}]": future for each, future in futures.items()})
+        futures = self._admin.delete_consumer_group_offsets(
+            group, asked, request_timeout=self._timeout_s
+        )
+        return settled(
+            {f"{each.topic} [{each.partition}]": future for each, future in futures.items()}
+        )
 
 
 class ShareOffsets(Offsets):
-    """The same of share groups (KIP-932): where each partition's messages begin that aren't done yet."""
+    """The offsets of share groups (KIP-932): each partition's first message that isn't done."""
 
     def describe(self, group: str) -> Group | None:
-        """The group; None if it is no share group."""
+        """Describe the group; None if it is no share group."""
         call = self._admin.describe_share_groups([group], request_timeout=self._timeout_s)
         try:
             found = call[group].result()
         except KafkaException as error:
-            if error.args[0].code() in ELSEWHERE:
+            if error.args[0].code() in OTHER_KIND_ERRORS:
                 return None
             raise
         members = [
-            Member(each.consumer_id, each.client_id, each.host, _places(each.assignment)) for each in found.members
+            Member(each.consumer_id, each.client_id, each.host, _places(each.assignment))
+            for each in found.members
         ]
         return Group(found.group_state, members)
 
     def progress(self, group: str) -> dict[Place, Progress]:
-        """Where it goes on, and its lag (KIP-1226), for what is behind may be done; older coordinators don't tell."""
+        """The start offset and the lag of each partition.
+
+        The coordinator reports the lag (KIP-1226), because messages after the start may be done.
+        Older coordinators report none.
+        """
         call = self._admin.list_share_group_offsets({group: None}, request_timeout=self._timeout_s)
         return {
-            (each.topic, each.partition): Progress(info.start_offset if info.start_offset >= 0 else None, info.lag)
+            (each.topic, each.partition): Progress(
+                info.start_offset if info.start_offset >= 0 else None, info.lag
+            )
             for each, info in call[group].result().items()
             if isinstance(info, SharePartitionOffsetInfo)
         }
 
     def commit(self, group: str, offsets: Mapping[Place, int]) -> dict[Place, str | None]:
-        """Lets the group go on elsewhere."""
+        """Set the group's start offsets. Returns each partition's error, or None."""
         wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
         call = self._admin.alter_share_group_offsets(group, wanted, request_timeout=self._timeout_s)
         return {(each.topic, each.partition): why for each, why in settled(call).items()}
 
     def forget(self, group: str, places: Sequence[Place]) -> dict[str, str | None]:
-        """Whole topics: Failed if some of a topic's partitions are missing."""
+        """Delete the offsets of whole topics. Failed if partitions of a topic are missing."""
         topics = list(dict.fromkeys(topic for topic, _ in places))
         if {*places} != {*self.partitions(topics)}:
             raise Failed(f"share group {group} forgets whole topics: name them without partitions")
-        return settled(self._admin.delete_share_group_offsets(group, topics, request_timeout=self._timeout_s))
+        return settled(
+            self._admin.delete_share_group_offsets(group, topics, request_timeout=self._timeout_s)
+        )
 
 
 def _places(assignment: MemberAssignment) -> list[Place]:
@@ -174,15 +206,20 @@ def _places(assignment: MemberAssignment) -> list[Place]:
 
 
 def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict[Place, str]]:
-    """The group; a record for each partition that it has committed or is assigned; why ends are missing."""
+    """A group's lag.
+
+    Returns the group, a record for each committed or assigned partition, and the errors of ends.
+    """
     described, offsets = offsets.of(group)
     progress = offsets.progress(group)
     owners = {place: member for member in described.members for place in member.places}
-    places = sorted({*(place for place, each in progress.items() if each.offset is not None), *owners})
+    places = sorted(
+        {*(place for place, each in progress.items() if each.offset is not None), *owners}
+    )
     ends, errors = offsets.find(places, OffsetSpec.latest())
     records = []
     for place in places:
-        owner, end, here = owners.get(place), ends.get(place), progress.get(place, NOWHERE)
+        owner, end, here = owners.get(place), ends.get(place), progress.get(place, NO_PROGRESS)
         behind = here.lag
         if behind is None and end is not None and here.offset is not None:
             behind = max(0, end - here.offset)
@@ -205,7 +242,7 @@ def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict
 def chosen(
     offsets: Offsets, committed: Mapping[Place, int], topics: Sequence[tuple[str, tuple[int, ...]]]
 ) -> list[Place]:
-    """The partitions that are meant: of the named topics, or, where none is named, all with an offset."""
+    """The partitions of the named topics; without topics, all partitions with an offset."""
     if not topics:
         return sorted(committed)
     known = offsets.partitions(topic for topic, _ in topics)
@@ -222,7 +259,7 @@ def chosen(
 def reset(
     offsets: Offsets, places: Sequence[Place], committed: Mapping[Place, int], target: Target
 ) -> list[dict[str, Any]]:
-    """A record for each partition: its offset now, what it would be, and a remark where that isn't what was asked."""
+    """A record for each partition: its committed offset, its new one, a remark if that was cut."""
     first, errors = offsets.find(places, OffsetSpec.earliest())
     end, more = offsets.find(places, OffsetSpec.latest())
     for (topic, partition), why in (errors | more).items():
@@ -237,28 +274,36 @@ def reset(
         now = committed.get(place)
         new, remark = _target(target, now, (first[place], end[place]), at.get(place, -1))
         shift = None if new is None or now is None else new - now
-        record = {"topic": place[0], "partition": place[1], "committed": now, "new": new, "change": shift}
+        record = {
+            "topic": place[0],
+            "partition": place[1],
+            "committed": now,
+            "new": new,
+            "change": shift,
+        }
         records.append({**record, "remark": remark})
     return records
 
 
-def _target(target: Target, now: int | None, limits: tuple[int, int], at: int) -> tuple[int | None, str | None]:
-    """The new offset within the partition's limits, None for none; what is to be said about it."""
+def _target(
+    target: Target, now: int | None, limits: tuple[int, int], at: int
+) -> tuple[int | None, str | None]:
+    """The new offset within the partition's limits (or None), and a remark (or None)."""
     first, end = limits
     if target.kind == "earliest":
         return first, None
     if target.kind == "latest":
         return end, None
     if target.kind == "time":
-        return (at, None) if at >= 0 else (end, "nothing is that new: the end")
+        return (at, None) if at >= 0 else (end, "no message is that new: the end")
     if target.kind == "offset":
         wanted = target.number
     elif now is None:
         return None, "nothing is committed"
     else:
-        wanted = now + target.number  # a shift; "current" is one by 0
+        wanted = now + target.number  # a shift; "current" is a shift by 0
     if wanted < first:
         return first, f"{wanted} is before the beginning"
     if wanted > end:
-        return end, f"{wanted} is behind the end"
+        return end, f"{wanted} is after the end"
     return wanted, None

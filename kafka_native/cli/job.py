@@ -1,8 +1,9 @@
-"""What ``kafka-native perf`` measures: messages out and back, and a latency.
+"""The measurements of ``kafka-native perf``: rates of producing and consuming, and latency.
 
-Timed: the produce() loop until the last acknowledgement, and a consume() loop that takes every value(). Not timed:
-making the values before, and the pass after, which consumes everything once more and compares each value with what was
-sent. So the rates are the client's, and the check may be as thorough as it likes.
+Two loops are timed. The first one calls produce() until the last acknowledgement. The second one
+calls consume() and takes every value(). Making the values isn't timed, and neither is the check.
+The check consumes everything again and compares each value with what was sent. So the rates are
+the client's own.
 """
 
 from __future__ import annotations
@@ -15,30 +16,38 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from kafka_native import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
-STEP = 10_000
-"""Messages between two updates of the progress bar, and at most in one consume()."""
+STEP_MESSAGES = 10_000
+"""Messages between two updates of the progress bar, and the limit of one consume()."""
 QUEUE_MESSAGES = 1_000_000
 FLUSH_TIMEOUT_S = 120.0
 IDLE_TIMEOUT_S = 30.0
 SETTLE_TIMEOUT_S = 10.0
-"""How long all messages may take to be readable after the last acknowledgement; matters with acks=0."""
+"""Seconds until all messages are readable after the last acknowledgement. Needed for acks=0."""
 SETTLE_EVERY_S = 0.05
 WARM_UP = 100
-"""Round trips before those whose latency counts."""
+"""Round trips before the measured ones."""
 MIB = 1 << 20
 
 Progress = Callable[[int], None]
 
 
 class CheckFailed(Exception):
-    """What came back is not what was sent."""
+    """The consumed messages differ from the sent ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """One timed loop."""
+    """The result of one timed loop."""
 
     messages: int
     bytes: int
@@ -47,23 +56,23 @@ class Rate:
 
     @property
     def per_second(self) -> float:
-        """Messages a second."""
+        """Messages per second."""
         return self.messages / self.seconds
 
     @property
     def mib_per_second(self) -> float:
-        """Values' bytes a second, in MiB."""
+        """MiB of values per second."""
         return self.bytes / MIB / self.seconds
 
     @property
     def cpu_us(self) -> float:
-        """CPU time a message, of this whole process, in microseconds."""
+        """CPU time of the whole process for one message, in microseconds."""
         return self.cpu_seconds / self.messages * 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """From produce() to the acknowledgement, one message at a time, in milliseconds."""
+    """Milliseconds from produce() to the acknowledgement, for one message at a time."""
 
     p50: float
     p99: float
@@ -72,7 +81,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A codec's figures."""
+    """The results of one codec."""
 
     codec: str
     produce: Rate
@@ -82,17 +91,17 @@ class Outcome:
 
 
 START = b'{"number":"%09d'
-SMALLEST = len(START % 0)
-NUMBER = slice(len(b'{"number":"'), SMALLEST)
+MESSAGE_MIN_BYTES = len(START % 0)
+NUMBER = slice(len(b'{"number":"'), MESSAGE_MIN_BYTES)
 WORDS = b"order payment basket parcel refund invoice stock price login search page".split()
 SEED = 9092
 
 
 def payloads(count: int, size: int) -> list[bytes]:
-    """``count`` different values of ``size`` bytes, the same in every run.
+    """Make ``count`` different values of ``size`` bytes, the same in every run.
 
-    They are JSON as services send it: names that recur, ids that don't, words. A batch of them is compressed to between
-    a third and a sixth, as real ones are.
+    They are JSON as services send it: repeated names, random ids, words. Codecs compress a batch of
+    them to between a third and a sixth, like real data.
     """
     draw = random.Random(SEED).getrandbits
     text = b" ".join(WORDS[draw(32) % len(WORDS)] for _ in range(4000 + size // 4))
@@ -112,13 +121,13 @@ def payloads(count: int, size: int) -> list[bytes]:
 
 
 def number_of(value: bytes) -> int:
-    """Which of the payloads a value says that it is; -1 if it says none."""
+    """The number of a payload, read from the value; -1 if the value has none."""
     digits = value[NUMBER]
     return int(digits) if digits.isdigit() else -1
 
 
 class Stopwatch:
-    """Time and CPU of this process, from its making on."""
+    """Measures time and CPU of this process since the object was made."""
 
     def __init__(self) -> None:
         self._cpu = self._used()
@@ -130,18 +139,20 @@ class Stopwatch:
         return usage.ru_utime + usage.ru_stime
 
     def rate(self, messages: int, size: int) -> Rate:
-        """What was done until now: messages, and the bytes of all their values."""
+        """The rate until now, of these messages with ``size`` bytes of values in total."""
         seconds = time.perf_counter() - self._started
         return Rate(messages, size, seconds, self._used() - self._cpu)
 
 
 def _ready(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """The producer's configuration; what the caller set stays."""
+    """The producer's configuration. The caller's values override the default."""
     return {"queue.buffering.max.messages": QUEUE_MESSAGES, **conf}
 
 
-def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progress: Progress) -> Rate:
-    """Produces every value in a loop; the clock stops when the last one is acknowledged."""
+def produce_all(
+    conf: Mapping[str, Any], topic: str, values: list[bytes], progress: Progress
+) -> Rate:
+    """Produce every value in a loop. The clock stops at the last acknowledgement."""
     failed: list[KafkaError] = []
 
     def on_delivery(error: KafkaError | None, _message: Message) -> None:
@@ -150,30 +161,37 @@ def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progre
 
     reports = {"on_delivery": on_delivery, "delivery.report.only.error": True}
     with Producer({**_ready(conf), **reports}) as producer:
-        producer.list_topics(topic, IDLE_TIMEOUT_S)  # connected before the clock starts
+        producer.list_topics(topic, IDLE_TIMEOUT_S)  # connects before the clock starts
         produce = producer.produce
         watch = Stopwatch()
-        for start in range(0, len(values), STEP):
-            for value in values[start : start + STEP]:
+        for start in range(0, len(values), STEP_MESSAGES):
+            for value in values[start : start + STEP_MESSAGES]:
                 while True:
                     try:
                         produce(topic, value)
                         break
                     except BufferError:
                         producer.poll(0.01)
-            progress(min(STEP, len(values) - start))
+            progress(min(STEP_MESSAGES, len(values) - start))
         left = producer.flush(FLUSH_TIMEOUT_S)
         rate = watch.rate(len(values), len(values) * len(values[0]))
         if left:
             producer.close(0)
-            raise CheckFailed(f"{left} messages were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
+            raise CheckFailed(
+                f"{left} messages were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s"
+            )
     if failed:
-        raise CheckFailed(f"{len(failed)} messages were not delivered, the first because: {failed[0].str()}")
+        raise CheckFailed(
+            f"{len(failed)} messages were not delivered, the first because: {failed[0].str()}"
+        )
     return rate
 
 
 def await_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int) -> None:
-    """Waits until the partitions hold ``count`` messages; CheckFailed if they hold more, or don't in time."""
+    """Wait until the partitions hold ``count`` messages. CheckFailed after the timeout.
+
+    It fails at once when they hold more.
+    """
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     with Consumer(conf) as consumer:
         while True:
@@ -189,12 +207,15 @@ def await_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int) 
             time.sleep(SETTLE_EVERY_S)
 
 
-def consume_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress) -> Rate:
-    """Consumes ``count`` messages from the beginning, and takes each one's value."""
+def consume_all(
+    conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress
+) -> Rate:
+    """Consume ``count`` messages from the beginning and take each value."""
     taken = 0
     with Consumer(conf) as consumer:
         consumer.assign(_everything(topic, partitions))
-        first = consumer.poll(IDLE_TIMEOUT_S)  # connected, and the offsets found, before the clock starts
+        # The first message: the client is connected and knows the offsets before the clock starts.
+        first = consumer.poll(IDLE_TIMEOUT_S)
         messages = [] if first is None else [first]
         watch = Stopwatch()
         while True:
@@ -203,33 +224,38 @@ def consume_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int
             for message in messages:
                 message.value()
             taken += len(messages)
-            _raise_error(messages[-1])  # a partition in trouble says so again and again: one look is enough here
+            # A failing partition repeats its error, so one message of each batch is checked.
+            _raise_error(messages[-1])
             progress(len(messages))
             if taken >= count:
                 break
-            messages = consumer.consume(min(STEP, count - taken), IDLE_TIMEOUT_S)
+            messages = consumer.consume(min(STEP_MESSAGES, count - taken), IDLE_TIMEOUT_S)
         size = len(messages[-1].value() or b"")
         return watch.rate(taken, taken * size)
 
 
-Place = tuple[int, int, bytes]
+ReadRecord = tuple[int, int, bytes]
 """(partition, offset, value)."""
 
 
-def read_back(conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress) -> Iterator[Place]:
-    """Consumes ``count`` messages, for `check`; fewer when no more come."""
+def read_back(
+    conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress
+) -> Iterator[ReadRecord]:
+    """Consume ``count`` messages for `check`. It ends early when no more messages arrive."""
     taken = 0
     with Consumer(conf) as consumer:
         consumer.assign(_everything(topic, partitions))
         while taken < count:
-            messages = consumer.consume(min(STEP, count - taken), IDLE_TIMEOUT_S)
+            messages = consumer.consume(min(STEP_MESSAGES, count - taken), IDLE_TIMEOUT_S)
             if not messages:
                 return
             for message in messages:
                 value = message.value()
                 if message.error() is not None or value is None:
                     _raise_error(message)
-                    raise CheckFailed(f"a null came back, {_at(message.partition(), message.offset())}")
+                    raise CheckFailed(
+                        f"a null came back, {_at(message.partition(), message.offset())}"
+                    )
                 yield message.partition() or 0, message.offset() or 0, value
             taken += len(messages)
             progress(len(messages))
@@ -249,10 +275,10 @@ def _at(partition: int | None, offset: int | None) -> str:
     return f"partition {partition}, offset {offset}"
 
 
-def check(values: list[bytes], read: Iterable[Place]) -> str:
-    """Compares what came back with what was sent: count, order in each partition, content.
+def check(values: list[bytes], read: Iterable[ReadRecord]) -> str:
+    """Compare the consumed with the sent messages: count, order in each partition, content.
 
-    Returns the digest of what came back, in the order of production, or raises CheckFailed.
+    Returns the digest of the consumed messages in the order of producing. Raises CheckFailed.
     """
     last: dict[int, tuple[int, int]] = {}
     back: list[bytes | None] = [None] * len(values)
@@ -260,13 +286,17 @@ def check(values: list[bytes], read: Iterable[Place]) -> str:
     for partition, offset, value in read:
         number = number_of(value)
         if not 0 <= number < len(values):
-            raise CheckFailed(f"what came back was never sent, {_at(partition, offset)}: {value[:200]!r}")
+            raise CheckFailed(
+                f"what came back was never sent, {_at(partition, offset)}: {value[:200]!r}"
+            )
         if back[number] is not None:
             raise CheckFailed(f"message {number} came back twice, {_at(partition, offset)}")
         before_offset, before_number = last.get(partition, (-1, -1))
         if offset <= before_offset or number <= before_number:
             places = f"{_at(partition, offset)} after {before_offset}"
-            raise CheckFailed(f"out of order: message {number} came after {before_number}, {places}")
+            raise CheckFailed(
+                f"out of order: message {number} came after {before_number}, {places}"
+            )
         last[partition] = (offset, number)
         back[number] = value
         count += 1
@@ -275,30 +305,38 @@ def check(values: list[bytes], read: Iterable[Place]) -> str:
     sent, returned = _digest(values), _digest(back)
     if sent != returned:
         number = next(number for number, value in enumerate(values) if value != back[number])
-        raise CheckFailed(f"the content differs: digest {sent} was sent, {returned} came back; first, message {number}")
+        raise CheckFailed(
+            f"the content differs: digest {sent} was sent, {returned} came back; "
+            f"first, message {number}"
+        )
     return returned
 
 
 def _digest(values: list[bytes] | list[bytes | None]) -> str:
     digest = hashlib.blake2b(digest_size=8)
-    for start in range(0, len(values), STEP):
-        digest.update(b"".join(value for value in values[start : start + STEP] if value is not None))
+    for start in range(0, len(values), STEP_MESSAGES):
+        digest.update(
+            b"".join(value for value in values[start : start + STEP_MESSAGES] if value is not None)
+        )
     return digest.hexdigest()
 
 
 def latency(conf: Mapping[str, Any], topic: str, value: bytes, count: int) -> Latency:
-    """Percentiles of `round_trips`."""
+    """The percentiles of `round_trips`."""
     ordered = sorted(round_trips(conf, topic, value, count))
     return Latency(*(percentile(ordered, share) for share in (0.5, 0.99, 0.999)))
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """The value that this share of sorted ones isn't above."""
+    """The value at a percentile of sorted values."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def round_trips(conf: Mapping[str, Any], topic: str, value: bytes, count: int) -> list[float]:
-    """Milliseconds of single messages with linger.ms=0, one after the other; the first ones don't count."""
+    """Milliseconds of single messages, one after the other, with linger.ms=0.
+
+    The first `WARM_UP` messages don't count.
+    """
     taken: list[float] = []
     failed: list[KafkaError] = []
 
@@ -318,7 +356,7 @@ def round_trips(conf: Mapping[str, Any], topic: str, value: bytes, count: int) -
 
 
 def names(codecs: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """A topic for each codec, named after the time so that runs don't meet."""
+    """Yield a codec and its topic. The time in the name makes the topics of each run unique."""
     stamp = time.time_ns() // 1_000_000
     for codec in codecs:
         yield codec, f"kafka-native-perf-{stamp}-{codec}"

@@ -1,4 +1,4 @@
-"""kcat's command lines as this program's: ``-P``, ``-C``, ``-G``, ``-L``, ``-Q`` become commands, others stay."""
+"""Translates kcat's command lines: ``-P``, ``-C``, ``-G``, ``-L`` and ``-Q`` become commands."""
 
 from __future__ import annotations
 
@@ -9,27 +9,39 @@ import sys
 import click
 
 LETTERS = "PCLQG:t:p:b:z:o:eED:K:k:H:Od:qvF:X:c:Tuf:ZlVhs:r:Jm:M:"
-"""kcat's options, as getopt has them: those with a colon take a value."""
-MODES = {"-P": "produce", "-C": "consume", "-G": "consume", "-L": "metadata", "-Q": "topics offsets"}
-DROPPED = ("-v", "-O")
-"""More words, and a report of each delivery: they change nothing of what is done."""
-MISSING = {
+"""kcat's options in getopt's notation: a colon follows each option that takes a value."""
+MODES = {
+    "-P": "produce",
+    "-C": "consume",
+    "-G": "consume",
+    "-L": "metadata",
+    "-Q": "topics offsets",
+}
+DROPPED_OPTIONS = ("-v", "-O")
+"""kcat's options for more output. They don't change the result, so they are dropped."""
+MISSING_OPTIONS = {
     "-s": "-s: schemas aren't decoded; consume with -f or -J and decode what comes",
     "-r": "-r: there is no schema registry here",
     "-T": "-T: write `tee FILE | kafka-native -P ...`",
-    "-M": "-M: any broker that -b names is asked",
+    "-M": "-M: the client chooses one of the brokers that -b names",
 }
 
 
 def translated(arguments: list[str]) -> list[str]:
-    """The arguments of the program; those of kcat, which begin with one of its letters, in this program's words.
+    """Translate kcat's arguments to this program's; return other arguments unchanged.
 
-    :raises click.UsageError: They are kcat's, and can't be meant here; the text says what to write in their place.
+    kcat's arguments begin with a one-letter option.
+
+    :raises click.UsageError: An option of kcat's has no equivalent here. The text names the
+        alternative.
     """
     if not arguments or re.match(r"-[^-]", arguments[0]) is None or arguments[0] == "-h":
         return arguments
-    # long options aren't kcat's: from the first one on everything stays as it is
-    own = next((at for at, text in enumerate(arguments) if text[:2] == "--" and len(text) > 2), len(arguments))
+    # kcat has no long options: the first one and all arguments after it stay as they are.
+    own = next(
+        (at for at, text in enumerate(arguments) if text[:2] == "--" and len(text) > 2),
+        len(arguments),
+    )
     try:
         options, operands = getopt.gnu_getopt(arguments[:own], LETTERS)
     except getopt.GetoptError as error:
@@ -38,8 +50,8 @@ def translated(arguments: list[str]) -> list[str]:
     if "-h" in letters or "-V" in letters:
         return ["--help" if "-h" in letters else "--version"]
     for letter in letters:
-        if letter in MISSING:
-            raise click.UsageError(f"kcat's {MISSING[letter]}")
+        if letter in MISSING_OPTIONS:
+            raise click.UsageError(f"kcat's {MISSING_OPTIONS[letter]}")
     modes = [letter for letter in letters if letter in MODES]
     if len(set(modes)) > 1:
         raise click.UsageError(f"kcat's {' and '.join(modes)}: one of them at a time")
@@ -52,8 +64,8 @@ def translated(arguments: list[str]) -> list[str]:
             operands.append(value)  # TOPIC:PARTITION:TIME
         elif letter == "-G":
             found += ["-G", value]
-        elif letter not in MODES and letter not in DROPPED:
-            # a value that begins with a dash (-o -10) stays its option's: written together
+        elif letter not in MODES and letter not in DROPPED_OPTIONS:
+            # Written together, a value that begins with a dash (-o -10) stays a value.
             found.append(letter + value)
     found += arguments[own:]
     return [*found, "--", *operands] if operands else found

@@ -1,4 +1,4 @@
-"""``kafka-native perf produce``, ``consume`` and ``latency``: one thing at a time, on a topic that is there."""
+"""``kafka-native perf produce``, ``consume`` and ``latency``: measurements on an existing topic."""
 
 from __future__ import annotations
 
@@ -19,17 +19,29 @@ from kafka_native.cli.texts import count
 from kafka_native.terminal.output import Output, json_option
 
 BAR = 40
-"""Characters of the longest bar of a histogram."""
+"""Width of a histogram's longest bar, in characters."""
 SHARES = (0.5, 0.9, 0.99, 0.999)
 
-_topic = click.option("-t", "--topic", required=True, metavar="TOPIC", help="A topic of yours; what is sent stays.")
+_topic = click.option(
+    "-t", "--topic", required=True, metavar="TOPIC", help="Your topic; it keeps the messages sent."
+)
 _size = click.option(
-    "--size", default=100, show_default=True, type=click.IntRange(job.SMALLEST), help="Bytes of a value."
+    "--size",
+    default=100,
+    show_default=True,
+    type=click.IntRange(job.MESSAGE_MIN_BYTES),
+    help="Bytes of a value.",
 )
 
 
 def _messages(default: int) -> Callable[[Command], Command]:
-    return click.option("--messages", default=default, show_default=True, type=click.IntRange(1), help="How many.")
+    return click.option(
+        "--messages",
+        default=default,
+        show_default=True,
+        type=click.IntRange(1),
+        help="The number of messages.",
+    )
 
 
 @click.command("produce")
@@ -39,21 +51,40 @@ def _messages(default: int) -> Callable[[Command], Command]:
 @connected()
 @json_option
 def produce(connection: Connection, output: Output, topic: str, messages: int, size: int) -> None:
-    """Send messages to TOPIC as fast as it takes them; the clock stops with the last acknowledgement."""
+    """Send messages to TOPIC as fast as possible, until the last acknowledgement."""
     values = job.payloads(messages, size)
-    _show(output, _measured(lambda: job.produce_all(connection.config("producer"), topic, values, lambda _count: None)))
+    _show(
+        output,
+        _measured(
+            lambda: job.produce_all(
+                connection.config("producer"), topic, values, lambda _count: None
+            )
+        ),
+    )
 
 
 @click.command("consume")
-@click.option("-t", "--topic", required=True, metavar="TOPIC", help="A topic of yours, read from its beginning.")
+@click.option(
+    "-t",
+    "--topic",
+    required=True,
+    metavar="TOPIC",
+    help="Your topic, read from its beginning.",
+)
 @_messages(1_000_000)
 @connected()
 @json_option
 def consume(connection: Connection, output: Output, topic: str, messages: int) -> None:
-    """Read messages of TOPIC, at most so many; the clock starts with the first."""
-    own = {"enable.auto.offset.store": False, "enable.auto.commit": False, "enable.partition.eof": True}
+    """Read messages of TOPIC. The clock starts at the first message."""
+    own = {
+        "enable.auto.offset.store": False,
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+    }
     with Consumer(connection.config("consumer", own)) as consumer:
-        reader = Reader(consumer, exits=True, keeps_going=False, stores=False, timeout_s=connection.timeout_s)
+        reader = Reader(
+            consumer, exits=True, keeps_going=False, stores=False, timeout_s=connection.timeout_s
+        )
         reader.assign(topic, (), BEGINNING, None)
         batches = reader.batches(messages)
         taken = size = 0
@@ -72,22 +103,36 @@ def consume(connection: Connection, output: Output, topic: str, messages: int) -
 @_topic
 @_messages(2000)
 @_size
-@click.option("--chart", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.png", help="Draw it, too.")
+@click.option(
+    "--chart",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.png",
+    help="Draw the histogram, too.",
+)
 @connected()
 @json_option
-def latency(connection: Connection, output: Output, topic: str, messages: int, size: int, chart: Path | None) -> None:
-    """Send one message at a time to TOPIC, and show how long each takes to be acknowledged, as a histogram."""
+def latency(
+    connection: Connection, output: Output, topic: str, messages: int, size: int, chart: Path | None
+) -> None:
+    """Send one message at a time to TOPIC, and show a histogram of the times to acknowledgement."""
     [value] = job.payloads(1, size)
-    taken = sorted(_measured(lambda: job.round_trips(connection.config("producer"), topic, value, messages)))
+    taken = sorted(
+        _measured(lambda: job.round_trips(connection.config("producer"), topic, value, messages))
+    )
     found = {f"p{share * 100:g}": job.percentile(taken, share) for share in SHARES}
     figures = {"messages": messages, "size": size, "min": taken[0], **found, "max": taken[-1]}
     buckets = histogram(taken)
     if output.as_json:
-        output.document({**figures, "histogram": [{"from": low, "to": high, "count": n} for low, high, n in buckets]})
+        output.document(
+            {
+                **figures,
+                "histogram": [{"from": low, "to": high, "count": n} for low, high, n in buckets],
+            }
+        )
     else:
-        most = max(number for _, _, number in buckets)
+        longest = max(number for _, _, number in buckets)
         for low, high, number in buckets:
-            bar = "#" * -(-number * BAR // most)
+            bar = "#" * -(-number * BAR // longest)
             output.say(f"{low:9.3f} to {high:9.3f} ms {number:8,} {bar}".rstrip())
         output.say("  ".join(f"{name} {figures[name]:.3f} ms" for name in ("min", *found, "max")))
     if chart is not None:
@@ -97,14 +142,19 @@ def latency(connection: Connection, output: Output, topic: str, messages: int, s
 
 
 def histogram(ordered: Sequence[float]) -> list[tuple[float, float, int]]:
-    """Sorted milliseconds in buckets whose borders double in four steps: (from, to, how many), no empty end."""
+    """Count sorted milliseconds in buckets (from, to, count).
+
+    Borders double every four buckets. The first and the last bucket aren't empty.
+    """
     step = 2**0.25
     low = max(ordered[0], 1e-3)
     buckets: list[tuple[float, float, int]] = []
     at = 0
     while at < len(ordered):
         high = low * step
-        behind = next((index for index in range(at, len(ordered)) if ordered[index] >= high), len(ordered))
+        behind = next(
+            (index for index in range(at, len(ordered)) if ordered[index] >= high), len(ordered)
+        )
         buckets.append((low, high, behind - at))
         at, low = behind, high
     return buckets
@@ -119,9 +169,16 @@ def _measured(measure: Any) -> Any:
 
 def _show(output: Output, rate: job.Rate) -> None:
     if output.as_json:
-        output.document({**asdict(rate), "messages_per_second": rate.per_second, "mib_per_second": rate.mib_per_second})
+        output.document(
+            {
+                **asdict(rate),
+                "messages_per_second": rate.per_second,
+                "mib_per_second": rate.mib_per_second,
+            }
+        )
         return
     output.say(
-        f"{count(rate.messages, 'message')} in {rate.seconds:.2f} s: {rate.per_second:,.0f} messages/s, "
+        f"{count(rate.messages, 'message')} in {rate.seconds:.2f} s: "
+        f"{rate.per_second:,.0f} messages/s, "
         f"{rate.mib_per_second:,.1f} MiB/s, {rate.cpu_us:.3f} us of CPU a message"
     )

@@ -1,4 +1,4 @@
-"""A mock cluster as a process of its own, which ends with its parent, however that ends."""
+"""Runs a mock cluster in a child process, which always ends with its parent."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ PREFAULT_BYTES = 400_000_000
 
 @contextmanager
 def mock_cluster(brokers: int = 1) -> Iterator[str]:
-    """A mock cluster in a process of its own for as long as the block lasts; its bootstrap servers."""
-    # Memory that was touched before costs no page faults while something is measured.
+    """Run a mock cluster in a child process for the block. Yields its bootstrap servers."""
+    # Memory is touched in advance, so that a measurement has no page faults.
     options = ["--brokers", str(brokers), "--prefault-bytes", str(PREFAULT_BYTES)]
-    # -c, not -m: this module is imported with its package, and must not run a second time under another name.
-    command = [sys.executable, "-c", "from kafka_native.cli.mock import run_for_parent; run_for_parent()", *options]
+    # -c, not -m: the package has imported this module, and -m would run it again under another
+    # name.
+    command = [
+        sys.executable,
+        "-c",
+        "from kafka_native.cli.mock import run_for_parent; run_for_parent()",
+        *options,
+    ]
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -36,13 +42,14 @@ def mock_cluster(brokers: int = 1) -> Iterator[str]:
 
 
 def run_for_parent() -> None:
-    """Run a mock cluster, until a signal comes or the process at the other end of stdin is gone."""
+    """Run a mock cluster until a signal comes or the parent process closes stdin."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.exit(mock_process.main())
 
 
 def _end_with_parent() -> None:
-    # The raw file: a buffered one has a lock that the interpreter wants back when it ends.
+    # The file descriptor, not sys.stdin: a buffered file holds a lock that the interpreter needs at
+    # exit.
     while os.read(0, 1024):
         pass
     os._exit(0)

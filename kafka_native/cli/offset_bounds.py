@@ -1,4 +1,4 @@
-"""Where reading begins and ends: ``-o``, ``--from`` and ``--to``."""
+"""Parses where reading begins and ends: ``-o``, ``--from`` and ``--to``."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ import click
 
 from kafka_native.cli.envelope import milliseconds
 
-_WORDS = {"beginning": "beginning", "earliest": "beginning", "end": "end", "latest": "end", "stored": "stored"}
+_WORDS = {
+    "beginning": "beginning",
+    "earliest": "beginning",
+    "end": "end",
+    "latest": "end",
+    "stored": "stored",
+}
 _AGO = re.compile(r"-?(\d{1,9})(ms|s|m|h|d)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-EXPECTED = "write beginning, end, stored, an offset, -N (N before the end), a time (2024-05-01T12:00Z), or 90m (ago)"
+EXPECTED_FORMS_TEXT = (
+    "write beginning, end, stored, an offset, -N (N before the end), "
+    "a time (2024-05-01T12:00Z), or 90m (ago)"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetBound:
-    """A place in each partition."""
+    """A begin or an end of reading, for each partition."""
 
     kind: str
-    """``beginning``, ``end``, ``stored``; ``offset``, ``tail`` (so many before the end), ``time`` (milliseconds)."""
+    """``beginning``, ``end``, ``stored``, ``offset``, ``tail`` or ``time``.
+
+    ``tail`` counts messages before the end; ``time`` is in milliseconds since 1970.
+    """
     number: int = 0
 
 
@@ -29,9 +41,9 @@ BEGINNING, END = OffsetBound("beginning"), OffsetBound("end")
 
 
 def parsed(text: str) -> OffsetBound:
-    """A place as users write it.
+    """Parse a user's text.
 
-    :raises ValueError: It is none.
+    :raises ValueError: The text has none of the forms.
     """
     word = text.strip()
     if word.lower() in _WORDS:
@@ -41,15 +53,17 @@ def parsed(text: str) -> OffsetBound:
     if re.fullmatch(r"-\d{1,18}", word):
         return OffsetBound("tail", -int(word))
     if match := _AGO.fullmatch(word):
-        return OffsetBound("time", time.time_ns() // 1_000_000 - int(match[1]) * _UNITS_MS[match[2]])
+        return OffsetBound(
+            "time", time.time_ns() // 1_000_000 - int(match[1]) * _UNITS_MS[match[2]]
+        )
     try:
         return OffsetBound("time", milliseconds(word))
     except ValueError:
-        raise ValueError(f"{text!r}: {EXPECTED}") from None
+        raise ValueError(f"{text!r}: {EXPECTED_FORMS_TEXT}") from None
 
 
 def _time(text: str) -> OffsetBound:
-    """What stands behind kcat's ``s@`` and ``e@``: milliseconds, or a time."""
+    """Parse the text after kcat's ``s@`` or ``e@``: milliseconds, or a time."""
     found = parsed(text)
     if found.kind == "offset":
         return OffsetBound("time", found.number)
@@ -61,9 +75,9 @@ def _time(text: str) -> OffsetBound:
 def chosen(
     offsets: tuple[str, ...], begin: str | None, end: str | None
 ) -> tuple[OffsetBound | None, OffsetBound | None]:
-    """Where to begin and to end, of all the options that say so; None: none does.
+    """Combine the options that name a begin or an end. None: no option names it.
 
-    :raises click.UsageError: One is no place, or two say the same.
+    :raises click.UsageError: A text has none of the forms, or two options name the same bound.
     """
     found: dict[str, OffsetBound] = {}
     try:
@@ -79,7 +93,9 @@ def chosen(
         raise click.UsageError(str(error)) from None
     last = found.get("end")
     if last is not None and last.kind == "time" and last.number > time.time_ns() // 1_000_000:
-        raise click.UsageError("that end has yet to come; without it, reading goes on until Ctrl+C")
+        raise click.UsageError(
+            "this end is in the future; without it, reading goes on until Ctrl+C"
+        )
     if last is not None and last.kind == "stored":
         raise click.UsageError("stored is no end")
     return found.get("begin"), last

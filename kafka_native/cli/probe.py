@@ -1,7 +1,8 @@
-"""One connection to one address, made step by step: what ``kafka-native doctor`` looks at a cluster with.
+"""One connection to one address, made step by step, for ``kafka-native doctor``.
 
-A client hides what this shows: which address was taken, which certificates were shown, what came in place of an
-answer. Everything blocks the caller's thread, for a limited time, and nothing is tried twice.
+A client hides some facts that this module shows: the address that took the connection, the server's
+certificates, the bytes that came in place of an answer. Calls block the caller's thread for a
+limited time. There are no retries.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from OpenSSL import SSL, crypto
 
 from kafka_native._native.engine import Tunnel
-from kafka_native.control.authentication import MESSAGE_MAX, WRAPPED
-from kafka_native.control.versions import SOFTWARE_NAME, ApiRanges, Handshake, software_version
+from kafka_native.control.brokers.security import MESSAGE_MAX, WRAPPED
+from kafka_native.control.brokers.versions import SOFTWARE_NAME, ApiRanges, Handshake, software_version
 from kafka_native.errors import KafkaError
 from kafka_native.protocol import ApiKey, ProtocolError
 from kafka_native.protocol.frames import decode_response, encode_request
@@ -42,37 +43,42 @@ from kafka_native.types import version
 T = TypeVar("T")
 
 FRAME_BYTES_MAX: Final = 16 << 20
-"""A larger answer is none of Kafka's: what is asked here is answered with far less."""
+"""The largest answer that is read. Kafka's answers to these requests are much smaller."""
 CHUNK_BYTES: Final = 1 << 16
 KEPT_BYTES: Final = 200
-"""Of what came in place of an answer."""
+"""How many bytes of a foreign answer are kept."""
 ROUNDS_MAX: Final = 20
-"""Messages of one log-in; the longest that is known takes four."""
+"""The largest number of messages in a log-in. The longest known log-in takes four."""
 FAMILIES: Final = {"any": socket.AF_UNSPEC, "v4": socket.AF_INET, "v6": socket.AF_INET6}
 CLIENT_ID: Final = "kafka-native-doctor"
 
 
 class Ended(Exception):
-    """The other end has closed the connection in place of an answer."""
+    """The server closed the connection without an answer."""
 
 
 class Foreign(Exception):
-    """What came is no answer of Kafka's; ``received`` are its first bytes."""
+    """The answer isn't in Kafka's protocol. ``received`` has its first bytes."""
 
     def __init__(self, received: bytes) -> None:
-        """Make one; see the class for the arguments."""
+        """Keep the first bytes; see the class."""
         super().__init__(f"{len(received)} bytes that aren't Kafka's")
         self.received = received[:KEPT_BYTES]
 
 
 class TlsFailed(Exception):
-    """There is no TLS; ``reason`` is OpenSSL's, ``verify_error`` its number of what is wrong with a certificate."""
+    """The TLS handshake failed, or TLS ended with an error.
 
-    def __init__(self, reason: str, verify_error: int = 0, chain: tuple[bytes, ...] = (), above: bytes = b"") -> None:
-        """Make one; see the class for the arguments. ``chain``: the certificates that were shown, in DER form.
+    :param reason: OpenSSL's reason.
+    :param verify_error: OpenSSL's number for the certificate's error; 0 if there is none.
+    :param chain: The server's certificates in DER form.
+    :param above: The certificate that was rejected, if it isn't the broker's own.
+    """
 
-        ``above``: the one that isn't accepted, where it isn't the broker's own.
-        """
+    def __init__(
+        self, reason: str, verify_error: int = 0, chain: tuple[bytes, ...] = (), above: bytes = b""
+    ) -> None:
+        """Store the arguments; see the class."""
         super().__init__(reason)
         self.reason = reason
         self.verify_error = verify_error
@@ -81,28 +87,28 @@ class TlsFailed(Exception):
 
 
 class Refused(Exception):
-    """The broker has answered with an error."""
+    """The broker answered with an error."""
 
     def __init__(self, error: KafkaError) -> None:
-        """Make one from the broker's code and its text."""
+        """Store the broker's error code and text."""
         super().__init__(error.str())
         self.error = error
 
 
 class ProxyFailed(OSError):
-    """There is no way through the proxy; the text says why.
+    """There is no connection through the proxy. The text says why.
 
-    ``lets_in``: it is the way from the proxy to the broker that has failed, not that to the proxy or the log-in there.
+    ``lets_in``: the proxy has accepted the client, and only its connection to the broker failed.
     """
 
     def __init__(self, text: str, *, lets_in: bool) -> None:
-        """Make one; see the class for the arguments."""
+        """Store the arguments; see the class."""
         super().__init__(text)
         self.lets_in = lets_in
 
 
 class HostPort(NamedTuple):
-    """A host and a port, as a client is told them."""
+    """The host and port of a server."""
 
     host: str
     port: int
@@ -112,21 +118,21 @@ class HostPort(NamedTuple):
 
 
 class Address(NamedTuple):
-    """What a place stands for: one of its addresses, as sockets take it."""
+    """One address of a server, in the form that sockets take."""
 
     family: int
     socket_address: tuple[Any, ...]
 
     @property
     def ip(self) -> str:
-        """The address alone."""
+        """The IP address without the port."""
         return str(self.socket_address[0])
 
     def __str__(self) -> str:
         return str(HostPort(self.ip, self.socket_address[1]))
 
     def connected(self, timeout_s: float) -> socket.socket:
-        """A connection; OSError if there is none in time."""
+        """Connect; OSError if that fails or takes longer than the timeout."""
         made = socket.socket(self.family, socket.SOCK_STREAM)
         try:
             made.settimeout(timeout_s)
@@ -137,27 +143,31 @@ class Address(NamedTuple):
         return made
 
 
-class Through(NamedTuple):
-    """What a place stands for behind a proxy."""
+class ProxyRoute(NamedTuple):
+    """The way to a server through a proxy."""
 
     proxy: Proxy
-    gate: Address
-    """The proxy's own."""
+    proxy_address: Address
+    """The proxy's address."""
     place: HostPort
     target: Address | None = None
-    """The place's, where this machine looks its name up; None: the proxy does."""
+    """The server's address, if this machine resolves its name; None: the proxy resolves it."""
 
     def __str__(self) -> str:
         return f"{self.target or self.place} through the proxy"
 
     def connected(self, timeout_s: float) -> socket.socket:
-        """A connection; ProxyFailed if there is none in time."""
+        """Connect; ProxyFailed if that fails or takes longer than the timeout."""
         deadline = time.monotonic() + timeout_s
         try:
-            made = self.gate.connected(timeout_s)
+            made = self.proxy_address.connected(timeout_s)
         except OSError as error:
             raise ProxyFailed(str(error.strerror or error), lets_in=False) from error
-        address = b"" if self.target is None else ipaddress.ip_address(self.target.ip.partition("%")[0]).packed
+        address = (
+            b""
+            if self.target is None
+            else ipaddress.ip_address(self.target.ip.partition("%")[0]).packed
+        )
         tunnel = Tunnel(self.proxy, made.fileno(), self.place.host, self.place.port, address)
         try:
             made.setblocking(False)
@@ -166,7 +176,9 @@ class Through(NamedTuple):
                 waiting.register(made, events)
                 if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
                     of_whom = " of the broker behind it" if tunnel.logged_in else ""
-                    raise ProxyFailed(f"no answer{of_whom} within {timeout_s:g} s", lets_in=tunnel.logged_in)
+                    raise ProxyFailed(
+                        f"no answer{of_whom} within {timeout_s:g} s", lets_in=tunnel.logged_in
+                    )
         except ConnectionError as error:
             made.close()
             raise ProxyFailed(str(error), lets_in=tunnel.logged_in) from error
@@ -177,26 +189,26 @@ class Through(NamedTuple):
 
 
 class Encrypted(NamedTuple):
-    """A TLS connection that has been made."""
+    """The facts of a finished TLS handshake."""
 
     version: str
     cipher: str
     chain: tuple[bytes, ...]
-    """The certificates that the broker has shown, its own first, in DER form."""
+    """The server's certificates in DER form, its own first."""
 
 
 def resolve(place: HostPort, family: str) -> list[Address]:
-    """Every address of a place, in the order in which a client tries them.
+    """All addresses of a server, in the order in which a client tries them.
 
-    :param family: ``broker.address.family``.
-    :raises OSError: There is none.
+    :param family: The value of ``broker.address.family``.
+    :raises OSError: The name has no address.
     """
     found = socket.getaddrinfo(place.host, place.port, FAMILIES[family], socket.SOCK_STREAM)
     return list(dict.fromkeys(Address(each[0], each[4]) for each in found))
 
 
 def certificate_facts(der: bytes) -> dict[str, str]:
-    """What a certificate says of itself, readable; it is somebody else's, and may say anything."""
+    """The facts of a certificate as texts. They come from the server and can be false."""
     peer = Peer(der)
     facts = {"subject": peer.subject, "issuer": peer.issuer, "names": peer.names}
     for name, moment in (("not_before", peer.from_when), ("not_after", peer.until_when)):
@@ -207,13 +219,13 @@ def certificate_facts(der: bytes) -> dict[str, str]:
 class Probe:
     """One connection to one address; a context manager that closes it.
 
-    :param place: What is connected to: its host is what a certificate has to be for.
-    :param address: Where it is, or the way there.
-    :param timeout_s: For each step, in seconds.
-    :raises OSError: There is no connection; ProxyFailed: because of the proxy.
+    :param place: The server. Its certificate must name this host.
+    :param address: The server's address, or the way through a proxy.
+    :param timeout_s: Seconds for each step.
+    :raises OSError: There is no connection. ProxyFailed: the proxy is the reason.
     """
 
-    def __init__(self, place: HostPort, address: Address | Through, timeout_s: float) -> None:
+    def __init__(self, place: HostPort, address: Address | ProxyRoute, timeout_s: float) -> None:
         """Connect; see the class for the arguments."""
         self.place = place
         self.address = address
@@ -228,21 +240,24 @@ class Probe:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._socket.close()
 
     # --- TLS ---
 
     def encrypt(self, context: SSL.Context, *, verifies: bool, identifies: bool) -> Encrypted:
-        """Makes it a TLS connection.
+        """Start TLS on the connection.
 
-        A certificate that isn't accepted is looked at to its end nevertheless, so that it can be shown; nothing is sent
-        to its holder.
+        The handshake goes on after a bad certificate, so that the command can show the whole chain.
+        No data is sent to such a server.
 
-        :param verifies: The broker's certificate has to be one of an authority's.
-        :param identifies: It has to name the host.
-        :raises TlsFailed: There is none.
+        :param verifies: An authority must have signed the broker's certificate.
+        :param identifies: The certificate must name the host.
+        :raises TlsFailed: The handshake failed, or a certificate is bad.
         """
         errors: list[tuple[int, bytes]] = []
 
@@ -262,15 +277,18 @@ class Probe:
         except Ended:
             raise TlsFailed("unexpected eof while reading") from None
         chain = tuple(
-            crypto.dump_certificate(crypto.FILETYPE_ASN1, each) for each in connection.get_peer_cert_chain() or []
+            crypto.dump_certificate(crypto.FILETYPE_ASN1, each)
+            for each in connection.get_peer_cert_chain() or []
         )
         if errors and verifies:
             error, above = errors[0]
             raise TlsFailed("certificate verify failed", error, chain, above)
-        return Encrypted(connection.get_protocol_version_name(), connection.get_cipher_name() or "", chain)
+        return Encrypted(
+            connection.get_protocol_version_name(), connection.get_cipher_name() or "", chain
+        )
 
     def _through_tls(self, call: Callable[..., T], *arguments: Any) -> T:
-        """A call of OpenSSL's, with the bytes that it wants moved in and out."""
+        """Run a call of OpenSSL's, and move its bytes from and to the socket."""
         assert self._tls is not None
         while True:
             try:
@@ -286,7 +304,7 @@ class Probe:
                 raise Ended from None
             except SSL.Error as error:
                 with suppress(OSError):
-                    self._flush_tls()  # the alert that says why
+                    self._flush_tls()  # sends the alert with the reason to the server
                 reason = reasons(error)
                 if "unexpected eof" in reason.lower():
                     raise Ended from None
@@ -304,12 +322,12 @@ class Probe:
     # --- requests ---
 
     def ask(self, message: Request, version: int) -> Response:
-        """One request and its answer.
+        """Send a request and wait for its answer.
 
-        :raises OSError: The connection has broken, or the answer hasn't come in time (TimeoutError).
-        :raises Ended: The broker has closed it.
-        :raises Foreign: What came is no answer of Kafka's.
-        :raises TlsFailed: TLS has ended: with TLS 1.3 a broker refuses a client's certificate only now.
+        :raises OSError: The connection broke. TimeoutError: no answer arrived in time.
+        :raises Ended: The broker closed the connection.
+        :raises Foreign: The answer isn't in Kafka's protocol.
+        :raises TlsFailed: TLS ended. With TLS 1.3 a broker rejects a client's certificate only now.
         """
         frame = self._exchange(message, version)
         try:
@@ -331,15 +349,16 @@ class Probe:
         return self._receive(size)
 
     def versions(self) -> ApiRanges:
-        """ApiVersions: what the broker speaks.
+        """Send ApiVersions; return the versions of each API that the broker supports.
 
-        :raises Refused: It has answered with an error.
-        :raises OSError, Ended, Foreign, TlsFailed: As `ask()`.
+        :raises Refused: The broker answered with an error.
+        :raises OSError, Ended, Foreign, TlsFailed: As in `ask`.
         """
         handshake = Handshake(version())
         while True:
             message = ApiVersionsRequest(
-                client_software_name=SOFTWARE_NAME, client_software_version=software_version(version())
+                client_software_name=SOFTWARE_NAME,
+                client_software_version=software_version(version()),
             )
             outcome = handshake.on_reply(self._exchange(message, handshake.version)[4:])
             if isinstance(outcome, KafkaError):
@@ -350,20 +369,26 @@ class Probe:
                 return outcome
 
     def mechanisms(self) -> list[str] | None:
-        """The SASL mechanisms of the listener, None where it takes no SASL; the connection is of no use afterwards.
+        """The SASL mechanisms of the listener; None if it takes no SASL.
 
-        :raises OSError, Ended, Foreign, TlsFailed: As `ask()`.
+        The connection can't be used afterwards.
+
+        :raises OSError, Ended, Foreign, TlsFailed: As in `ask`.
         """
         reply = self.ask(SaslHandshakeRequest(mechanism="-"), WRAPPED)
         assert isinstance(reply, SaslHandshakeResponse)
-        return reply.mechanisms if reply.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM else None
+        return (
+            reply.mechanisms if reply.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM else None
+        )
 
     def log_in(self, mechanism: Mechanism, ranges: ApiRanges) -> int:
-        """Authenticates, on the caller's thread; for how long, in milliseconds (0: for good).
+        """Authenticate on the caller's thread.
 
-        :raises Refused: The broker doesn't take it; the text is the broker's, and may have secrets in it.
-        :raises SaslError: The mechanism can't, or won't trust the broker.
-        :raises OSError, Ended, Foreign, TlsFailed: As `ask()`.
+        Returns the lifetime of the session in milliseconds; 0 means no limit.
+
+        :raises Refused: The broker rejects the log-in. Its text may contain secrets.
+        :raises SaslError: The mechanism fails, or doesn't trust the broker.
+        :raises OSError, Ended, Foreign, TlsFailed: As in `ask`.
         """
         reply = self.ask(SaslHandshakeRequest(mechanism=mechanism.name), WRAPPED)
         assert isinstance(reply, SaslHandshakeResponse)
@@ -374,22 +399,36 @@ class Probe:
         answer: bytes | None = exchange.begin()
         for _ in range(ROUNDS_MAX):
             if answer is None:
-                raise Refused(KafkaError(KafkaError._AUTHENTICATION, "it ended before the broker had proved who it is"))
-            said = self.ask(SaslAuthenticateRequest(auth_bytes=answer), ranges.choose(SaslAuthenticateRequest))
+                raise Refused(
+                    KafkaError(
+                        KafkaError._AUTHENTICATION,
+                        "it ended before the broker had proved its identity",
+                    )
+                )
+            said = self.ask(
+                SaslAuthenticateRequest(auth_bytes=answer), ranges.choose(SaslAuthenticateRequest)
+            )
             assert isinstance(said, SaslAuthenticateResponse)
             if said.error_code:
-                raise Refused(KafkaError(said.error_code, said.error_message or exchange.problem or None))
+                raise Refused(
+                    KafkaError(said.error_code, said.error_message or exchange.problem or None)
+                )
             if len(said.auth_bytes) > MESSAGE_MAX:
                 raise Foreign(said.auth_bytes)
             answer = exchange.respond(said.auth_bytes)
             if answer is None and exchange.done:
                 return said.session_lifetime_ms
-        raise Refused(KafkaError(KafkaError._AUTHENTICATION, f"the broker wasn't content after {ROUNDS_MAX} messages"))
+        raise Refused(
+            KafkaError(
+                KafkaError._AUTHENTICATION,
+                f"the log-in wasn't finished after {ROUNDS_MAX} messages",
+            )
+        )
 
     # --- bytes ---
 
     def answer_to(self, words: bytes) -> bytes:
-        """The first bytes of what comes upon these."""
+        """Send bytes; return the first bytes of the answer."""
         self._begin()
         self._send(words)
         return self._receive(5)
@@ -405,7 +444,11 @@ class Probe:
 
     def _receive(self, size: int) -> bytes:
         while len(self._received) < size:
-            more = self._from_socket() if self._tls is None else self._through_tls(self._tls.recv, CHUNK_BYTES)
+            more = (
+                self._from_socket()
+                if self._tls is None
+                else self._through_tls(self._tls.recv, CHUNK_BYTES)
+            )
             if not more:
                 if self._received:
                     raise Foreign(self._received)
@@ -421,16 +464,17 @@ class Probe:
         self._socket.settimeout(left_s)
         try:
             return self._socket.recv(CHUNK_BYTES)
-        except ConnectionResetError:  # closed before it had read everything
+        except ConnectionResetError:  # the server closed before it had read all bytes
             return b""
 
     def _to_socket(self, data: bytes) -> None:
-        with suppress(ConnectionResetError, BrokenPipeError):  # reading tells it, perhaps behind an answer
+        # The next read reports a closed connection. An answer may still come before that.
+        with suppress(ConnectionResetError, BrokenPipeError):
             self._socket.sendall(data)
 
 
-def speaks_tls(place: HostPort, address: Address | Through, timeout_s: float) -> bool:
-    """Whether a TLS server answers there, whatever it thinks of us."""
+def speaks_tls(place: HostPort, address: Address | ProxyRoute, timeout_s: float) -> bool:
+    """Whether a TLS server answers at the address, even with an alert."""
     context = SSL.Context(SSL.TLS_CLIENT_METHOD)
     try:
         with Probe(place, address, timeout_s) as probe:
@@ -442,8 +486,11 @@ def speaks_tls(place: HostPort, address: Address | Through, timeout_s: float) ->
     return True
 
 
-def speaks_http(place: HostPort, address: Address | Through, timeout_s: float) -> bool:
-    """Whether an HTTP server answers there: many wait in silence for the end of what isn't HTTP."""
+def speaks_http(place: HostPort, address: Address | ProxyRoute, timeout_s: float) -> bool:
+    """Whether an HTTP server answers at the address.
+
+    Many HTTP servers answer nothing to other protocols until the connection closes.
+    """
     try:
         with Probe(place, address, timeout_s) as probe:
             return probe.answer_to(b"GET / HTTP/1.0\r\n\r\n").startswith(b"HTTP/")
@@ -452,9 +499,9 @@ def speaks_http(place: HostPort, address: Address | Through, timeout_s: float) -
 
 
 def listener_kind(
-    place: HostPort, address: Address | Through, timeout_s: float, tls: TlsContext | None
+    place: HostPort, address: Address | ProxyRoute, timeout_s: float, tls: TlsContext | None
 ) -> list[str] | str | None:
-    """What a listener wants: its SASL mechanisms; None: no SASL; or, as a text, why that can't be said."""
+    """The SASL mechanisms of a listener; None if it takes no SASL; a text if that is unknown."""
     try:
         with Probe(place, address, timeout_s) as probe:
             if tls is not None:
@@ -469,7 +516,7 @@ def listener_kind(
 
 
 def described(received: bytes) -> str:
-    """What sends such bytes."""
+    """The kind of server that sends these bytes."""
     if received.startswith(b"HTTP/"):
         return "an HTTP server"
     if received[:2] == b"\x15\x03":
@@ -480,8 +527,9 @@ def described(received: bytes) -> str:
 
 
 def _expect(connection: SSL.Connection, host: str, identifies: bool) -> None:
-    """Names the host to the broker (SNI), and has its certificate checked for it: as csrc/engine/tls.c does."""
-    name = host.rstrip(".").encode("idna" if not host.isascii() else "ascii")  # a certificate has no trailing dot
+    """Set the host for SNI and for the check of the certificate, as csrc/engine/tls.c does."""
+    # A certificate's names have no trailing dot.
+    name = host.rstrip(".").encode("idna" if not host.isascii() else "ascii")
     expected: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address = name
     try:
         expected = ipaddress.ip_address(host)

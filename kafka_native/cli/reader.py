@@ -1,4 +1,4 @@
-"""The consumer behind ``kafka-native consume``: where each partition begins and ends, and what of it is committed."""
+"""The consumer of ``kafka-native consume``: where each partition begins and ends, and commits."""
 
 from __future__ import annotations
 
@@ -22,31 +22,39 @@ from kafka_native.errors import is_retriable
 if TYPE_CHECKING:
     from kafka_native.cli.column_files import ColumnFile
 
-BATCH = 10_000
-"""Messages taken, written and stored together at most."""
-COLUMN_BATCH = 100_000
+BATCH_MESSAGES = 10_000
+"""The largest number of messages that are read, written and stored together."""
+BATCH_ROWS = 100_000
 WAIT_S = 1.0
-"""How long one wait for messages lasts; they end it, and so does Ctrl+C."""
-PASSING = (KafkaError._MAX_POLL_EXCEEDED, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
-"""Errors that the consumer gets over by itself; so are those that a broker says to be retriable."""
+"""Seconds of one wait for messages. Messages and Ctrl+C end the wait early."""
+TRANSIENT_ERRORS = (
+    KafkaError._MAX_POLL_EXCEEDED,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+)
+"""Errors that the consumer recovers from by itself. Kafka's retriable errors count, too."""
 
 Key = tuple[str, int]
 
 
 class Reader:
-    """Takes messages until every partition is at its end, if it has one."""
+    """Reads messages until every partition is at its end. Without an end it goes on."""
 
-    def __init__(self, consumer: Consumer, *, exits: bool, keeps_going: bool, stores: bool, timeout_s: float) -> None:
+    def __init__(
+        self, consumer: Consumer, *, exits: bool, keeps_going: bool, stores: bool, timeout_s: float
+    ) -> None:
         """Nothing is read before `assign` or `subscribe`.
 
-        :param exits: The end of a partition is where its log ends by then (``-e``).
-        :param keeps_going: Errors of partitions are remarks (``-E``).
-        :param stores: What has been written is stored, to be committed.
+        :param exits: A partition without another end ends where its log ends (``-e``).
+        :param keeps_going: Errors of partitions are printed, and reading goes on (``-E``).
+        :param stores: Store the offsets of written messages, so that the consumer commits them.
+        :param timeout_s: Seconds for each request for metadata or offsets.
         """
         self.remark: Callable[[str], None] = lambda _text: None
-        """Told of ends that are reached."""
+        """Called with a line for each end of a partition that is reached."""
         self.warn: Callable[[str], None] = lambda _text: None
-        """Told of errors that pass."""
+        """Called with a line for each error after which reading goes on."""
         self._consumer = consumer
         self._exits = exits
         self._keeps_going = keeps_going
@@ -58,16 +66,19 @@ class Reader:
         self._next: dict[Key, int] = {}
         self._stopped = False
 
-    # --- where ---
+    # --- where to read ---
 
     def subscribe(self, topics: list[str]) -> None:
-        """Reads in a group."""
+        """Read topics as a member of a group."""
         self._consumer.subscribe(topics)
 
-    def assign(self, topic: str, partitions: Iterable[int], begin: OffsetBound, end: OffsetBound | None) -> None:
-        """Reads these partitions of a topic, all of it if there are none, from one place to the other.
+    def assign(
+        self, topic: str, partitions: Iterable[int], begin: OffsetBound, end: OffsetBound | None
+    ) -> None:
+        """Read partitions of a topic from one offset bound to another.
 
-        :raises Failed: There is no such topic, partition or offset.
+        :param partitions: Partition numbers; none means all of the topic.
+        :raises Failed: The topic, a partition or an offset doesn't exist.
         """
         found = self._consumer.list_topics(topic, self._timeout_s).topics[topic]
         if found.error is not None:
@@ -76,7 +87,11 @@ class Reader:
         missing = [number for number in numbers if number not in found.partitions]
         if missing:
             raise no_partition(topic, missing[0], len(found.partitions))
-        marks = self._watermarks(topic, numbers) if end is not None or begin.kind in ("offset", "tail") else {}
+        marks = (
+            self._watermarks(topic, numbers)
+            if end is not None or begin.kind in ("offset", "tail")
+            else {}
+        )
         starts = self._resolved(topic, numbers, begin, marks)
         for number in numbers:
             if begin.kind == "offset":
@@ -86,7 +101,9 @@ class Reader:
         if end is not None:
             stops = self._resolved(topic, numbers, end, marks)
             self._stops = {(topic, number): stop for number, stop in stops.items()}
-        wanted = [number for number in numbers if not self._is_empty((topic, number), starts[number])]
+        wanted = [
+            number for number in numbers if not self._is_empty((topic, number), starts[number])
+        ]
         self._wanted = {(topic, number) for number in wanted}
         self._consumer.assign([TopicPartition(topic, number, starts[number]) for number in wanted])
 
@@ -100,16 +117,25 @@ class Reader:
     def _resolved(
         self, topic: str, numbers: list[int], place: OffsetBound, marks: dict[int, tuple[int, int]]
     ) -> dict[int, int]:
-        """Offsets of a place; those that the cluster finds by itself are its own numbers, below 0."""
+        """The offsets of a bound.
+
+        They are logical (OFFSET_BEGINNING, OFFSET_END) without watermarks; OFFSET_STORED always is.
+        """
         if place.kind == "time":
             asked = [TopicPartition(topic, number, place.number) for number in numbers]
-            times = {each.partition: each for each in self._consumer.offsets_for_times(asked, self._timeout_s)}
+            times = {
+                each.partition: each
+                for each in self._consumer.offsets_for_times(asked, self._timeout_s)
+            }
             for each in times.values():
                 if each.error is not None:
                     raise KafkaException(each.error)
-            # Nothing is as young: the end, as it is by now where that is known.
+            # No message is as new as the time: start at the end, if known the current end.
             ends = {number: marks[number][1] if marks else OFFSET_END for number in numbers}
-            return {number: each.offset if each.offset >= 0 else ends[number] for number, each in times.items()}
+            return {
+                number: each.offset if each.offset >= 0 else ends[number]
+                for number, each in times.items()
+            }
         if place.kind == "tail":
             return {number: max(high - place.number, low) for number, (low, high) in marks.items()}
         if place.kind == "end" and marks:
@@ -122,22 +148,25 @@ class Reader:
     def _in_log(self, topic: str, number: int, offset: int, marks: tuple[int, int]) -> int:
         low, high = marks
         if offset > high:
-            raise Failed(f"offset {offset} of {topic} [{number}] is behind its end, {high}")
+            raise Failed(f"offset {offset} of {topic} [{number}] is after its end, {high}")
         if offset < low:
             self.warn(f"{topic} [{number}] begins at offset {low}")
         return max(offset, low)
 
     # --- messages ---
 
-    def batches(self, most: int | None) -> Iterator[list[Message]]:
-        """Messages, some at a time, as soon as there are any. Who asks for the next ones has written these.
+    def batches(self, count_max: int | None) -> Iterator[list[Message]]:
+        """Yield messages in batches as they arrive.
 
-        :param most: So many in all; None: all.
-        :raises KafkaException: A partition has failed.
+        When the caller asks for the next batch, the offsets of the last one are stored. So write
+        a batch before you ask for the next.
+
+        :param count_max: The number of messages to read; None for no limit.
+        :raises KafkaException: A partition failed.
         """
         taken = 0
-        while not self._is_over(taken, most):
-            room = BATCH if most is None else min(BATCH, most - taken)
+        while not self._is_over(taken, count_max):
+            room = BATCH_MESSAGES if count_max is None else min(BATCH_MESSAGES, count_max - taken)
             messages = self._consumer.consume(room, 0)
             if not messages:
                 first = self._consumer.poll(WAIT_S)
@@ -146,27 +175,40 @@ class Reader:
                 messages = [first, *(self._consumer.consume(room - 1, 0) if room > 1 else ())]
             good = [message for message in messages if message.error() is None]
             others = (
-                [message for message in messages if message.error() is not None] if len(good) < len(messages) else []
+                [message for message in messages if message.error() is not None]
+                if len(good) < len(messages)
+                else []
             )
             if self._stops:
                 good = [message for message in good if self._is_before_stop(message)]
             taken += len(good)
             if good:
                 yield good
-            failures = [failure for message in others if (failure := self._noted(message)) is not None]
+            failures = [
+                failure for message in others if (failure := self._noted(message)) is not None
+            ]
             self._store(good)
             for failure in failures:
                 self.failed(failure)
 
-    def write_columns(self, file: ColumnFile, columns: Mapping[str, str | None], most: int | None) -> None:
-        """Records as columns into a file, as `batches` has them as messages.
+    def write_columns(
+        self, file: ColumnFile, columns: Mapping[str, str | None], count_max: int | None
+    ) -> None:
+        """Write records to a column file, in the way in which `batches` yields messages.
 
-        :raises KafkaException: A partition has failed.
-        :raises Failed: A record can't be in its column.
+        :raises KafkaException: A partition failed.
+        :raises Failed: A record doesn't fit into its column.
         """
-        wanted = {**columns, **{name: None for name in ("partition", "offset") if self._stops and name not in columns}}
-        while not self._is_over(file.rows, most):
-            room = COLUMN_BATCH if most is None else min(COLUMN_BATCH, most - file.rows)
+        wanted = {
+            **columns,
+            **{
+                name: None
+                for name in ("partition", "offset")
+                if self._stops and name not in columns
+            },
+        }
+        while not self._is_over(file.rows, count_max):
+            room = BATCH_ROWS if count_max is None else min(BATCH_ROWS, count_max - file.rows)
             try:
                 batch = self._consumer.consume_arrow(room, WAIT_S, columns=wanted)
             except KafkaException as failure:
@@ -180,19 +222,19 @@ class Reader:
                     self._finish(key)
             for end in batch.ends:
                 self.reached((end.topic, end.partition), end.offset)
-            if written:  # else the ends that were reached wait as well, for the rows before them
+            if written:  # otherwise the offsets of reached ends wait for the rows before them
                 self.store(written)
         self.store(file.flush())
 
     def stop(self) -> None:
-        """Ends what is being read, behind what has been taken. A signal handler may call it."""
+        """Stop reading after the messages taken so far. A signal handler may call it."""
         self._stopped = True
         self._consumer.wakeup()
 
-    def _is_over(self, taken: int, most: int | None) -> bool:
+    def _is_over(self, taken: int, count_max: int | None) -> bool:
         if self._stopped:
             return True
-        if most is not None and taken >= most:
+        if count_max is not None and taken >= count_max:
             return True
         if self._wanted is not None:
             return self._wanted <= self._done
@@ -215,7 +257,7 @@ class Reader:
             self._consumer.pause([TopicPartition(*key)])
 
     def _noted(self, message: Message) -> KafkaException | None:
-        """Takes note of the end of a partition; any other error is returned."""
+        """Note a partition's end, and return None. Return any other error."""
         error: KafkaError = message.error()
         if error.code() != KafkaError._PARTITION_EOF:
             return KafkaException(error)
@@ -224,9 +266,9 @@ class Reader:
         return None
 
     def reached(self, key: Key, offset: int) -> None:
-        """The end of a partition's log, for now."""
+        """Note that reading has reached the current end of a partition's log."""
         if self._stores:
-            self._next[key] = offset  # behind what isn't handed out: markers of transactions
+            self._next[key] = offset  # also counts transaction markers, which aren't messages
         if key in self._done:
             return
         self.remark(f"reached the end of {key[0]} [{key[1]}] at offset {offset}")
@@ -237,9 +279,11 @@ class Reader:
             self._done.add(key)
 
     def failed(self, failure: KafkaException) -> None:
-        """An error of a partition or of the group: raised, unless it passes."""
+        """Handle an error of a partition or the group: raise it, or print it and go on."""
         error: KafkaError = failure.args[0]
-        if error.fatal() or not (self._keeps_going or error.code() in PASSING or is_retriable(error.code())):
+        if error.fatal() or not (
+            self._keeps_going or error.code() in TRANSIENT_ERRORS or is_retriable(error.code())
+        ):
             raise failure
         self.warn(line_of(failure))
 
@@ -248,15 +292,20 @@ class Reader:
             self.store({(m.topic(), m.partition()): (m.offset() or 0) + 1 for m in messages})  # type: ignore[misc]
 
     def store(self, offsets: dict[Key, int]) -> None:
-        """What has been written, by the next offset of each partition: it is committed now and then, and at the end."""
+        """Store the next offset of each partition. The consumer commits it later and at the end."""
         if not self._stores:
             return
         self._next, ends = {}, self._next
-        wanted = {**offsets, **{key: offset for key, offset in ends.items() if offset > offsets.get(key, -1)}}
+        wanted = {
+            **offsets,
+            **{key: offset for key, offset in ends.items() if offset > offsets.get(key, -1)},
+        }
         if not wanted:
             return
         try:
-            self._consumer.store_offsets(offsets=[TopicPartition(*key, offset) for key, offset in wanted.items()])
+            self._consumer.store_offsets(
+                offsets=[TopicPartition(*key, offset) for key, offset in wanted.items()]
+            )
         except KafkaException as error:
-            # The partitions have gone to another member meanwhile, which reads this again.
+            # Another member has these partitions by now. It reads the messages again.
             self.warn(f"not committed: {line_of(error)}")

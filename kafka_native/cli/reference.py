@@ -1,6 +1,7 @@
-"""The option tables of docs/cli, made from the commands: ``python -m kafka_native.cli.reference docs/cli``.
+"""Writes the option tables of docs/cli: ``python -m kafka_native.cli.reference docs/cli``.
 
-A table stands between ``<!-- options: NAME -->``, NAME being a command's words or ``shared``, and ``<!-- end -->``.
+A table stands between ``<!-- options: NAME -->`` and ``<!-- end -->``. NAME is the words of a
+command, or ``shared``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kafka_native.cli.app import cli
 from kafka_native.cli.connection import connected
 from kafka_native.terminal.output import json_option
 
-PLACE = re.compile(r"(<!-- options: ([\w -]+?) -->\n).*?(<!-- end -->)", re.S)
+OPTIONS_BLOCK = re.compile(r"(<!-- options: ([\w -]+?) -->\n).*?(<!-- end -->)", re.S)
 SHARED = "shared"
 
 
@@ -25,10 +26,14 @@ def _shared() -> click.Command:
 
 
 def find(words: str) -> click.Command:
-    """The command of these words, as ``perf latency``. KeyError: there is none."""
+    """The command with these words, such as ``perf latency``; KeyError if there is none."""
     found: click.Command = cli
     for word in words.split():
-        below = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
+        below = (
+            found.get_command(click.Context(found), word)
+            if isinstance(found, click.Group)
+            else None
+        )
         if below is None:
             raise KeyError(words)
         found = below
@@ -36,7 +41,10 @@ def find(words: str) -> click.Command:
 
 
 def rows(words: str) -> Iterator[tuple[str, str]]:
-    """Each option as (its names and what it takes, what it does); those that all commands share only for `SHARED`."""
+    """Yield the names and the help of each option.
+
+    The options that all commands share are listed for `SHARED` only.
+    """
     shared = _shared()
     common = {option.name for option in shared.params}
     command = shared if words == SHARED else find(words)
@@ -58,12 +66,12 @@ def _cell(text: str) -> str:
 
 
 def filled(page: str) -> str:
-    """A page with its tables as they have to be."""
-    return PLACE.sub(lambda match: f"{match[1]}{table(match[2])}{match[3]}", page)
+    """The page with its tables filled in."""
+    return OPTIONS_BLOCK.sub(lambda match: f"{match[1]}{table(match[2])}{match[3]}", page)
 
 
 def main(folder: Path) -> None:
-    """Writes the tables of all pages anew."""
+    """Rewrite the tables of all pages."""
     for page in sorted(folder.glob("*.md")):
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
 

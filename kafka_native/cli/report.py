@@ -7,10 +7,10 @@ from kafka_native.terminal.output import CleanTable
 
 
 def table(outcomes: list[Outcome], title: str) -> CleanTable:
-    """A row a codec."""
+    """Make the table: one row for each codec."""
     made = CleanTable(
         title=title,
-        box=None,  # lines would make it too wide for 80 columns
+        box=None,  # with lines the table is wider than 80 columns
         padding=(0, 0, 0, 2),
         caption="CPU: this process alone. Latency: one message at a time, acknowledged.",
     )
@@ -23,8 +23,14 @@ def table(outcomes: list[Outcome], title: str) -> CleanTable:
     for outcome in outcomes:
         cells = [outcome.codec]
         for rate in (outcome.produce, outcome.consume):
-            cells += [f"{rate.per_second / 1e6:.2f}", f"{rate.mib_per_second:.0f}", f"{rate.cpu_us:.3f}"]
+            cells += [
+                f"{rate.per_second / 1e6:.2f}",
+                f"{rate.mib_per_second:.0f}",
+                f"{rate.cpu_us:.3f}",
+            ]
         latency = outcome.latency
-        cells += [f"{milliseconds:.2f}" for milliseconds in (latency.p50, latency.p99, latency.p999)]
+        cells += [
+            f"{milliseconds:.2f}" for milliseconds in (latency.p50, latency.p99, latency.p999)
+        ]
         made.add_row(*cells)
     return made

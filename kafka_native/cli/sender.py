@@ -1,4 +1,4 @@
-"""The producer behind ``kafka-native produce``: back-pressure, counts, one transaction if so configured."""
+"""The producer of ``kafka-native produce``: back-pressure, counts and the optional transaction."""
 
 from __future__ import annotations
 
@@ -13,32 +13,38 @@ from kafka_native.cli.errors import Failed, line_of, no_partition
 from kafka_native.cli.texts import count
 
 BLOCK_MS = 1_000
-"""How long a full queue is waited for before reports of failures are served and it is tried again."""
+"""How long a call waits for room in the full queue.
+
+Then delivery reports run, and it tries again.
+"""
 GRACE_S = 5.0
-"""How long what is queued may take after Ctrl+C; a second one ends it at once."""
+"""Seconds for queued messages to be delivered after Ctrl+C.
+
+A second Ctrl+C ends the wait at once.
+"""
 
 
 @dataclass(slots=True)
 class SendCounts:
-    """What has become of the messages so far."""
+    """How many messages were queued, failed and abandoned so far."""
 
     taken: int = 0
     bytes: int = 0
-    """Of keys and values."""
+    """Bytes of keys and values."""
     failed: int = 0
     left: int = 0
-    """Given up before their outcome was known."""
+    """Messages without a delivery report when the producer stopped."""
     first: str = ""
-    """Why the first one failed."""
+    """The error text of the first failed message."""
     seconds: float = 0.0
 
     @property
     def delivered(self) -> int:
-        """How many the cluster has acknowledged; with acks=0, how many were sent."""
+        """Messages that the cluster has acknowledged; with acks=0, messages sent."""
         return self.taken - self.failed - self.left
 
     def described(self) -> dict[str, Any]:
-        """The JSON form."""
+        """The counts as a dict, for JSON."""
         return {
             "messages": self.taken,
             "delivered": self.delivered,
@@ -51,24 +57,29 @@ class SendCounts:
 
 
 class Sender:
-    """Queues messages and waits where the queue is full; made by `sending`."""
+    """Queues messages, and waits while the queue is full. `sending` makes it."""
 
     def __init__(self, producer: Producer, counts: SendCounts) -> None:
         self._producer = producer
         self._counts = counts
 
     def send(self, topic: str, values: Sequence[bytes | None], **columns: Any) -> None:
-        """Queues messages, all of them.
+        """Queue all these messages.
 
-        :param columns: Of `Producer.produce_many`: keys, partition, headers, timestamps; a list has one item a value.
-        :raises Failed: One is too large, or its partition doesn't exist; those before it are queued.
+        :param columns: Arguments of `Producer.produce_many`: keys, partition, headers, timestamps.
+            A list has one item for each value.
+        :raises Failed: A message is too large, or its partition doesn't exist. The messages before
+            it are queued.
         """
         done = 0
         while done < len(values):
             rest, more = values, columns
             if done:
                 rest = values[done:]
-                more = {name: data[done:] if isinstance(data, list) else data for name, data in columns.items()}
+                more = {
+                    name: data[done:] if isinstance(data, list) else data
+                    for name, data in columns.items()
+                }
             outstanding = len(self._producer)
             try:
                 queued = self._producer.produce_many(topic, rest, **more)
@@ -76,15 +87,22 @@ class Sender:
                 self._producer.poll(0)
                 continue
             except KafkaException as error:
-                # The text has the message's number in this call, and how many of it were queued.
-                place = f"behind the first {self._counts.taken:,} messages: " if self._counts.taken else ""
+                # The error's text has the number of the message in this call, and how many of the
+                # call were queued.
+                place = (
+                    f"after the first {self._counts.taken:,} messages: "
+                    if self._counts.taken
+                    else ""
+                )
                 self._counts.taken += max(len(self._producer) - outstanding, 0)
                 raise Failed(f"{place}{line_of(error)}") from error
             self._note(rest, more.get("keys"), queued)
             done += queued
             self._producer.poll(0)
 
-    def _note(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, queued: int) -> None:
+    def _note(
+        self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, queued: int
+    ) -> None:
         self._counts.taken += queued
         self._counts.bytes += sum(map(len, filter(None, values[:queued])))
         if keys is not None:
@@ -93,16 +111,27 @@ class Sender:
 
 @contextmanager
 def sending(
-    config: Mapping[str, Any], topic: str | None, timeout_s: float, counts: SendCounts, partition: int | None = None
+    config: Mapping[str, Any],
+    topic: str | None,
+    timeout_s: float,
+    counts: SendCounts,
+    partition: int | None = None,
 ) -> Iterator[Sender]:
-    """A producer for as long as the block lasts; behind it everything has its outcome, or was given up.
+    """Open a producer for the block.
 
-    With ``transactional.id`` all of it is one transaction, which is aborted when the block raises or a message fails.
+    After the block each message is delivered, failed or abandoned.
 
-    :param counts: Kept up to date.
-    :param topic: Asked for first, so that a cluster that can't be reached is an error at once.
-    :param partition: The one that all messages go to; one that doesn't exist is an error at once, too.
-    :raises KafkaException: No broker answers in ``timeout_s``, or the transaction can't be committed.
+    With ``transactional.id`` all messages are one transaction. It is aborted when the block raises
+    an exception or a message fails.
+
+    :param topic: The client asks for its metadata first, so an unreachable cluster is an error at
+        once.
+    :param timeout_s: Seconds to wait for metadata and for the transaction's start.
+    :param counts: Updated while messages are sent.
+    :param partition: The partition of all messages. If it doesn't exist, that is an error at once,
+        too.
+    :raises KafkaException: No broker answers within ``timeout_s``, or the commit of the transaction
+        fails.
     :raises Failed: Messages weren't delivered.
     """
     started = time.perf_counter()
@@ -138,7 +167,10 @@ def sending(
             _end_transaction(producer, counts)
         counts.seconds = time.perf_counter() - started
     if counts.failed:
-        raise Failed(f"{counts.failed:,} of {count(counts.taken, 'message')} not delivered, the first: {counts.first}")
+        raise Failed(
+            f"{counts.failed:,} of {count(counts.taken, 'message')} not delivered, "
+            f"the first: {counts.first}"
+        )
 
 
 def _end_transaction(producer: Producer, counts: SendCounts) -> None:

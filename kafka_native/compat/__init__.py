@@ -1,4 +1,4 @@
-"""`install()`: in this process, ``import confluent_kafka`` means kafka_native.
+"""`install()` makes ``import confluent_kafka`` import kafka_native in this process.
 
     import kafka_native.compat
 
@@ -6,9 +6,9 @@
 
     import some_framework_on_confluent_kafka
 
-Or, without a change to the program: ``python -m kafka_native.compat program.py arguments ...``.
+Without a change to the program: ``python -m kafka_native.compat program.py arguments ...``.
 
-docs/guide/from-confluent-kafka.md says what differs.
+docs/guide/from-confluent-kafka.md lists the differences.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ import kafka_native
 __all__ = ["API_VERSION", "install"]
 
 API_VERSION: Final = "2.13.0"
-"""What ``confluent_kafka.version()`` and ``libversion()`` say: the releases whose API and properties are here.
+"""The version that ``confluent_kafka.version()`` and ``libversion()`` return.
 
-Frameworks ask for them to find out what there is, and kafka_native's own version would tell them nothing.
+kafka_native has the API and the properties of this release. Frameworks use the number to find out
+which features exist. kafka_native's own version number has no meaning for them.
 """
 
 _NAME: Final = "confluent_kafka"
@@ -45,20 +46,26 @@ _OWN: Final = {
     "serialization": "serialization",
     "serializing_producer": "serializing_producer",
 }
-"""Modules of confluent_kafka, and where they are in kafka_native: one that isn't there has neither name."""
+"""Modules of confluent_kafka, and the kafka_native modules that replace them.
+
+A module that this table doesn't have, or that kafka_native doesn't have, can't be imported.
+"""
 
 _INSTALLED: Final = {"_types", "_util", "schema_registry"}
-"""Modules of confluent_kafka that are pure Python and stand on the others: taken from the installed package."""
+"""Pure Python modules of confluent_kafka. They are loaded from the installed package."""
 
 
 def install() -> None:
-    """Make ``import confluent_kafka``, and its modules', mean kafka_native in this process. Again: nothing happens.
+    """Make ``import confluent_kafka`` import kafka_native in this process.
 
-    ``confluent_kafka.schema_registry`` is the installed package's, on top of kafka_native; without that package there
-    is none. Its C extension isn't loaded. To be called before anything imports confluent_kafka; processes that are
-    started anew (``subprocess``, multiprocessing's ``spawn``) have to call it, too.
+    Call it before any module imports confluent_kafka. A second call has no effect. Call it again in
+    each new process that starts a new interpreter (``subprocess``, multiprocessing's ``spawn``).
 
-    :raises RuntimeError: confluent_kafka itself is imported already: who has its classes would keep them.
+    ``confluent_kafka.schema_registry`` comes from the installed confluent_kafka package and uses
+    kafka_native. Without that package the import fails. The package's C extension isn't loaded.
+
+    :raises RuntimeError: The process has imported the real confluent_kafka already. Modules that
+        imported its classes would keep them.
     """
     if any(isinstance(each, _Finder) for each in sys.meta_path):
         return
@@ -71,7 +78,7 @@ def install() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds confluent_kafka and what is directly below it."""
+    """Finds the package confluent_kafka and the modules directly below it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -95,12 +102,15 @@ class _Finder(MetaPathFinder):
 def _exists(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # its parent isn't there, or is no package
+    except ModuleNotFoundError:  # the parent doesn't exist, or is a module and not a package
         return False
 
 
 class _PackageLoader(Loader):
-    """Makes the package: a module of its own, for its name to be right where modules below it are looked for."""
+    """Makes the package confluent_kafka: a new module with its own name.
+
+    Python finds the modules below a package by the package's name.
+    """
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return None
@@ -113,10 +123,14 @@ class _PackageLoader(Loader):
                 raise AttributeError(f"module {_NAME!r} has no attribute {name!r}") from None
 
         number = int.from_bytes(bytes([*map(int, API_VERSION.split(".")), 255]), "big")
-        module.__file__ = kafka_native.__file__  # errors of imports show it
+        module.__file__ = kafka_native.__file__  # Python shows it in import errors
         module.__doc__ = "kafka_native under the name of confluent_kafka; see kafka_native.compat."
         vars(module).update(
-            {name: value for name, value in vars(kafka_native).items() if name in kafka_native.__all__},
+            {
+                name: value
+                for name, value in vars(kafka_native).items()
+                if name in kafka_native.__all__
+            },
             __all__=list(kafka_native.__all__),
             __getattr__=later,
             __version__=API_VERSION,
@@ -126,7 +140,7 @@ class _PackageLoader(Loader):
 
 
 class _AliasLoader(Loader):
-    """Hands out a module of kafka_native's under another name, so that classes are the same under both."""
+    """Returns a module of kafka_native under a second name, so both names have the same classes."""
 
     def __init__(self, own: str) -> None:
         self._own = own
@@ -138,4 +152,4 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # the import system has put the other name's in its place
+        module.__spec__ = self._spec  # the import system has set the spec of the second name

@@ -1,6 +1,7 @@
-"""``python -m kafka_native.compat program.py arguments ...``: a program of confluent_kafka's, run on kafka_native.
+"""Run a program of confluent_kafka on kafka_native, without changing the program.
 
-``-m module arguments ...`` runs a module, as Python's own ``-m`` does.
+Use ``python -m kafka_native.compat program.py arguments ...``. ``-m module arguments ...`` runs a
+module, like Python's own ``-m``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Runs a Python program in which `import confluent_kafka` means kafka_native."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run what the arguments name; 2 if they name nothing."""
+    """Run the program or the module that the arguments name; return 2 if they name none."""
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE)
         return 0
@@ -35,7 +36,8 @@ def main(arguments: list[str]) -> int:
     if as_module:
         runpy.run_module(program[0], run_name="__main__", alter_sys=True)
     else:
-        # Python puts a program's folder first; what is there now is the folder that this command was given in.
+        # Python puts the program's folder first in sys.path. Until now the first entry is the
+        # folder in which the user started this command.
         if os.path.isfile(program[0]):
             sys.path[0] = os.path.dirname(os.path.abspath(program[0]))
         runpy.run_path(program[0], run_name="__main__")

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
-from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import NEVER, Call, Manager, Reply
-from kafka_native.control.fetching import Fetching
-from kafka_native.control.identity import Identity
-from kafka_native.control.metadata import Metadata
-from kafka_native.control.routing import Routing
-from kafka_native.control.transactions import Transactions
+from kafka_native.control.consumer.consumer_control import ConsumerControl
+from kafka_native.control.consumer.fetches import FetchManager
+from kafka_native.control.context import ManagerContext
+from kafka_native.control.producer.identity import Identity
+from kafka_native.control.producer.produce_router import ProduceRouter
+from kafka_native.control.producer.transactions import Transactions
+from kafka_native.control.requests import NEVER, Call, Manager, Reply
 from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import CONTEXTS, DEBUG
@@ -31,9 +31,12 @@ from kafka_native.protocol.schema import Request
 from kafka_native.threads import Thread, new_future
 
 if TYPE_CHECKING:
-    from kafka_native._native.engine import Engine, EngineHandle, Event
+    from kafka_native._native.engine import EngineHandle, Event
 
 T = TypeVar("T")
+
+Handler: TypeAlias = "Callable[[Event, float], None]"
+"""Takes an event of the engine, and the time (monotonic seconds)."""
 
 # enum kn_event_kind, csrc/engine/events.h
 (
@@ -105,33 +108,72 @@ def _gone() -> None:
     """In place of a MainThread that has ended."""
 
 
+@dataclass(frozen=True, slots=True)
+class Managers:
+    """The managers of one kind of client, besides metadata and the broker pool."""
+
+    router: ProduceRouter | None = None
+    identity: Identity | None = None
+    transactions: Transactions | None = None
+    consumer: ConsumerControl | None = None
+    others: Sequence[Manager] = ()
+    """Polled before those above."""
+    on_close: Sequence[Callable[[KafkaError], None]] = ()
+    """Called when the control thread ends, with the error for what is still waited for."""
+    leave_group: Callable[[Callable[[], None]], None] | None = None
+    """Control thread: has a member leave its group without its application, then calls its argument."""
+
+    @classmethod
+    def of_consumer(cls, control: ConsumerControl) -> Managers:
+        """Those of a consumer."""
+        return cls(consumer=control, others=control.managers, on_close=[control.on_close], leave_group=control.quit)
+
+    @property
+    def fetches(self) -> FetchManager | None:
+        """A consumer's; None for other clients."""
+        return None if self.consumer is None else self.consumer.fetches
+
+
 class MainThread:
     """Owns the control plane of one client.
 
     Its thread keeps it alive only during a turn, and from `begin_stop()` to the end.
     """
 
-    def __init__(self, engine: Engine, pool: BrokerPool, metadata: Metadata) -> None:
-        """Not running yet: `start()` it once the managers are in."""
-        self.engine = engine
-        self.pool = pool
-        self.metadata = metadata
-        self.routing: Routing | None = None
-        self.identity: Identity | None = None
-        self.transactions: Transactions | None = None
-        self.on_fatal: Callable[[KafkaError], None] = lambda error: None
-        self.fetching: Fetching | None = None
-        self.managers: list[Manager] = []
-        """Besides those above; polled before metadata."""
-        self.on_close: list[Callable[[KafkaError], None]] = []
+    def __init__(
+        self,
+        context: ManagerContext,
+        managers: Managers,
+        common: Sequence[Manager] = (),
+        *,
+        on_close: Sequence[Callable[[KafkaError], None]] = (),
+        on_fatal: Callable[[KafkaError], None],
+        on_orphaned: Callable[[], None],
+    ) -> None:
+        """Not running before `start()`.
+
+        ``common`` are the managers that every kind of client has; they are polled first. ``on_close`` is called before
+        that of ``managers``. ``on_fatal`` gets the error after which a producer can't go on. ``on_orphaned`` ends a
+        client that is collected without the help of its owner.
+        """
+        self.engine = context.engine
+        self.pool = context.pool
+        self.metadata = context.metadata
+        self.router = managers.router
+        self.identity = managers.identity
+        self.transactions = managers.transactions
+        self.fetches = managers.fetches
+        self._managers: list[Manager] = [*common, *managers.others]  # besides those above, and polled before them
+        self.on_close = [*on_close, *managers.on_close]
         """Called when the thread ends, with the error for what is still waited for."""
-        self.on_end: Callable[[], None] | None = None
-        """Called last of all, where nobody waits for the end."""
-        self.on_orphaned: Callable[[], None] = self.begin_stop
+        self._on_fatal = on_fatal
+        self._on_orphaned = on_orphaned
+        self._on_end: Callable[[], None] | None = None
+        self._handlers = {**self._connection_handlers(), **self._producer_handlers(), **self._consumer_handlers()}
         self._orphaned_at = NEVER
-        self._logs = pool.logs
+        self._logs = self.pool.logs
         self._logger = self._logs["generic"]
-        self._work: deque[Callable[[], None]] = deque()
+        self._work = context.work
         self.stopping = False
         self._link = _Link(self)
         self._thread = Thread(self._link.run, f"kafka-native {self._logs.name}")
@@ -157,8 +199,12 @@ class MainThread:
             self.hold()
         self.engine.kick_control()
 
-    def hold(self) -> None:
-        """The thread keeps this alive until its end, also if nobody else does: destructors hand it over so."""
+    def hold(self, on_end: Callable[[], None] | None = None) -> None:
+        """The thread keeps this alive until its end, also if nobody else does: destructors hand it over so.
+
+        ``on_end`` is called last of all, where nobody waits for the end.
+        """
+        self._on_end = on_end or self._on_end
         if self.started:
             self._link.main = lambda: self
 
@@ -182,8 +228,7 @@ class MainThread:
 
     def post(self, work: Callable[[], None]) -> None:
         """Runs ``work`` on the control thread, some time soon."""
-        self._work.append(work)
-        self.engine.kick_control()
+        self._work.post(work)
 
     def run(self, work: Callable[[], T]) -> T:
         """Runs ``work`` on the control thread and returns what it returns, or raises what it raises."""
@@ -263,10 +308,16 @@ class MainThread:
 
     # --- the thread ---
 
-    def _managers(self) -> list[Manager]:
-        produces = self.routing is not None and self.routing.produces  # before that, nobody needs an identity
-        optional: list[Manager | None] = [self.fetching, self.routing, self.identity if produces else None]
-        return [*self.managers, *(each for each in optional if each is not None), self.metadata, self.pool]
+    def add(self, manager: Manager, on_close: Callable[[KafkaError], None] | None = None) -> None:
+        """Control thread: polls this one, too, from now on. For managers that few clients ever need."""
+        self._managers.append(manager)
+        if on_close is not None:
+            self.on_close.append(on_close)
+
+    def _polled(self) -> list[Manager]:
+        produces = self.router is not None and self.router.produces  # before that, nobody needs an identity
+        optional: list[Manager | None] = [self.fetches, self.router, self.identity if produces else None]
+        return [*self._managers, *(each for each in optional if each is not None), self.metadata, self.pool]
 
     def turn(self) -> float:
         """Handles events, then what is due. Returns how many seconds to sleep, negative: until there is an event."""
@@ -277,7 +328,7 @@ class MainThread:
         self._report_dropped()
         if time.monotonic() >= self._orphaned_at:
             self._orphaned_at = NEVER
-            self.on_orphaned()
+            self._on_orphaned()
         if self.stopping:
             return 0.0
         try:
@@ -293,8 +344,8 @@ class MainThread:
             self._end()
         finally:
             self.engine.leave()
-            if self.on_end is not None:
-                self.on_end()
+            if self._on_end is not None:
+                self._on_end()
 
     def _end(self) -> None:
         for event in self.engine.next_events():
@@ -304,8 +355,8 @@ class MainThread:
         closed = KafkaError(KafkaError._DESTROY, "the client is closed")
         self._do_all()  # so that what it begins is ended with the rest
         self.pool.fail_all(closed)
-        if self.routing is not None:
-            self.routing.close(closed)
+        if self.router is not None:
+            self.router.close(closed)
         for listener in self.on_close:
             listener(closed)
         self._do_all()
@@ -313,7 +364,7 @@ class MainThread:
     def _do_all(self) -> None:
         while self._work:
             try:
-                self._work.popleft()()
+                self._work.run_one()
             except Exception:
                 self._logger.exception("the control thread has met an unexpected error and ends all the same")
 
@@ -325,9 +376,9 @@ class MainThread:
 
     def _turn(self, work: int) -> float:
         for _ in range(work):
-            self._work.popleft()()
+            self._work.run_one()
         wake_up = NEVER
-        for manager in self._managers():
+        for manager in self._polled():
             try:
                 calls, at = manager.poll(time.monotonic())
             except Exception:
@@ -371,44 +422,59 @@ class MainThread:
             self._logger.exception("the control thread could not handle %r", event)
 
     def _on_event(self, event: Event) -> None:
-        now = time.monotonic()
-        if event.kind == REPLY:
-            self.pool.on_reply(event)
-        elif event.kind == CONNECTED:
-            self.pool.on_connected(event)
-        elif event.kind == DISCONNECTED:
-            self.pool.on_disconnected(event)
-            if event.attempts:
-                self.metadata.on_broker_down(now)
-                if self.fetching is not None:
-                    self.fetching.on_broker_down(event.broker)
-        elif event.kind == WORKING:
-            self.pool.on_working(event)
-        elif event.kind == TOPIC_WANTED and self.routing is not None:
-            self.routing.on_topic_wanted(event, now)
-        elif event.kind == PARTITION and self.routing is not None:
-            self.routing.on_partition_error(event, now)
-        elif event.kind == OUT_OF_SEQUENCE and self.transactions is not None:
-            error = self.engine.error_of(event.status, event.error_code, None)
-            self.transactions.on_out_of_sequence(error, event.offset, event.epoch)
-        elif event.kind == OUT_OF_SEQUENCE and self.identity is not None:
-            self.identity.on_out_of_sequence(event)
-        elif event.kind == FATAL and self.routing is not None:
-            self.on_fatal(self.routing.fatal_error(event))
-        elif event.kind == CURSOR and self.fetching is not None:
-            self.fetching.on_cursor_error(event, now)
-        elif event.kind == REPLICA and self.fetching is not None:
-            self.fetching.on_replica(event, now)
-        elif event.kind == TXN_PARTITION and self.transactions is not None:
-            self.transactions.on_partition(self.engine.topics[event.token - 1].name, event.partition, event.offset)
-        elif event.kind == TXN_FAILED and self.transactions is not None:
-            self.transactions.on_failed(self.engine.error_of(event.status, event.error_code, None), event.offset)
-        elif event.kind == THROTTLED:
-            broker = self.pool.by_handle(event.broker)
-            if broker is not None:
-                self.pool.throttled(broker, event.throttle_ms)
-        elif event.kind == LOG:
-            self._on_log(event, now)
+        handler = self._handlers.get(event.kind)
+        if handler is not None:  # otherwise nobody here has asked for it
+            handler(event, time.monotonic())
+
+    def _connection_handlers(self) -> Mapping[int, Handler]:
+        pool = self.pool
+        return {
+            REPLY: lambda event, now: pool.on_reply(event),
+            CONNECTED: lambda event, now: pool.on_connected(event),
+            DISCONNECTED: self._on_disconnected,
+            WORKING: lambda event, now: pool.on_working(event),
+            THROTTLED: self._on_throttled,
+            LOG: self._on_log,
+        }
+
+    def _producer_handlers(self) -> Mapping[int, Handler]:
+        handlers: dict[int, Handler] = {}
+        router, identity, transactions = self.router, self.identity, self.transactions
+        if router is not None:
+            handlers[TOPIC_WANTED] = router.on_topic_wanted
+            handlers[PARTITION] = router.on_partition_error
+            handlers[FATAL] = lambda event, now: self._on_fatal(router.fatal_error(event))
+        if identity is not None:
+            handlers[OUT_OF_SEQUENCE] = lambda event, now: identity.on_out_of_sequence(event)
+        if transactions is not None:
+            engine = self.engine
+            handlers[OUT_OF_SEQUENCE] = lambda event, now: transactions.on_out_of_sequence(
+                engine.error_of(event.status, event.error_code, None), event.offset, event.epoch
+            )
+            handlers[TXN_PARTITION] = lambda event, now: transactions.on_partition(
+                engine.topics[event.token - 1].name, event.partition, event.offset
+            )
+            handlers[TXN_FAILED] = lambda event, now: transactions.on_failed(
+                engine.error_of(event.status, event.error_code, None), event.offset
+            )
+        return handlers
+
+    def _consumer_handlers(self) -> Mapping[int, Handler]:
+        if self.fetches is None:
+            return {}
+        return {CURSOR: self.fetches.on_cursor_error, REPLICA: self.fetches.on_replica}
+
+    def _on_disconnected(self, event: Event, now: float) -> None:
+        self.pool.on_disconnected(event)
+        if event.attempts:
+            self.metadata.on_broker_down(now)
+            if self.fetches is not None:
+                self.fetches.on_broker_down(event.broker)
+
+    def _on_throttled(self, event: Event, now: float) -> None:
+        broker = self.pool.by_handle(event.broker)
+        if broker is not None:
+            self.pool.throttled(broker, event.throttle_ms)
 
     def _on_log(self, event: Event, now: float) -> None:
         """A line of a broker's thread."""

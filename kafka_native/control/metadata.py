@@ -17,9 +17,9 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.errors import METADATA_RETRIABLE_ERRORS, UNKNOWN_TOPIC_ERRORS
+from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -28,19 +28,7 @@ NO_LEADER = -1
 TOPIC_NAME_MAX = 249
 """Characters of a topic's name, as brokers allow them."""
 
-# What passes by itself: the topic or its leader is about to be there.
-PASSING = frozenset(
-    {
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.UNKNOWN_TOPIC_ID,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.REQUEST_TIMED_OUT,
-    }
-)
 
-MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
 MISSING_CONFIRM_S = 0.25
 """How long a topic has to be missing before that is reported: a new topic may not have got to each broker."""
 CREATED_CONFIRM_S = 0.75
@@ -235,7 +223,7 @@ class Metadata:
             self.refresh(now)
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         naming = self._ask_names(now)
         calls, wake_up = self._ask_topics(now)
         return [*naming, *calls], min(wake_up, self._names_at)
@@ -341,7 +329,7 @@ class Metadata:
                 self._take_topic(topic, source)
 
     def _take_topic(self, topic: Topic, source: MetadataResponse.Topic) -> None:
-        if source.error_code and source.error_code not in PASSING:
+        if source.error_code and source.error_code not in METADATA_RETRIABLE_ERRORS:
             self._fail(
                 topic, KafkaError(source.error_code, f"topic {topic.name}: {KafkaError(source.error_code).str()}")
             )
@@ -350,7 +338,7 @@ class Metadata:
             self._topic_log.debug("%s: %s", topic.name, KafkaError(source.error_code).name())
             if topic.missing_since is None:
                 topic.missing_since = self._clock()
-            if source.error_code in MISSING:
+            if source.error_code in UNKNOWN_TOPIC_ERRORS:
                 self._on_missing(topic, topic.missing_since)
             return
         topic.missing_since = None

@@ -1,7 +1,9 @@
 """Runs admin operations: several requests, to the controller, coordinators or leaders, sent again where one has moved.
 
-An operation is a generator. It yields requests, which are sent beside each other, and receives their replies. Or it
-yields seconds, for which it sleeps. It completes the outcome of each item by itself.
+An `AdminOperation` describes one kind of request: where it goes, and what its responses say of each
+item. An `Operation` is one call of the admin client on its way. Its steps are a generator. It
+yields requests, which are sent beside each other, and receives their replies. Or it yields
+seconds, for which it sleeps. It completes the outcome of each item by itself.
 
 Thread: the control thread only.
 """
@@ -13,52 +15,35 @@ from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.brokers.versions import adapted
+from kafka_native.control.errors import ADMIN_RETRIABLE_ERRORS, CONNECTION_ERRORS, NO_REPLY_ERRORS
 from kafka_native.control.metadata import Metadata
-from kafka_native.control.versions import adapted
+from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import Logger
-from kafka_native.protocol.coordinator import FindCoordinatorRequest
+from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.schema import Request
+from kafka_native.types import Node, TopicPartition
 
 T = TypeVar("T")
+KeyT = TypeVar("KeyT", bound=Hashable)
+ItemT = TypeVar("ItemT")
+ResponseT = TypeVar("ResponseT")
+ResultT = TypeVar("ResultT")
 
 GRACE_S = 1.0
 """How long after its deadline an operation is ended in any case; its requests end at the deadline."""
 
-OF_GROUPS, OF_TRANSACTIONS = 0, 1
-"""What FindCoordinator is asked about."""
+GROUP_KEYS, TRANSACTION_KEYS = 0, 1
+"""What the keys of FindCoordinator are."""
 KEYS_MAX = 1 << 31
 """As many as there are."""
 REQUEST_MAX_BYTES = 100 << 20
 """Of one request: `socket.request.max.bytes` as brokers have it by default. Who sends more loses the connection."""
-
-LOST = frozenset({KafkaError._TRANSPORT, KafkaError._UNKNOWN_BROKER, KafkaError._RESOLVE})
-"""No answer: whoever asks may ask again, whoever changes something may have changed it."""
-UNTOLD = LOST | {KafkaError._TIMED_OUT}
-"""Nobody but us knows what was asked, so the errors are told with it."""
-MOVED = frozenset(
-    {
-        KafkaError.NOT_CONTROLLER,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-    }
-)
-"""Nothing was done, and what is asked once more, maybe of another broker, may work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,36 +54,69 @@ class Ask:
     target: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Same:
-    """What a reply says of each key that it was asked for, where it doesn't name them."""
-
-    outcome: Any
-
-    def get(self, key: object, otherwise: object) -> Any:
-        """The outcome."""
-        return self.outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Each:
-    """What a reply says of each key, looked up for those alone that it was asked for."""
-
-    outcome_of: Callable[[Any], Any]
-
-    def get(self, key: object, otherwise: object) -> Any:
-        """The outcome."""
-        return self.outcome_of(key)
-
-
 Steps: TypeAlias = Generator["list[Ask] | float", list[Reply], T]
-Route: TypeAlias = Callable[[list[Any]], Steps[dict[Any, Any]]]
-Settle: TypeAlias = Callable[[Any, Any], None]
+Target: TypeAlias = "int | KafkaError | None"
+"""Where a key belongs: a broker of the pool, `ANY_BROKER`, or why it belongs nowhere."""
+Destination: TypeAlias = Callable[["Operation", list[KeyT]], "Steps[dict[KeyT, Target]]"]
+Settle: TypeAlias = Callable[[KeyT, "ResultT | KafkaError"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Portion(Generic[KeyT, ItemT]):
+    """The items of one request, and which broker of the pool got it."""
+
+    items: dict[KeyT, ItemT]
+    target: int | None
+    pool: BrokerPool
+
+    @property
+    def broker(self) -> Node:
+        """The broker that the request went to, where it didn't go to any."""
+        assert self.target is not None
+        return Node(*self.pool.where(self.target))
+
+
+@dataclass(frozen=True, slots=True)
+class AdminOperation(Generic[KeyT, ItemT, ResponseT, ResultT]):
+    """One kind of request of an admin client. It has an outcome for each key of its items."""
+
+    destination: Destination[KeyT]
+    """Finds out where keys belong: `Operation.controller`, `Operation.leaders`, `brokers()`, ..."""
+    request: Callable[[list[ItemT]], Request]
+    """Makes the request for some items that belong to one broker."""
+    outcomes: Callable[[ResponseT, Portion[KeyT, ItemT]], Mapping[KeyT, ResultT | KafkaError]]
+    """Reads a response: the result of each key, or its error."""
+    change: bool
+    """The request changes something. It isn't sent again when its connection ends before the
+    response, so its connection is made by a question, which may be sent again."""
+    final_errors: frozenset[int] = frozenset()
+    """Errors that a broker means for good here, although others are asked again for them."""
+    passing_errors: frozenset[int] = frozenset()
+    """The reverse: errors that go away by themselves here."""
+    keys_max: int = KEYS_MAX
+    """How many keys one request may have."""
+
+    @property
+    def retriable_errors(self) -> frozenset[int]:
+        """Errors after which a key is sent again."""
+        return (
+            ADMIN_RETRIABLE_ERRORS if self.change else ADMIN_RETRIABLE_ERRORS | CONNECTION_ERRORS
+        ) - self.final_errors | self.passing_errors
+
+    def portions(self, items: dict[KeyT, ItemT], keys_max: int) -> Iterator[dict[KeyT, ItemT]]:
+        """The items, as many together as one request may have; one alone isn't looked at."""
+        keys = list(items)
+        for at in range(0, len(keys), keys_max):
+            some = {key: items[key] for key in keys[at : at + keys_max]}
+            if len(some) > 1 and size_of(self.request(list(some.values()))) > REQUEST_MAX_BYTES:
+                yield from self.portions(some, (len(some) + 1) // 2)
+            else:
+                yield some
 
 
 @dataclass(eq=False)
 class Operation:
-    """One operation on its way, and what its generator is helped with."""
+    """One call on its way, and what its generator is helped with."""
 
     pool: BrokerPool
     metadata: Metadata
@@ -119,7 +137,7 @@ class Operation:
 
     # --- for generators: `yield from` ---
 
-    def any(self, message: Request) -> Steps[Any]:
+    def any(self, message: Request) -> Steps[Reply]:
         """The reply of any broker, asked until one answers; KafkaException when the time is over."""
         while True:
             (reply,) = yield [Ask(message, ANY_BROKER)]
@@ -130,7 +148,7 @@ class Operation:
     def _pause(self, error: KafkaError) -> Steps[None]:
         """Waits before it is tried again; KafkaException where that is no use, or too late."""
         delay_s = self.backoff.next_s()
-        if error.code() not in LOST | MOVED:
+        if error.code() not in CONNECTION_ERRORS | ADMIN_RETRIABLE_ERRORS:
             raise KafkaException(error)
         if self.clock() + delay_s >= self.deadline:
             raise KafkaException(late(error))
@@ -149,31 +167,96 @@ class Operation:
                 self.pool.rebootstrap()
             yield from self._pause(KafkaError(KafkaError._TRANSPORT, KafkaError(reply.error_code).str()))
 
-    def anywhere(self, keys: list[Any]) -> Steps[dict[Any, Any]]:
-        """A `Route`: whichever broker is up."""
+    def run(
+        self,
+        kind: AdminOperation[KeyT, ItemT, ResponseT, ResultT],
+        items: Mapping[KeyT, ItemT],
+        settle: Settle[KeyT, ResultT],
+    ) -> Steps[None]:
+        """Sends all items, each where it belongs, and again those whose broker has moved or isn't ready.
+
+        :param settle: Called once for each key with its outcome.
+        """
+        pending, retriable = list(items), kind.retriable_errors
+        while pending:
+            again: dict[KeyT, KafkaError] = {}
+            by_target: dict[int | None, dict[KeyT, ItemT]] = {}
+            for key, target in (yield from kind.destination(self, pending)).items():
+                if not isinstance(target, KafkaError):
+                    by_target.setdefault(target, {})[key] = items[key]
+                elif target.code() in ADMIN_RETRIABLE_ERRORS:
+                    again[key] = target
+                else:
+                    settle(key, target)
+            if kind.change:
+                yield from self._connect(by_target, again)
+            portions = [
+                Portion(some, target, self.pool)
+                for target, those in by_target.items()
+                for some in kind.portions(those, kind.keys_max)
+            ]
+            replies = yield [Ask(kind.request(list(each.items.values())), each.target) for each in portions]
+            for portion, reply in zip(portions, replies, strict=True):
+                failed = isinstance(reply, KafkaError)
+                outcomes = dict.fromkeys(portion.items, reply) if failed else kind.outcomes(reply, portion)
+                for key in portion.items:
+                    outcome = outcomes.get(key, UNANSWERED)
+                    if isinstance(outcome, KafkaError) and outcome.code() in retriable:
+                        again[key] = outcome
+                    else:
+                        settle(key, outcome)
+            delay_s = self.backoff.next_s()
+            if again and self.clock() + delay_s >= self.deadline:
+                for key, error in again.items():
+                    settle(key, late(error))
+                return
+            pending = list(again)
+            if pending:
+                yield delay_s
+
+    def outcomes(
+        self, kind: AdminOperation[KeyT, ItemT, ResponseT, ResultT], items: Mapping[KeyT, ItemT]
+    ) -> Steps[dict[KeyT, ResultT | KafkaError]]:
+        """The outcomes of a `run()` by key."""
+        found: dict[KeyT, ResultT | KafkaError] = {}
+        yield from self.run(kind, items, found.__setitem__)
+        return found
+
+    def _connect(self, by_target: dict[int | None, dict[KeyT, ItemT]], again: dict[KeyT, KafkaError]) -> Steps[None]:
+        """Takes those out that can't be reached."""
+        down = [target for target in by_target if target is not None and not self.pool.is_up(target)]
+        replies = yield [Ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), target) for target in down]
+        for target, reply in zip(down, replies, strict=True):
+            if isinstance(reply, KafkaError):
+                again.update(dict.fromkeys(by_target.pop(target), reply))
+
+    # --- destinations ---
+
+    def anywhere(self, keys: list[KeyT]) -> Steps[dict[KeyT, Target]]:
+        """Whichever broker is up."""
         yield []  # nothing has to be found out
         return dict.fromkeys(keys, ANY_BROKER)
 
-    def controller(self, keys: list[Any]) -> Steps[dict[Any, Any]]:
-        """A `Route`: the controller."""
+    def controller(self, keys: list[KeyT]) -> Steps[dict[KeyT, Target]]:
+        """The controller."""
         found = yield from self.cluster()
         if found.controller_id not in self.pool.nodes:
             error = KafkaError(KafkaError.NOT_CONTROLLER, "the cluster has no controller at the moment")
             return dict.fromkeys(keys, error)
         return dict.fromkeys(keys, found.controller_id)
 
-    def nodes(self, keys: list[Any], node_of: Callable[[Any], int | None]) -> Steps[dict[Any, Any]]:
-        """For a `Route`: brokers by their ids, None for any."""
+    def nodes(self, keys: list[KeyT], node_of: Callable[[KeyT], int | None]) -> Steps[dict[KeyT, Target]]:
+        """Brokers by their ids, None for any."""
         yield from self.cluster()
-        placed: dict[Any, Any] = {}
+        placed: dict[KeyT, Target] = {}
         for key in keys:
             node = node_of(key)
             known = node is None or node in self.pool.nodes
             placed[key] = node if known else KafkaError(KafkaError._UNKNOWN_BROKER, f"broker {node} isn't known")
         return placed
 
-    def leaders(self, keys: list[Any]) -> Steps[dict[Any, Any]]:
-        """A `Route`: the leaders of TopicPartitions."""
+    def leaders(self, keys: list[TopicPartition]) -> Steps[dict[TopicPartition, Target]]:
+        """The leaders of partitions."""
         found = yield from self.cluster(sorted({key.topic for key in keys}))
         topics = {topic.name: topic for topic in found.topics}
         return {key: self._leader(topics.get(key.topic), key.partition) for key in keys}
@@ -189,33 +272,28 @@ class Operation:
                 return partition.leader_id if known else KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
         return KafkaError(KafkaError._UNKNOWN_PARTITION)
 
-    def coordinators(self, keys: list[Any], key_type: int = OF_GROUPS) -> Steps[dict[Any, Any]]:
-        """A `Route`: the coordinators of groups, by their ids; all are looked up in one request (KIP-699)."""
-        placed: dict[Any, Any] = {}
+    def coordinators(self, keys: list[str], key_type: int = GROUP_KEYS) -> Steps[dict[str, Target]]:
+        """The coordinators of groups, by their ids; all are looked up in one request (KIP-699)."""
+        placed: dict[str, Target] = {}
         while len(placed) < len(keys):
             left = [key for key in keys if key not in placed]
-            reply = yield from self.any(FindCoordinatorRequest(key=left[0], key_type=key_type, coordinator_keys=left))
-            answers = {each.key: each for each in reply.coordinators} if reply.coordinators else {left[0]: reply}
+            reply: FindCoordinatorResponse = yield from self.any(
+                FindCoordinatorRequest(key=left[0], key_type=key_type, coordinator_keys=left)
+            )
+            answers: dict[str, FindCoordinatorResponse | FindCoordinatorResponse.Coordinator] = (
+                {each.key: each for each in reply.coordinators} if reply.coordinators else {left[0]: reply}
+            )
             if not answers.keys() & set(left):
                 raise KafkaException(KafkaError(KafkaError._BAD_MSG, "FindCoordinator answers what it wasn't asked"))
             for key in answers.keys() & set(left):
                 placed[key] = self._coordinator(answers[key])
         return placed
 
-    def transaction_coordinators(self, keys: list[Any]) -> Steps[dict[Any, Any]]:
-        """A `Route`: the coordinators of transactional ids."""
-        return self.coordinators(keys, OF_TRANSACTIONS)
+    def transaction_coordinators(self, keys: list[str]) -> Steps[dict[str, Target]]:
+        """The coordinators of transactional ids."""
+        return self.coordinators(keys, TRANSACTION_KEYS)
 
-    def within_group(self, group: str) -> Route:
-        """A `Route`: the coordinator of one group, whatever the keys are."""
-
-        def place(keys: list[Any]) -> Steps[dict[Any, Any]]:
-            found = yield from self.coordinators([group])
-            return dict.fromkeys(keys, found[group])
-
-        return place
-
-    def _coordinator(self, answer: Any) -> int | KafkaError:
+    def _coordinator(self, answer: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator) -> int | KafkaError:
         if answer.error_code:
             return KafkaError(answer.error_code, answer.error_message)
         if answer.node_id < 0 or not answer.host or not 0 < answer.port < 1 << 16:
@@ -225,84 +303,20 @@ class Operation:
         except MemoryError:
             return KafkaError(KafkaError._TRANSPORT, "no memory for a connection to the coordinator")
 
-    def rounds(
-        self,
-        keys: Iterable[Hashable],
-        place: Route,
-        make: Callable[[list[Any]], Request],
-        outcomes: Callable[[Any, int | None], Mapping[Any, Any] | Same | Each],
-        settle: Settle,
-        *,
-        change: bool,
-        final: frozenset[int] = frozenset(),
-        passing: frozenset[int] = frozenset(),
-        most: int = KEYS_MAX,
-    ) -> Steps[None]:
-        """Asks for all keys, each where it belongs, and again for those whose broker has moved or isn't ready.
 
-        :param place: A generator: where each key belongs, or the KafkaError instead.
-        :param make: The request for some keys that belong to one broker.
-        :param outcomes: What a reply (of that target) says of each key: what it is, or a KafkaError.
-        :param settle: Called once for each key with its outcome.
-        :param change: The request changes something. It isn't sent again when its connection ends before the answer,
-            so its connection is made by a question, which may be.
-        :param final: Errors that a broker means for good here, although others are asked again for them.
-        :param passing: The reverse: errors that go away by themselves here.
-        :param most: How many keys one request may have.
-        """
-        pending = list(keys)
-        retried = (MOVED if change else MOVED | LOST) - final | passing
-        while pending:
-            again: dict[Any, KafkaError] = {}
-            by_target: dict[int | None, list[Any]] = {}
-            for key, target in (yield from place(pending)).items():
-                if isinstance(target, KafkaError):
-                    self._sort(key, target, MOVED, again, settle)
-                else:
-                    by_target.setdefault(target, []).append(key)
-            if change:
-                yield from self._connect(by_target, again)
-            parts = [(target, part) for target, some in by_target.items() for part in portions(some, make, most)]
-            replies = yield [Ask(make(some), target) for target, some in parts]
-            for (target, some), reply in zip(parts, replies, strict=True):
-                told = Same(reply) if isinstance(reply, KafkaError) else outcomes(reply, target)
-                for key in some:
-                    outcome = told.get(key, UNANSWERED)
-                    self._sort(key, outcome, retried, again, settle)
-            delay_s = self.backoff.next_s()
-            if again and self.clock() + delay_s >= self.deadline:
-                for key, error in again.items():
-                    settle(key, late(error))
-                return
-            pending = list(again)
-            if pending:
-                yield delay_s
-
-    def _connect(self, by_target: dict[int | None, list[Any]], again: dict[Any, KafkaError]) -> Steps[None]:
-        """Takes those out that can't be reached."""
-        down = [target for target in by_target if target is not None and not self.pool.is_up(target)]
-        replies = yield [Ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), target) for target in down]
-        for target, reply in zip(down, replies, strict=True):
-            if isinstance(reply, KafkaError):
-                again.update(dict.fromkeys(by_target.pop(target), reply))
-
-    def _sort(
-        self, key: Any, outcome: Any, retried: frozenset[int], again: dict[Any, KafkaError], settle: Settle
-    ) -> None:
-        if isinstance(outcome, KafkaError) and outcome.code() in retried:
-            again[key] = outcome
-        else:
-            settle(key, outcome)
+def brokers(node_of: Callable[[KeyT], int | None]) -> Destination[KeyT]:
+    """The destination of keys that belong to a broker each, None for any."""
+    return lambda operation, keys: operation.nodes(keys, node_of)
 
 
-def portions(keys: list[Any], make: Callable[[list[Any]], Request], most: int) -> Iterator[list[Any]]:
-    """The keys, as many together as one request may have; one alone isn't looked at."""
-    for at in range(0, len(keys), most):
-        some = keys[at : at + most]
-        if len(some) > 1 and size_of(make(some)) > REQUEST_MAX_BYTES:
-            yield from portions(some, make, (len(some) + 1) // 2)
-        else:
-            yield some
+def within_group(group: str) -> Destination[KeyT]:
+    """The destination of all keys that are of one group: its coordinator."""
+
+    def place(operation: Operation, keys: list[KeyT]) -> Steps[dict[KeyT, Target]]:
+        found = yield from operation.coordinators([group])
+        return dict.fromkeys(keys, found[group])
+
+    return place
 
 
 def size_of(message: Request) -> int:
@@ -413,7 +427,7 @@ class OperationDriver:
         operation.open = len(asks)
 
         def take(place: int, reply: Reply) -> None:
-            if isinstance(reply, KafkaError) and reply.code() in UNTOLD:
+            if isinstance(reply, KafkaError) and reply.code() in NO_REPLY_ERRORS:
                 name = type(asks[place].message).__name__.removesuffix("Request")
                 reply = KafkaError(reply.code(), f"{name}: {reply.str()}")
             operation.replies[place] = reply

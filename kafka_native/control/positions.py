@@ -33,7 +33,7 @@ NO_POSITION = OffsetPosition(OFFSET_INVALID)
 
 
 def position_of(partition: TopicPartition) -> OffsetPosition:
-    """What the application says of a partition, as a place."""
+    """What the application says of a partition, as a position."""
     epoch = partition.leader_epoch
     return OffsetPosition(partition.offset, NO_EPOCH if epoch is None else epoch, partition.metadata)
 

@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._native import snapshots
-from kafka_native.control.calls import NEVER, Call
+from kafka_native.control.group.rebalance import Kind
 from kafka_native.control.metadata import NO_LEADER
 from kafka_native.control.positions import NO_EPOCH
-from kafka_native.control.rebalance import Kind
-from kafka_native.control.transactions import State
+from kafka_native.control.producer.transactions import State
+from kafka_native.control.requests import NEVER, Call
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.statistics import (
     INTERNAL_PARTITION,
@@ -37,10 +37,10 @@ from kafka_native.types import OFFSET_INVALID
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Topic
-    from kafka_native.control.assigned import Assigned
-    from kafka_native.control.brokers import Broker
-    from kafka_native.control.consuming import Consuming
-    from kafka_native.control.main_thread import MainThread
+    from kafka_native.control.brokers.pool import Broker
+    from kafka_native.control.consumer.fetches import Assigned
+    from kafka_native.control.context import ManagerContext
+    from kafka_native.control.main_thread import Managers
     from kafka_native.control.metadata import Topic as Known
     from kafka_native.errors import KafkaError
 
@@ -122,7 +122,8 @@ class Statistics:
 
     def __init__(
         self,
-        main: MainThread,
+        context: ManagerContext,
+        managers: Managers,
         *,
         name: str,
         client_id: str,
@@ -134,7 +135,9 @@ class Statistics:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``call_back`` has a function called by the application's next poll(); ``interval_s`` 0: no documents."""
-        self._main = main
+        self._context = context
+        self._managers = managers
+        self._control = managers.consumer
         self._name = name
         self._client_id = client_id
         self._type = "consumer" if kind == "consumer" else "producer"
@@ -148,13 +151,11 @@ class Statistics:
         self._due = self._made_at + interval_s if interval_s > 0 and stats_cb is not None else NEVER
         self._waits = False  # a document, for the application
         self._since: dict[str, tuple[str, float]] = {}
-        self.consuming: Consuming | None = None
-        """Set by a consumer."""
 
     # --- documents ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         self._watch(now)
         if now >= self._due:
             next_due = self._due + self._interval_s
@@ -190,7 +191,7 @@ class Statistics:
         began_us = time.monotonic_ns() // 1000  # first: what was so then is in it
         now = self._clock()
         self._watch(now)
-        engine = self._main.engine
+        engine = self._context.engine
         counted = snapshots.client_snapshot(engine)
         counted["replyq"] += len(engine.callbacks) + len(engine.notices)
         if self._type == "consumer":
@@ -204,7 +205,7 @@ class Statistics:
             time=int(time.time()),
             age=int((now - self._made_at) * 1_000_000),
             simple_cnt=0,
-            metadata_cache_cnt=sum(topic.known for topic in self._main.metadata.topics.values()),
+            metadata_cache_cnt=sum(topic.known for topic in self._context.metadata.topics.values()),
             brokers=self._brokers(topics, end),
             topics=topics,
             cgrp=self._group(now),
@@ -225,11 +226,11 @@ class Statistics:
             for each in topic.partitions.values():
                 of_broker = toppars.setdefault(each.broker, {})
                 of_broker[f"{topic.topic}-{each.partition}"] = BrokerPartition(topic.topic, each.partition)
-        made = (self._broker(each, toppars, end) for each in self._main.pool.brokers())
+        made = (self._broker(each, toppars, end) for each in self._context.pool.brokers())
         return {each.name: each for each in made}
 
     def _broker(self, broker: Broker, toppars: dict[int, dict[str, BrokerPartition]], end: bool) -> BrokerMetrics:
-        counted = snapshots.broker_snapshot(self._main.engine, broker.handle, end)
+        counted = snapshots.broker_snapshot(self._context.engine, broker.handle, end)
         requests: list[int] = counted.pop("requests")
         counted |= {name: Window(**counted[name]) for name in ("int_latency", "outbuf_latency", "rtt", "throttle")}
         asked = {api_name(key): requests[key] for key in self._apis}
@@ -252,17 +253,17 @@ class Statistics:
         """The group's coordinator has a name of its own; another one, say after it has moved, is told by its id."""
         if not broker.dedicated:
             return broker.name
-        target = None if self.consuming is None else self.consuming.coordinator.target
-        current = target is not None and self._main.pool.where(target)[0] == broker.node_id
+        target = None if self._control is None else self._control.coordinator.target
+        current = target is not None and self._context.pool.where(target)[0] == broker.node_id
         return COORDINATOR if current else f"{COORDINATOR}/{broker.node_id}"
 
     # --- topics ---
 
     def _topics(self, now: float, end: bool) -> dict[str, TopicMetrics]:
-        if self._main.fetching is None:
-            return {topic.name: self._produced(topic, now, end) for topic in list(self._main.engine.topics)}
+        if self._managers.fetches is None:
+            return {topic.name: self._produced(topic, now, end) for topic in list(self._context.engine.topics)}
         by_topic: dict[str, list[Assigned]] = {}
-        for assigned in self._main.fetching.assigned.values():
+        for assigned in self._managers.fetches.assigned.values():
             by_topic.setdefault(assigned.topic, []).append(assigned)
         return {name: self._consumed(name, several, now) for name, several in by_topic.items()}
 
@@ -271,7 +272,7 @@ class Statistics:
 
     def _produced(self, topic: Topic, now: float, end: bool) -> TopicMetrics:
         counted = snapshots.topic_snapshot(topic, end)
-        known = self._main.metadata.topics.get(topic.name)
+        known = self._context.metadata.topics.get(topic.name)
         partitions = [*range(counted["partition_count"]), INTERNAL_PARTITION]
         return TopicMetrics(
             topic=topic.name,
@@ -292,12 +293,12 @@ class Statistics:
     def _produced_partition(self, topic: Topic, known: Known | None, partition: int) -> PartitionMetrics:
         counted: dict[str, Any] = dict(snapshots.partition_snapshot(topic, partition))
         next_seq = counted.pop("next_seq")
-        if self._main.identity is not None or self._main.transactions is not None:
+        if self._managers.identity is not None or self._managers.transactions is not None:
             counted |= {"next_ack_seq": next_seq, "next_err_seq": next_seq, "acked_msgid": counted["txmsgs"]}
         return PartitionMetrics(partition=partition, **self._place(known, partition), **counted)
 
     def _consumed(self, name: str, several: list[Assigned], now: float) -> TopicMetrics:
-        known = self._main.metadata.topics.get(name)
+        known = self._context.metadata.topics.get(name)
         partitions = {each.partition: self._consumed_partition(each, known) for each in several}
         partitions[INTERNAL_PARTITION] = PartitionMetrics(partition=INTERNAL_PARTITION)
         return TopicMetrics(
@@ -310,16 +311,16 @@ class Statistics:
         )
 
     def _consumed_partition(self, assigned: Assigned, known: Known | None) -> PartitionMetrics:
-        assert self._main.fetching is not None
+        assert self._managers.fetches is not None
         place = self._place(known, assigned.partition)
         counted: dict[str, Any] = {} if assigned.cursor is None else dict(snapshots.cursor_snapshot(assigned.cursor))
         if counted:
             counted["msgs"] = counted["rxmsgs"]
         if assigned.replica != NO_LEADER:
             place["broker"] = assigned.replica
-        stored = None if self.consuming is None else self.consuming.committing.stored_position(assigned)
+        stored = None if self._control is None else self._control.commits.stored_position(assigned)
         committed = assigned.committed
-        end = counted.get("ls_offset" if self._main.fetching.read_committed else "hi_offset", OFFSET_INVALID)
+        end = counted.get("ls_offset" if self._managers.fetches.read_committed else "hi_offset", OFFSET_INVALID)
         offsets: dict[str, Any] = {
             "stored_offset": OFFSET_INVALID if stored is None else stored.offset,
             "stored_leader_epoch": NO_EPOCH if stored is None else stored.epoch,
@@ -342,19 +343,19 @@ class Statistics:
     # --- the group, and a producer's identity ---
 
     def _group_state(self) -> str:
-        if self.consuming is None or not self.consuming.member.group_id:
+        if self._control is None or not self._control.member.group_id:
             return ""
-        target = self.consuming.coordinator.target
+        target = self._control.coordinator.target
         if target is not None:
-            return "up" if self._main.pool.is_up(target) else "wait-broker-transport"
-        return "query-coord" if self.consuming.subscription.wanted else "init"
+            return "up" if self._context.pool.is_up(target) else "wait-broker-transport"
+        return "query-coord" if self._control.subscription.wanted else "init"
 
     def _group(self, now: float) -> GroupMetrics | None:
-        state, consuming = self._group_state(), self.consuming
-        if not state or consuming is None:
+        state, control = self._group_state(), self._control
+        if not state or control is None:
             return None
-        rebalance = consuming.rebalance
-        join_state = JOIN_STATES[consuming.membership.state.name]
+        rebalance = control.rebalance
+        join_state = JOIN_STATES[control.membership.state.name]
         if join_state == "steady" and rebalance.kind is not None:
             join_state = "wait-assign-call" if rebalance.kind is Kind.ASSIGN else "wait-unassign-call"
         return GroupMetrics(
@@ -363,12 +364,12 @@ class Statistics:
             join_state=join_state,
             rebalance_age=0 if rebalance.last_at is None else int((now - rebalance.last_at) * 1000),
             rebalance_cnt=rebalance.count,
-            rebalance_reason=consuming.membership.rebalance_reason,
-            assignment_size=len(consuming.fetching.assigned),
+            rebalance_reason=control.membership.rebalance_reason,
+            assignment_size=len(control.fetches.assigned),
         )
 
     def _identity_state(self) -> str:
-        identity, transactions = self._main.identity, self._main.transactions
+        identity, transactions = self._managers.identity, self._managers.transactions
         if identity is None and transactions is None:
             return ""
         if self._fatal() is not None:
@@ -381,12 +382,12 @@ class Statistics:
         return "WaitPID" if identity.asking else "RequestPID"
 
     def _transaction_state(self) -> str:
-        transactions = self._main.transactions
+        transactions = self._managers.transactions
         return State.INIT.value if transactions is None else transactions.state.value
 
     def _eos(self, now: float) -> EosMetrics | None:
-        transactions = self._main.transactions
-        numbering = transactions or self._main.identity
+        transactions = self._managers.transactions
+        numbering = transactions or self._managers.identity
         if numbering is None:
             return None
         return EosMetrics(

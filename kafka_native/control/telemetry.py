@@ -1,26 +1,33 @@
-"""Client metrics for the cluster's operators, where they have subscribed to any (KIP-714, enable.metrics.push).
+"""Client metrics for the cluster's operators, where they have subscribed to any (KIP-714).
 
-A client asks a broker that it is connected to for the subscription, pushes what is wanted each time that its interval
-is over, and a last time when it is closed. It connects to nobody for it, and where no broker offers this, or nobody has
-subscribed, nothing is measured. All pushes go to the same broker for as long as it is up.
+The values: names, kinds and labels are those that KIP-714 requires of every client, and librdkafka's
+two of Produce requests. No label has a topic or a credential. Averages and maxima cover what came
+since the last push that has arrived. A metric without a value is left out, as the KIP recommends.
+
+The pushes (enable.metrics.push): a client gets the subscription from a broker that it is connected to.
+It pushes the wanted metrics at the end of each interval, and a last time when it is closed. It opens no
+connection for that. Where no broker offers this, or nobody has subscribed, nothing is measured. All
+pushes go to the same broker for as long as it is up.
 
 Thread: the control thread only.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_native._native import snapshots
 from kafka_native._native.records import CODEC_NAMES, compress
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
-from kafka_native.control.client_metrics import Spec, chosen
-from kafka_native.control.otlp import encode
+from kafka_native.control.errors import PUSH_SKIPPED_ERRORS, SUBSCRIPTION_OUTDATED_ERRORS, TELEMETRY_FATAL_ERRORS
+from kafka_native.control.metrics import Mean, Metric, Point, Times, encode
+from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
+from kafka_native.control.statistics import JOIN_STATES
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
 from kafka_native.protocol.schema import ZERO_UUID
@@ -31,8 +38,239 @@ from kafka_native.protocol.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from kafka_native.control.brokers import BrokerPool
-    from kafka_native.control.client_metrics import Sampler
+    from kafka_native.control.brokers.pool import BrokerPool
+    from kafka_native.control.consumer.consumer_control import ConsumerControl
+    from kafka_native.control.context import ManagerContext
+
+PREFIX = "org.apache.kafka."
+ALL = "*"
+"""As the only requested metric: all of them."""
+MILLISECONDS, NUMBER = "ms", "1"
+MICRO, NANO = 1_000_000, 1_000_000_000
+NODE = "node_id"
+"""The label of what is told of single brokers."""
+QUEUED, PRODUCE, FETCH, OTHER = range(4)
+"""enum kn_mean_kind, csrc/engine/counting.h."""
+
+
+class Spec(NamedTuple):
+    """A metric: what comes behind ``org.apache.kafka.producer.`` or ``.consumer.``, and its unit."""
+
+    name: str
+    unit: str
+    text: str
+    is_sum: bool = False
+
+
+def _latencies(name: str, what: str) -> tuple[Spec, Spec]:
+    return (
+        Spec(f"{name}.avg", MILLISECONDS, f"The average {what} in milliseconds."),
+        Spec(f"{name}.max", MILLISECONDS, f"The maximum {what} in milliseconds."),
+    )
+
+
+CONNECTIONS, RATE = "connection.creation.total", "connection.creation.rate"
+NODES, REQUESTS, QUEUE = "node.request.latency", "request.latency", "record.queue.time"
+THROTTLE, FETCHES = "produce.throttle.time", "fetch.manager.fetch.latency"
+IDLE, ASSIGNED, COMMITS = "poll.idle.ratio.avg", "coordinator.assigned.partitions", "coordinator.commit.latency"
+REBALANCES, REBALANCING = "coordinator.rebalance.latency", "coordinator.rebalance.latency.total"
+
+_BOTH = (
+    Spec(RATE, NUMBER, "Connections that came up, each second."),
+    Spec(CONNECTIONS, NUMBER, "Connections that came up.", is_sum=True),
+    *_latencies(NODES, "time that a broker took to answer a request"),
+)
+_PRODUCER = (
+    *_latencies(THROTTLE, "time for which a broker throttled this producer"),
+    *_latencies(QUEUE, "time that batches spent in the queue"),
+    *_latencies(REQUESTS, "time that a Produce request took"),
+)
+_CONSUMER = (
+    Spec(IDLE, NUMBER, "The share of time that the consumer waited for messages."),
+    *_latencies(COMMITS, "time that a commit took"),
+    Spec(ASSIGNED, NUMBER, "Partitions assigned to this consumer."),
+    *_latencies(REBALANCES, "time that a rebalance took"),
+    Spec(REBALANCING, MILLISECONDS, "The time that all rebalances took, in milliseconds.", is_sum=True),
+    *_latencies(FETCHES, "time that a Fetch request took"),
+)
+SPECS: dict[str, tuple[Spec, ...]] = {"producer": (*_BOTH, *_PRODUCER), "consumer": (*_BOTH, *_CONSUMER), "admin": ()}
+"""What each kind of client has."""
+
+
+def full_name(kind: str, spec: Spec) -> str:
+    """``org.apache.kafka.producer.connection.creation.rate``, say."""
+    return f"{PREFIX}{kind}.{spec.name}"
+
+
+def chosen(kind: str, requested: Iterable[str]) -> tuple[Spec, ...]:
+    """Those of a kind of client whose full names begin with one of the requested prefixes, in order."""
+    prefixes = tuple(requested)
+    if prefixes == (ALL,):
+        return SPECS[kind]
+    return tuple(spec for spec in SPECS[kind] if full_name(kind, spec).startswith(prefixes))
+
+
+class RebalanceWatch:
+    """How long rebalances take: from leaving a settled state until every step of the new assignment has ended."""
+
+    def __init__(self, control: ConsumerControl) -> None:
+        """To be asked in each turn of the control thread."""
+        self._control = control
+        self._steps = 0
+        self._since: float | None = None
+        self.latency = Mean()
+        """Milliseconds."""
+        self.total_ms = 0.0
+
+    def poll(self, now: float) -> None:
+        """Notes when one begins, and how long it took when it has ended."""
+        rebalance = self._control.rebalance
+        state = JOIN_STATES[self._control.membership.state.name]
+        if state == "init" and not rebalance.busy:  # not in a group: what was under way came to nothing
+            self._since, self._steps = None, rebalance.count
+        elif state != "steady" or rebalance.busy:
+            self._since = now if self._since is None else self._since
+        elif self._since is not None or rebalance.count != self._steps:
+            took_ms = 0.0 if self._since is None else (now - self._since) * 1000
+            self._since, self._steps = None, rebalance.count
+            self.latency.record(took_ms)
+            self.total_ms += took_ms
+
+
+class Totals(NamedTuple):
+    """What only rises, at one moment."""
+
+    connections: int
+    rebalancing_ms: float
+    idle_us: int
+    at: float
+    """Monotonic seconds."""
+    at_ns: int
+    """Since 1970."""
+
+
+class Sampler:
+    """Reads the values that were chosen, and remembers up to when they have arrived."""
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        kind: str,
+        consumer: ConsumerControl | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """``kind``: "producer", "consumer", or "admin", which has no metrics."""
+        self._context = context
+        self.kind = kind
+        self._clock = clock
+        self._now_ns = now_ns
+        self.throttle = Mean()
+        """Milliseconds, from whoever hears of throttling."""
+        self._means = {name: Mean() for name in (QUEUE, REQUESTS, FETCHES)}
+        self._nodes: dict[int, Mean] = {}
+        self._seen: dict[int, list[tuple[int, int, int]]] = {}  # by the engine's handle
+        self._start = self._settled = self._taken = Totals(0, 0.0, 0, clock(), now_ns())
+        self._control = consumer
+        self._rebalances = None if consumer is None else RebalanceWatch(consumer)
+        self._member_id = ""
+
+    def poll(self, now: float) -> None:
+        """In each turn of the control thread: notes what doesn't say so itself."""
+        if self._rebalances is not None:
+            self._rebalances.poll(now)
+
+    def measure(self, on: bool) -> None:
+        """Whether the engine records latencies; what was recorded before counts for nobody."""
+        snapshots.set_measured(self._context.engine, on)
+
+    @property
+    def resource(self) -> dict[str, str]:
+        """Labels of the client itself that depend on its state. Who has left its group is the member that it was."""
+        if self._control is not None:
+            self._member_id = self._control.member.member_id or self._member_id
+        return {"group_member_id": self._member_id} if self._member_id else {}
+
+    # --- one push ---
+
+    def sample(self, specs: Iterable[Spec], *, delta: bool) -> tuple[list[Metric], Times]:
+        """The metrics that have a value; ``delta``: sums since what has arrived, not since the start."""
+        self._read_brokers()
+        self._taken = now = self._totals()
+        since = self._settled
+        latencies = self._latencies()
+        values: dict[str, list[Point]] = {}
+        for name, mean in latencies:
+            self._add_latency(values, name, {}, mean)
+        for node_id, mean in sorted(self._nodes.items()):
+            self._add_latency(values, NODES, {NODE: node_id}, mean)
+        seconds = max(now.at - since.at, 1e-6)
+        base = since if delta else self._start
+        values[CONNECTIONS] = [Point(now.connections - base.connections)]
+        values[RATE] = [Point((now.connections - since.connections) / seconds)]
+        if self._control is not None:
+            values[IDLE] = [Point(min(1.0, (now.idle_us - since.idle_us) / MICRO / seconds))]
+            values[ASSIGNED] = [Point(len(self._control.fetches.assigned))]
+            values[REBALANCING] = [Point(int(now.rebalancing_ms) - int(base.rebalancing_ms))]
+        metrics = [
+            Metric(full_name(self.kind, spec), spec.text, spec.unit, spec.is_sum, tuple(values[spec.name]))
+            for spec in specs
+            if spec.name in values
+        ]
+        return metrics, Times(self._start.at_ns, since.at_ns, now.at_ns)
+
+    def settle(self) -> None:
+        """What was sampled last has arrived."""
+        self._settled = self._taken
+        for _, mean in self._latencies():
+            mean.settle()
+        for mean in self._nodes.values():
+            mean.settle()
+
+    def _latencies(self) -> Iterator[tuple[str, Mean]]:
+        yield from self._means.items()
+        yield THROTTLE, self.throttle
+        if self._control is not None and self._rebalances is not None:
+            yield COMMITS, self._control.commits.latency
+            yield REBALANCES, self._rebalances.latency
+
+    @staticmethod
+    def _add_latency(values: dict[str, list[Point]], name: str, labels: dict[str, int], mean: Mean) -> None:
+        count, total_ms, max_ms = mean.take()
+        if count:
+            values.setdefault(f"{name}.avg", []).append(Point(total_ms / count, labels))
+            values.setdefault(f"{name}.max", []).append(Point(math.ceil(max_ms), labels))
+
+    def _totals(self) -> Totals:
+        return Totals(
+            connections=self._context.pool.connections,
+            rebalancing_ms=0.0 if self._rebalances is None else self._rebalances.total_ms,
+            idle_us=0 if self._control is None else snapshots.idle_us(self._context.engine),
+            at=self._clock(),
+            at_ns=self._now_ns(),
+        )
+
+    def _read_brokers(self) -> None:
+        """Takes over what broker threads have recorded since the last time."""
+        nothing = [(0, 0, 0)] * 4
+        seen, self._seen = self._seen, {}
+        for broker in self._context.pool.brokers():
+            found = self._seen[broker.handle] = snapshots.means_snapshot(self._context.engine, broker.handle)
+            pairs = zip(found, seen.get(broker.handle, nothing), strict=True)
+            for kind, ((count, total_us, max_us), (old_count, old_us, _)) in enumerate(pairs):
+                new = (count - old_count, (total_us - old_us) / 1000, max_us / 1000)
+                for mean in self._means_of(kind, broker.node_id) if new[0] else ():
+                    mean.add(*new)
+
+    def _means_of(self, kind: int, node_id: int) -> Iterator[Mean]:
+        """Where values of this kind go, of a connection to this node (a coordinator's is one)."""
+        own = {QUEUED: QUEUE, PRODUCE: REQUESTS, FETCH: FETCHES}.get(kind)
+        if own is not None:
+            yield self._means[own]
+        if kind != QUEUED and node_id >= 0:
+            yield self._nodes.setdefault(node_id, Mean())
+
 
 USUAL_INTERVAL_S = 300.0
 """Where the broker names no interval: Kafka's default."""
@@ -45,13 +283,6 @@ UNANSWERED_S = 1.0
 
 NOBODY = -2
 """As a node: none was chosen yet."""
-
-OUTDATED = (KafkaError.UNKNOWN_SUBSCRIPTION_ID, KafkaError.UNSUPPORTED_COMPRESSION_TYPE)
-"""Answers to a push after which the subscription is asked for at once."""
-NEXT_TIME = (KafkaError.TELEMETRY_TOO_LARGE, KafkaError.THROTTLING_QUOTA_EXCEEDED)
-"""Answers after which the next push is due when the interval is over."""
-FOR_GOOD = (KafkaError.INVALID_REQUEST, KafkaError.UNSUPPORTED_VERSION)
-"""Answers after which the broker is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +387,7 @@ class Telemetry:
     # --- turns ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         self._sampler.poll(now)
         self._expire(now)
         wanted = bool(self._waiting) or (self._pushes and not self._over)
@@ -256,7 +487,7 @@ class Telemetry:
         code = error.code()
         self._log.debug("refused: %s", error.str())
         self._due = self._clock() + self._interval_s
-        if code in FOR_GOOD:
+        if code in TELEMETRY_FATAL_ERRORS:
             self._over = True
             self._sampler.measure(False)
             self._warn(error, "no client metrics are sent any more")
@@ -266,7 +497,7 @@ class Telemetry:
             self._warn(error, "client metrics are sent again in five minutes at the earliest")
         elif code == KafkaError.TELEMETRY_TOO_LARGE:
             self._warn(error, "fewer client metrics are sent from now on")
-        elif code not in NEXT_TIME:
+        elif code not in PUSH_SKIPPED_ERRORS:
             self._outdated = True
 
     def _warn(self, error: KafkaError, what: str) -> None:
@@ -320,7 +551,7 @@ class Telemetry:
             return
         if reply.error_code == KafkaError.TELEMETRY_TOO_LARGE:
             self._limit = max(1, self._pushed_bytes // 2)
-        if reply.error_code in OUTDATED:
+        if reply.error_code in SUBSCRIPTION_OUTDATED_ERRORS:
             self._log.debug("the subscription has changed: %s", KafkaError(reply.error_code).str())
             self._outdated = True
             self._due = self._clock()

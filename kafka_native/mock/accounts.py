@@ -102,7 +102,7 @@ class Accounts:
         return expected is not None and hmac.compare_digest(expected.encode(), password.encode())
 
     def scram(self, mechanism: Scram, user: str) -> Credential | None:
-        """A user's credential."""
+        """The SCRAM credential of a user."""
         with self._lock:
             return self._access.users.get(user, {}).get(mechanism.number)
 

@@ -20,19 +20,18 @@ from kafka_native.mock import legacy, versions
 from kafka_native.mock.access import Access
 from kafka_native.mock.clock import Clock
 from kafka_native.mock.faults import CLOSE_CONNECTION, OF_PARTITIONS, Faults, Tamper
-from kafka_native.mock.group_registry import Groups
-from kafka_native.mock.group_verbs import NOBODY, GroupVerbs
+from kafka_native.mock.group_registry import NOBODY, Groups
 from kafka_native.mock.log import Refused
-from kafka_native.mock.log_verbs import LogVerbs
+from kafka_native.mock.logs import Logs
 from kafka_native.mock.membership import Settings
 from kafka_native.mock.quorum import TRANSACTION_VERSION, Quorum
 from kafka_native.mock.quotas import Quotas
 from kafka_native.mock.resources import Resources
-from kafka_native.mock.security import ListenerSecurity, SecurityVerbs
+from kafka_native.mock.security import ListenerSecurity, Security
 from kafka_native.mock.server import Broker
 from kafka_native.mock.share_groups import ShareGroups
 from kafka_native.mock.share_partitions import ShareSettings
-from kafka_native.mock.telemetry import Telemetry, TelemetryVerbs
+from kafka_native.mock.telemetry import ClientMetrics, Telemetry
 from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
 from kafka_native.mock.transactions import Transactions
 from kafka_native.protocol import ApiKey
@@ -43,7 +42,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from kafka_native.mock.certificates import Certificates
     from kafka_native.mock.membership import Committed
+    from kafka_native.mock.sasl import SeenLogin
+    from kafka_native.mock.telemetry import PushedMetrics
+    from kafka_native.mock.tls import SeenHandshake
     from kafka_native.mock.topics import Partition, Waiter
 
 HOST = "127.0.0.1"
@@ -67,11 +70,14 @@ class SeenRequest(NamedTuple):
     time: float
 
 
-class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
+class MockCluster:
     """A Kafka cluster in this process, on real sockets of 127.0.0.1 and with the real protocol.
 
     It keeps everything in memory and stores record batches as the bytes that came. Brokers are numbered from 1 on, and
     partition ``p`` of a topic is led by broker ``1 + p % brokers``. It is a context manager.
+
+    ``groups``, ``share``, ``logs``, ``security`` and ``client_metrics`` have what is done to these parts. Their names
+    on the cluster itself, such as ``cluster.move_coordinator()``, are aliases of one more release.
 
     :param brokers: How many brokers.
     :param port: Port of the first broker, the others follow; 0 takes free ports.
@@ -146,9 +152,8 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         self.telemetry = Telemetry() if client_metrics else None
         security = security or ListenerSecurity()
         self.tls, self.sasl = security.tls(self.faults), security.sasl(self.lock, self.access, self.faults)
-        self.quotas = Quotas()
+        self.quotas, self.resources = Quotas(), Resources()
         self.quorum = Quorum(list(range(1, brokers + 1)), transaction_version)
-        self.resources = Resources()
         self.holds_reassignments = False
         self.transactions = Transactions(self.write_marker, self._store_offsets, self.clock)
         self._topic_ids: dict[bytes, Topic] = {}
@@ -157,6 +162,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         self._kept: deque[Partition] = deque()  # the partitions of all batches, oldest first, where there is a limit
         self._kept_bytes = 0
         self._brokers: dict[int, Broker] = {}
+        self._make_parts()
         try:
             for node in range(1, brokers + 1):
                 own_port = port + node - 1 if port else 0
@@ -168,6 +174,58 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         except BaseException:
             self.close()
             raise
+
+    def _make_parts(self) -> None:
+        """Make the parts that tests act on, and the aliases of their methods."""
+        self.logs = Logs(self, self._brokers)
+        self.security = Security(self.tls, self.sasl, self.faults)
+        self.client_metrics = ClientMetrics(self.telemetry)
+        groups, logs, security = self.groups, self.logs, self.security
+        self.group, self.rebalance_group = groups.group, groups.rebalance_group
+        self.expel_member, self.fence_member = groups.expel_member, groups.fence_member
+        self.set_target, self.set_committed = groups.set_target, groups.set_committed
+        self.set_heartbeat_interval, self.set_group_max_size = groups.set_heartbeat_interval, groups.set_group_max_size
+        self.set_migration, self.edit_member_metadata = groups.set_migration, groups.edit_member_metadata
+        self.set_streams_group = groups.set_streams_group
+        self.move_coordinator, self.load_coordinator = groups.move_coordinator, groups.load_coordinator
+        self.deny_topic, self.deny_group = groups.deny_topic, groups.deny_group
+        self.truncate, self.move_log_start = logs.truncate, logs.move_log_start
+        self.hang_transaction = logs.hang_transaction
+        self.set_rack, self.set_follower_lag = logs.set_rack, logs.set_follower_lag
+        self.present_certificate, self.rotate_certificate = security.present_certificate, security.rotate_certificate
+        self.break_handshakes, self.break_authentication = security.break_handshakes, security.break_authentication
+        self.set_password, self.set_session_lifetime = security.set_password, security.set_session_lifetime
+        self.subscribe_metrics = self.client_metrics.subscribe
+
+    @property
+    def ca_pem(self) -> str:
+        """``security.ca_pem``."""
+        return self.security.ca_pem
+
+    @property
+    def certificates(self) -> Certificates:
+        """``security.certificates``."""
+        return self.security.certificates
+
+    @property
+    def handshakes(self) -> list[SeenHandshake]:
+        """``security.handshakes``."""
+        return self.security.handshakes
+
+    @property
+    def logins(self) -> list[SeenLogin]:
+        """``security.logins``."""
+        return self.security.logins
+
+    @property
+    def expired_sessions(self) -> int:
+        """``security.expired_sessions``."""
+        return self.security.expired_sessions
+
+    @property
+    def pushed_metrics(self) -> list[PushedMetrics]:
+        """``client_metrics.pushed``."""
+        return self.client_metrics.pushed
 
     # --- life ---
 

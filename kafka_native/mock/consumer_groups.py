@@ -144,7 +144,7 @@ class ConsumerGroup:
 
     @property
     def generation(self) -> int:
-        """The group's epoch."""
+        """The epoch of the group."""
         return self.epoch
 
     def wanted_topics(self, member: ConsumerMember) -> set[str]:

@@ -85,7 +85,7 @@ class Faults:
         self._breaks: dict[tuple[str, int | None], deque[str]] = {}
 
     def clear(self) -> None:
-        """Disarm everything."""
+        """Remove every armed fault."""
         with self._lock:
             self._tampers.clear()
             for armed in (self._errors, self._delays, self._throttles, self._corrupt, self._hidden, self._breaks):

@@ -292,7 +292,7 @@ class Group:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, member_id: str, instance_id: str | None, reason: str | None) -> None:
-        """Leave. Raises ``GroupError``."""
+        """Take a member out of the group. Raises ``GroupError``."""
         self.tick()
         if not member_id and instance_id is not None:
             member_id = self._static.get(instance_id, "")

@@ -76,7 +76,7 @@ class Exchange:
 
 
 class Plain(Exchange):
-    """RFC 4616."""
+    """PLAIN, as in RFC 4616."""
 
     def step(self, token: bytes) -> bytes:
         """The only one: who it is, and the password."""
@@ -266,7 +266,7 @@ class Gssapi(Exchange):
     """Kerberos without a key: whoever comes is refused."""
 
     def step(self, token: bytes) -> bytes:
-        """Refuse."""
+        """Refuse every token of the client."""
         raise Denied("this cluster has no Kerberos key")
 
 

@@ -26,7 +26,7 @@ class GroupError(Exception):
 
 
 class Committed(NamedTuple):
-    """A stored offset."""
+    """An offset that a group has committed."""
 
     offset: int
     leader_epoch: int

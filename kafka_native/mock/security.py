@@ -92,12 +92,14 @@ def _check(what: str, value: str, choices: Sequence[str]) -> None:
         raise ValueError(f"{what} {value!r} is none of {', '.join(choices)}")
 
 
-class SecurityVerbs:
-    """The part of ``MockCluster`` that is about TLS and SASL. The verbs raise ``ValueError`` where it has neither."""
+class Security:
+    """TLS and SASL of the cluster, as ``cluster.security``. Raises ``ValueError`` where it has neither."""
 
-    tls: TlsListener | None
-    sasl: SaslListener | None
-    faults: Faults
+    def __init__(self, tls: TlsListener | None, sasl: SaslListener | None, faults: Faults) -> None:
+        """Act on the listeners of a cluster."""
+        self._tls_listener = tls
+        self._sasl_listener = sasl
+        self._faults = faults
 
     # --- TLS ---
 
@@ -134,7 +136,7 @@ class SecurityVerbs:
         ``close`` closes the connection, ``garbage`` answers something that isn't TLS, ``silence`` nothing at all.
         """
         _check("fault", how, get_args(HandshakeFault))
-        self.faults.arm_break(self._tls.PLACE, how, broker, count)
+        self._faults.arm_break(self._tls.PLACE, how, broker, count)
 
     # --- SASL ---
 
@@ -165,16 +167,16 @@ class SecurityVerbs:
         ``many_iterations`` (2,147,483,647), ``other_nonce``, ``mandatory_extension`` (``m=``).
         """
         _check("fault", how, get_args(AuthenticationFault))
-        self.faults.arm_break(self._sasl.PLACE, how, broker, count)
+        self._faults.arm_break(self._sasl.PLACE, how, broker, count)
 
     @property
     def _tls(self) -> TlsListener:
-        if self.tls is None:
+        if self._tls_listener is None:
             raise ValueError("this cluster has no TLS")
-        return self.tls
+        return self._tls_listener
 
     @property
     def _sasl(self) -> SaslListener:
-        if self.sasl is None:
+        if self._sasl_listener is None:
             raise ValueError("this cluster has no SASL")
-        return self.sasl
+        return self._sasl_listener

@@ -179,7 +179,7 @@ class Connection:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Begin to serve the connection."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -68,7 +68,7 @@ class ShareGroup:
 
     @property
     def state(self) -> GroupState:
-        """Where it stands."""
+        """The state of the share group."""
         return GroupState.STABLE if self.members else GroupState.EMPTY
 
     def heartbeat(self, request: ShareGroupHeartbeatRequest, client_id: str, host: str) -> tuple[ShareMember, bool]:
@@ -254,7 +254,7 @@ class ShareGroups:
         return group
 
     def all(self) -> list[ShareGroup]:
-        """Every group."""
+        """Every share group of the cluster."""
         for group in self._groups.values():
             group.tick()
         return list(self._groups.values())

@@ -22,7 +22,7 @@ GAP, ACCEPT, RELEASE, REJECT = range(4)
 
 
 class State(Enum):
-    """Of one record."""
+    """The state of one record."""
 
     AVAILABLE = "Available"
     ACQUIRED = "Acquired"

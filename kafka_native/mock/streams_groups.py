@@ -43,4 +43,4 @@ class StreamsGroup(ConsumerGroup):
         return State(self.told.group_state)
 
     def tick(self) -> None:
-        """Nobody's session ends."""
+        """Does nothing: sessions of members never end here."""

@@ -127,12 +127,14 @@ def decoded(codec: int, data: bytes) -> otlp.Metrics:
     return otlp.read(data)
 
 
-class TelemetryVerbs:
-    """The part of ``MockCluster`` that is about metrics of clients; for one that takes them (``client_metrics``)."""
+class ClientMetrics:
+    """Metrics of clients, as ``cluster.client_metrics``. Raises ``ValueError`` where the cluster takes none."""
 
-    telemetry: Telemetry | None
+    def __init__(self, telemetry: Telemetry | None) -> None:
+        """Act on what the cluster wants and gets, None for a cluster that takes no metrics."""
+        self._telemetry_or_none = telemetry
 
-    def subscribe_metrics(
+    def subscribe(
         self,
         metrics: Sequence[str] = ("*",),
         interval_ms: int = 1000,
@@ -161,12 +163,12 @@ class TelemetryVerbs:
         self._telemetry.wanted = Wanted(tuple(metrics), interval_ms, delta, codecs, max_bytes)
 
     @property
-    def pushed_metrics(self) -> list[PushedMetrics]:
+    def pushed(self) -> list[PushedMetrics]:
         """What clients have pushed, oldest first."""
         return list(self._telemetry.pushes)
 
     @property
     def _telemetry(self) -> Telemetry:
-        if self.telemetry is None:
+        if self._telemetry_or_none is None:
             raise ValueError("this cluster takes no metrics of clients: make it with client_metrics=True")
-        return self.telemetry
+        return self._telemetry_or_none

@@ -158,7 +158,7 @@ class TlsListener:
 
 
 class TlsStream:
-    """One connection's TLS."""
+    """The TLS session of one connection."""
 
     def __init__(self, listener: TlsListener, connected: socket.socket, broker: int, context: ssl.SSLContext) -> None:
         """The socket is a blocking one; nothing is read yet."""

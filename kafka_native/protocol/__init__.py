@@ -1,12 +1,12 @@
-"""Every Kafka message, declared once, with the codec that runs the declarations.
+"""The declarations of all Kafka messages, with the codec that encodes and decodes them.
 
     from kafka_native.protocol import ApiKey, decode_response, encode_request
     from kafka_native.protocol.metadata import MetadataRequest
 
     frame = encode_request(MetadataRequest(topics=None), 12, correlation_id=1, client_id="me")
 
-``schema`` is how messages are declared, one module a family declares them, ``registry`` finds them by API key,
-``headers`` and ``frames`` put a header in front.
+``schema`` has the language of declarations. One module per family of APIs has the messages.
+``registry`` finds messages by API key. ``headers`` and ``frames`` add the header.
 """
 
 from __future__ import annotations

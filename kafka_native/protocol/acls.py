@@ -1,16 +1,26 @@
-"""DescribeAcls, CreateAcls and DeleteAcls: who may do what (KIP-140)."""
+"""DescribeAcls, CreateAcls and DeleteAcls: permissions (KIP-140)."""
 
 from __future__ import annotations
 
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import Request, Response, Struct, array, error_text, int8, int16, int32, string
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    error_text,
+    int8,
+    int16,
+    int32,
+    string,
+)
 
 LITERAL = 3
-"""As a pattern type: the name is the resource's own, as it always was in version 0."""
+"""The pattern type LITERAL: the name is the resource's own. Version 0 has no other type."""
 
 
 class DescribeAclsRequest(Request, api_key=ApiKey.DESCRIBE_ACLS, versions="0-3", flexible="2+"):
-    """Ask for the permissions that fit a filter; None for a name fits every one."""
+    """Ask for the permissions that match a filter. None as a name matches every name."""
 
     resource_type_filter: int = int8("0+")
     resource_name_filter: str | None = string("0+", nullable="0+")
@@ -47,7 +57,7 @@ class DescribeAclsResponse(Response, api_key=ApiKey.DESCRIBE_ACLS, versions="0-3
 
 
 class CreateAclsRequest(Request, api_key=ApiKey.CREATE_ACLS, versions="0-3", flexible="2+"):
-    """Make permissions."""
+    """Create permissions."""
 
     class Creation(Struct):
         """A permission."""
@@ -64,7 +74,7 @@ class CreateAclsRequest(Request, api_key=ApiKey.CREATE_ACLS, versions="0-3", fle
 
 
 class CreateAclsResponse(Response, api_key=ApiKey.CREATE_ACLS, versions="0-3", flexible="2+"):
-    """Which were made, in the request's order."""
+    """The outcome for each permission, in the request's order."""
 
     class Result(Struct):
         """The outcome for one permission."""
@@ -77,10 +87,10 @@ class CreateAclsResponse(Response, api_key=ApiKey.CREATE_ACLS, versions="0-3", f
 
 
 class DeleteAclsRequest(Request, api_key=ApiKey.DELETE_ACLS, versions="0-3", flexible="2+"):
-    """Delete the permissions that fit filters."""
+    """Delete the permissions that match filters."""
 
     class Filter(Struct):
-        """A filter; None for a name fits every one."""
+        """A filter. None as a name matches every name."""
 
         resource_type_filter: int = int8("0+")
         resource_name_filter: str | None = string("0+", nullable="0+")
@@ -94,13 +104,13 @@ class DeleteAclsRequest(Request, api_key=ApiKey.DELETE_ACLS, versions="0-3", fle
 
 
 class DeleteAclsResponse(Response, api_key=ApiKey.DELETE_ACLS, versions="0-3", flexible="2+"):
-    """What was deleted by each filter, in the request's order."""
+    """The outcome for each filter, in the request's order."""
 
     class FilterResult(Struct):
         """The outcome of one filter."""
 
         class MatchingAcl(Struct):
-            """A permission that fits, and whether it was deleted."""
+            """A permission that matches, and whether it was deleted."""
 
             error_code: int = int16("0+")
             error_message: str | None = error_text("0+", nullable="0+")

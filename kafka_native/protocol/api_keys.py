@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """Which API a request belongs to: the first two bytes of every request."""
+    """The API of a request. It is in the first two bytes of every request."""
 
     PRODUCE = 0
     FETCH = 1

@@ -17,11 +17,13 @@ from kafka_native.protocol.schema import (
 )
 
 
-class DescribeConfigsRequest(Request, api_key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"):
+class DescribeConfigsRequest(
+    Request, api_key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"
+):
     """Ask for the settings of topics, brokers and other resources."""
 
     class Resource(Struct):
-        """A resource, and the settings asked for; None asks for all."""
+        """A resource and its requested settings; None means all settings."""
 
         resource_type: int = int8("0+")
         resource_name: str = string("0+")
@@ -32,17 +34,19 @@ class DescribeConfigsRequest(Request, api_key=ApiKey.DESCRIBE_CONFIGS, versions=
     include_documentation: bool = boolean("3+")
 
 
-class DescribeConfigsResponse(Response, api_key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"):
-    """The settings."""
+class DescribeConfigsResponse(
+    Response, api_key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"
+):
+    """The settings of each resource."""
 
     class Resource(Struct):
         """The settings of one resource."""
 
         class Config(Struct):
-            """A setting and where its value comes from."""
+            """A setting and the source of its value."""
 
             class Synonym(Struct):
-                """One of the places that could set the value, in order of precedence."""
+                """A possible source of the value, in order of precedence."""
 
                 name: str = string("1+")
                 value: str | None = string("1+", nullable="0+")
@@ -51,7 +55,7 @@ class DescribeConfigsResponse(Response, api_key=ApiKey.DESCRIBE_CONFIGS, version
             name: str = string("0+")
             value: str | None = string("0+", nullable="0+")
             read_only: bool = boolean("0+")
-            is_default: bool = boolean("0", ignorable=True)  # replaced by config_source
+            is_default: bool = boolean("0", ignorable=True)  # Replaced by config_source
             config_source: int = int8("1+", default=-1, ignorable=True)
             is_sensitive: bool = boolean("0+")
             synonyms: list[Synonym] = array(Synonym, "1+", ignorable=True)
@@ -69,7 +73,7 @@ class DescribeConfigsResponse(Response, api_key=ApiKey.DESCRIBE_CONFIGS, version
 
 
 class AlterConfigsRequest(Request, api_key=ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+"):
-    """Replace all settings of resources; what is left out falls back to its default."""
+    """Replace all settings of resources. An omitted setting gets its default."""
 
     class Resource(Struct):
         """A resource and its settings."""
@@ -89,7 +93,7 @@ class AlterConfigsRequest(Request, api_key=ApiKey.ALTER_CONFIGS, versions="0-2",
 
 
 class AlterConfigsResponse(Response, api_key=ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+"):
-    """Which resources changed."""
+    """The outcome for each resource."""
 
     class Resource(Struct):
         """The outcome for one resource."""
@@ -103,7 +107,9 @@ class AlterConfigsResponse(Response, api_key=ApiKey.ALTER_CONFIGS, versions="0-2
     responses: list[Resource] = array(Resource, "0+")
 
 
-class IncrementalAlterConfigsRequest(Request, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsRequest(
+    Request, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+"
+):
     """Change some settings of resources."""
 
     class Resource(Struct):
@@ -127,7 +133,7 @@ class IncrementalAlterConfigsRequest(Request, api_key=ApiKey.INCREMENTAL_ALTER_C
 class IncrementalAlterConfigsResponse(
     Response, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+"
 ):
-    """Which resources changed."""
+    """The outcome for each resource."""
 
     class Resource(Struct):
         """The outcome for one resource."""
@@ -141,13 +147,17 @@ class IncrementalAlterConfigsResponse(
     responses: list[Resource] = array(Resource, "0+")
 
 
-class ListConfigResourcesRequest(Request, api_key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"):
-    """Ask which resources have settings; version 0 lists client metrics resources only."""
+class ListConfigResourcesRequest(
+    Request, api_key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"
+):
+    """Ask which resources have settings. Version 0 only lists client metrics resources."""
 
     resource_types: list[int] = array(int8(), "1+")
 
 
-class ListConfigResourcesResponse(Response, api_key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"):
+class ListConfigResourcesResponse(
+    Response, api_key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"
+):
     """The resources that have settings."""
 
     class ConfigResource(Struct):

@@ -1,7 +1,7 @@
-"""What consumers of a classic group put into the opaque fields of JoinGroup and SyncGroup.
+"""The opaque fields of JoinGroup and SyncGroup that consumers of a classic group use.
 
-Each is preceded by its version as a 16-bit integer, and a reader takes a version that it doesn't know for the newest
-that it does.
+A 16-bit version precedes each struct. A reader decodes an unknown version as the newest version
+that it knows.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class _Prefixed(Versioned):
-    """A struct that carries its own version in front of it."""
+    """A struct that is preceded by its version."""
 
     def pack(self, version: int) -> bytes:
-        """The version and the body."""
+        """Return the version and the body."""
         return self.encode(version, version.to_bytes(2, "big", signed=True))
 
     @classmethod
     def unpack(cls, raw: bytes | bytearray | memoryview) -> Self:
-        """Read the version and the body; what a newer version appends is ignored."""
+        """Decode the version and the body. Fields of newer versions are ignored."""
         version = int.from_bytes(raw[:2], "big", signed=True)
         if len(raw) < 2 or version < 0:
             raise ProtocolError("no version in front", cls.__qualname__, version)
@@ -32,10 +32,10 @@ class _Prefixed(Versioned):
 
 
 class ConsumerProtocolSubscription(_Prefixed, versions="0-3"):
-    """What a member wants to read, and what it reads now."""
+    """The topics that a member subscribes to, and the partitions that it owns."""
 
     class OwnedPartitions(Struct):
-        """Partitions of one topic that the member reads now."""
+        """The partitions of one topic that the member owns."""
 
         topic: str = string("1+")
         partitions: list[int] = array(int32(), "1+")
@@ -48,7 +48,7 @@ class ConsumerProtocolSubscription(_Prefixed, versions="0-3"):
 
 
 class ConsumerProtocolAssignment(_Prefixed, versions="0-3"):
-    """What a member is to read."""
+    """The partitions that are assigned to a member."""
 
     class AssignedPartitions(Struct):
         """Partitions of one topic."""

@@ -1,20 +1,37 @@
-"""FindCoordinator: which broker looks after a group or a transaction."""
+"""FindCoordinator: the broker that coordinates a group or a transactional id."""
 
 from __future__ import annotations
 
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import Request, Response, Struct, array, error_text, int8, int16, int32, string
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    error_text,
+    int8,
+    int16,
+    int32,
+    string,
+)
 
 
-class FindCoordinatorRequest(Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
-    """Ask for the coordinator of groups or transactions: one key up to version 3, several from 4 on."""
+class FindCoordinatorRequest(
+    Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"
+):
+    """Ask for the coordinator of groups or transactional ids.
+
+    Versions 0 to 3 have one key, later versions several.
+    """
 
     key: str = string("0-3")
     key_type: int = int8("1+")  # 0 group, 1 transaction, 2 share partition
     coordinator_keys: list[str] = array(string(), "4+")
 
 
-class FindCoordinatorResponse(Response, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
+class FindCoordinatorResponse(
+    Response, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"
+):
     """The coordinators."""
 
     class Coordinator(Struct):

@@ -1,16 +1,31 @@
-"""Delegation tokens (KIP-48): made, renewed, ended, told. No repr shows an HMAC, which is a token's secret."""
+"""Delegation tokens (KIP-48): create, renew, expire, describe.
+
+No repr shows an HMAC, which is a token's secret.
+"""
 
 from __future__ import annotations
 
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import Request, Response, Struct, array, data, int16, int32, int64, string
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    data,
+    int16,
+    int32,
+    int64,
+    string,
+)
 
 
-class CreateDelegationTokenRequest(Request, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
-    """Ask for a token of one's own, or, from version 3 on, for somebody else (KIP-373)."""
+class CreateDelegationTokenRequest(
+    Request, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
+):
+    """Create a token for the client's user or, from version 3 on, for another owner (KIP-373)."""
 
     class Renewer(Struct):
-        """Somebody who may renew it, besides its owner."""
+        """A user who may renew the token, besides its owner."""
 
         principal_type: str = string("0+")
         principal_name: str = string("0+")
@@ -21,8 +36,10 @@ class CreateDelegationTokenRequest(Request, api_key=ApiKey.CREATE_DELEGATION_TOK
     max_lifetime_ms: int = int64("0+")  # -1: the broker's default
 
 
-class CreateDelegationTokenResponse(Response, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
-    """The token."""
+class CreateDelegationTokenResponse(
+    Response, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
+):
+    """The new token."""
 
     error_code: int = int16("0+")
     principal_type: str = string("0+")
@@ -37,11 +54,14 @@ class CreateDelegationTokenResponse(Response, api_key=ApiKey.CREATE_DELEGATION_T
     throttle_time_ms: int = int32("0+")
 
     def __repr__(self) -> str:
-        return f"CreateDelegationTokenResponse(error_code={self.error_code}, token_id={self.token_id!r})"
+        shown = f"error_code={self.error_code}, token_id={self.token_id!r}"
+        return f"CreateDelegationTokenResponse({shown})"
 
 
-class RenewDelegationTokenRequest(Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
-    """Let a token live on for a while."""
+class RenewDelegationTokenRequest(
+    Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
+    """Extend the lifetime of a token."""
 
     hmac: bytes = data("0+")
     renew_period_ms: int = int64("0+")  # -1: the broker's default
@@ -50,16 +70,20 @@ class RenewDelegationTokenRequest(Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN
         return f"RenewDelegationTokenRequest(renew_period_ms={self.renew_period_ms})"
 
 
-class RenewDelegationTokenResponse(Response, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
-    """Until when."""
+class RenewDelegationTokenResponse(
+    Response, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
+    """The new expiry time."""
 
     error_code: int = int16("0+")
     expiry_timestamp_ms: int = int64("0+")
     throttle_time_ms: int = int32("0+")
 
 
-class ExpireDelegationTokenRequest(Request, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
-    """Let a token end soon, or now."""
+class ExpireDelegationTokenRequest(
+    Request, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
+    """Expire a token soon, or now."""
 
     hmac: bytes = data("0+")
     expiry_time_period_ms: int = int64("0+")  # negative: now
@@ -68,16 +92,20 @@ class ExpireDelegationTokenRequest(Request, api_key=ApiKey.EXPIRE_DELEGATION_TOK
         return f"ExpireDelegationTokenRequest(expiry_time_period_ms={self.expiry_time_period_ms})"
 
 
-class ExpireDelegationTokenResponse(Response, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
-    """When."""
+class ExpireDelegationTokenResponse(
+    Response, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
+    """The new expiry time."""
 
     error_code: int = int16("0+")
     expiry_timestamp_ms: int = int64("0+")
     throttle_time_ms: int = int32("0+")
 
 
-class DescribeDelegationTokenRequest(Request, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
-    """Ask for the tokens of owners; ``owners=None`` for all that one may know of."""
+class DescribeDelegationTokenRequest(
+    Request, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
+):
+    """Ask for the tokens of owners. ``owners=None`` means all tokens that the user may see."""
 
     class Owner(Struct):
         """An owner."""
@@ -97,7 +125,7 @@ class DescribeDelegationTokenResponse(
         """A token."""
 
         class Renewer(Struct):
-            """Somebody who may renew it."""
+            """A user who may renew it."""
 
             principal_type: str = string("0+")
             principal_name: str = string("0+")

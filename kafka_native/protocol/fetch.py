@@ -1,4 +1,4 @@
-"""Fetch: read records. The C fetcher builds and reads the same bytes itself; tests compare the two."""
+"""Fetch: read records. The C fetcher builds and reads the same bytes itself; tests compare them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kafka_native.protocol.schema import (
 
 
 class FetchRequest(Request, api_key=ApiKey.FETCH, versions="0-18", flexible="12+"):
-    """Read record batches, inside a fetch session where ``session_id`` says so."""
+    """Read record batches. ``session_id`` identifies the fetch session."""
 
     class ReplicaState(Struct):
-        """Identifies a follower; clients leave it alone."""
+        """Identifies a follower. Clients use the default."""
 
         replica_id: int = int32("15+", default=-1)
         replica_epoch: int = int64("15+", default=-1)
 
     class Topic(Struct):
-        """The partitions to add to the session, or to read, of one topic."""
+        """The partitions of one topic to read, or to add to the session."""
 
         class Partition(Struct):
-            """Where to read in one partition, and how much."""
+            """The offset at which to read one partition, and the size limit."""
 
             partition: int = int32("0+")
             current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
@@ -48,7 +48,7 @@ class FetchRequest(Request, api_key=ApiKey.FETCH, versions="0-18", flexible="12+
         partitions: list[Partition] = array(Partition, "0+")
 
     class ForgottenTopic(Struct):
-        """Partitions to take out of the session."""
+        """Partitions to remove from the session."""
 
         topic: str = string("7-12", ignorable=True)
         topic_id: bytes = uuid("13+", ignorable=True)
@@ -69,34 +69,34 @@ class FetchRequest(Request, api_key=ApiKey.FETCH, versions="0-18", flexible="12+
 
 
 class FetchResponse(Response, api_key=ApiKey.FETCH, versions="0-18", flexible="12+"):
-    """Record batches. In a session only partitions with news are there."""
+    """Record batches. In a session, the response only contains partitions with changes."""
 
     class Topic(Struct):
-        """What came of one topic."""
+        """The records of one topic."""
 
         class Partition(Struct):
-            """What came of one partition."""
+            """The records of one partition, or its error."""
 
             class DivergingEpoch(Struct):
-                """Where the log split from what the reader has seen."""
+                """The point where the log diverges from the reader's copy."""
 
                 epoch: int = int32("12+", default=-1)
                 end_offset: int = int64("12+", default=-1)
 
             class CurrentLeader(Struct):
-                """Who leads now, told with an error about leadership."""
+                """The new leader. The broker sends it with an error about leadership."""
 
                 leader_id: int = int32("12+", default=-1)
                 leader_epoch: int = int32("12+", default=-1)
 
             class SnapshotId(Struct):
-                """The snapshot to load instead; for the metadata log only."""
+                """The snapshot to load instead. Only the metadata log uses it."""
 
                 end_offset: int = int64("0+", default=-1)
                 epoch: int = int32("0+", default=-1)
 
             class AbortedTransaction(Struct):
-                """A producer whose records from this offset on are void."""
+                """A producer whose records from this offset on are aborted."""
 
                 producer_id: int = int64("4+")
                 first_offset: int = int64("4+")

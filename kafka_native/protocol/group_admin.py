@@ -1,4 +1,4 @@
-"""Groups seen from outside: listed, described, deleted."""
+"""Administration of groups: list, describe, delete."""
 
 from __future__ import annotations
 
@@ -27,17 +27,21 @@ class DescribeGroupsRequest(Request, api_key=ApiKey.DESCRIBE_GROUPS, versions="0
     include_authorized_operations: bool = boolean("3+")
 
 
-class DescribeGroupsResponse(Response, api_key=ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+"):
+class DescribeGroupsResponse(
+    Response, api_key=ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+"
+):
     """The state of the groups."""
 
     class Group(Struct):
-        """A group, or the error that hides it."""
+        """A group, or the error that the broker reports instead."""
 
         class Member(Struct):
             """A member, with its subscription and assignment as it sent them."""
 
             member_id: str = string("0+")
-            group_instance_id: str | None = string("4+", nullable="4+", default=None, ignorable=True)
+            group_instance_id: str | None = string(
+                "4+", nullable="4+", default=None, ignorable=True
+            )
             client_id: str = string("0+")
             client_host: str = string("0+")
             member_metadata: bytes = data("0+")
@@ -86,7 +90,7 @@ class DeleteGroupsRequest(Request, api_key=ApiKey.DELETE_GROUPS, versions="0-2",
 
 
 class DeleteGroupsResponse(Response, api_key=ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+"):
-    """Which groups are gone."""
+    """The outcome for each group."""
 
     class Group(Struct):
         """The outcome for one group."""
@@ -98,7 +102,9 @@ class DeleteGroupsResponse(Response, api_key=ApiKey.DELETE_GROUPS, versions="0-2
     results: list[Group] = array(Group, "0+")
 
 
-class ConsumerGroupDescribeRequest(Request, api_key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeRequest(
+    Request, api_key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+"
+):
     """Ask for the state of groups of the consumer protocol."""
 
     group_ids: list[str] = array(string(), "0+")
@@ -106,7 +112,7 @@ class ConsumerGroupDescribeRequest(Request, api_key=ApiKey.CONSUMER_GROUP_DESCRI
 
 
 class MemberAssignment(Struct):
-    """What a member reads, or will read."""
+    """The partitions of a member's current or target assignment."""
 
     class TopicPartitions(Struct):
         """Partitions of one topic."""
@@ -118,14 +124,16 @@ class MemberAssignment(Struct):
     topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
 
 
-class ConsumerGroupDescribeResponse(Response, api_key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeResponse(
+    Response, api_key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+"
+):
     """The state of the groups."""
 
     class Group(Struct):
-        """A group, or the error that hides it."""
+        """A group, or the error that the broker reports instead."""
 
         class Member(Struct):
-            """A member: what it has, and what it is on the way to."""
+            """A member with its current assignment and its target assignment."""
 
             member_id: str = string("0+")
             instance_id: str | None = string("0+", nullable="0+", default=None)
@@ -153,21 +161,25 @@ class ConsumerGroupDescribeResponse(Response, api_key=ApiKey.CONSUMER_GROUP_DESC
     groups: list[Group] = array(Group, "0+")
 
 
-class ShareGroupDescribeRequest(Request, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"):
-    """Ask for the state of share groups. Version 0 was of an early release and is gone from Kafka."""
+class ShareGroupDescribeRequest(
+    Request, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"
+):
+    """Ask for the state of share groups. Kafka has removed version 0, of an early release."""
 
     group_ids: list[str] = array(string(), "0+")
     include_authorized_operations: bool = boolean("0+")
 
 
-class ShareGroupDescribeResponse(Response, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"):
+class ShareGroupDescribeResponse(
+    Response, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"
+):
     """The state of the groups."""
 
     class Group(Struct):
-        """A group, or the error that hides it."""
+        """A group, or the error that the broker reports instead."""
 
         class Member(Struct):
-            """A member and what it reads, maybe beside others."""
+            """A member and its partitions, which other members may share."""
 
             member_id: str = string("0+")
             rack_id: str | None = string("0+", nullable="0+", default=None)

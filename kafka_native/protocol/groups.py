@@ -1,4 +1,4 @@
-"""Membership of a group: the classic protocol, and the consumer protocol of KIP-848."""
+"""Group membership: the classic protocol, and the consumer protocol of KIP-848."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class JoinGroupRequest(Request, api_key=ApiKey.JOIN_GROUP, versions="0-9", flexi
 
 
 class JoinGroupResponse(Response, api_key=ApiKey.JOIN_GROUP, versions="0-9", flexible="6+"):
-    """The new generation; its leader gets the members as well."""
+    """The new generation. The leader also gets the members."""
 
     class Member(Struct):
-        """A member and its subscription, for the leader to assign."""
+        """A member and its subscription, as input of the leader's assignor."""
 
         member_id: str = string("0+")
         group_instance_id: str | None = string("5+", nullable="5+", default=None, ignorable=True)
@@ -60,10 +60,10 @@ class JoinGroupResponse(Response, api_key=ApiKey.JOIN_GROUP, versions="0-9", fle
 
 
 class SyncGroupRequest(Request, api_key=ApiKey.SYNC_GROUP, versions="0-5", flexible="4+"):
-    """Ask for this generation's assignment; the leader brings it along."""
+    """Ask for this generation's assignment. The leader sends the assignments of all members."""
 
     class Assignment(Struct):
-        """What one member is to read."""
+        """The assignment of one member."""
 
         member_id: str = string("0+")
         assignment: bytes = data("0+")
@@ -78,7 +78,7 @@ class SyncGroupRequest(Request, api_key=ApiKey.SYNC_GROUP, versions="0-5", flexi
 
 
 class SyncGroupResponse(Response, api_key=ApiKey.SYNC_GROUP, versions="0-5", flexible="4+"):
-    """What this member is to read."""
+    """The assignment of this member."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
@@ -88,7 +88,7 @@ class SyncGroupResponse(Response, api_key=ApiKey.SYNC_GROUP, versions="0-5", fle
 
 
 class HeartbeatRequest(Request, api_key=ApiKey.HEARTBEAT, versions="0-4", flexible="4+"):
-    """Stay a member of a classic group."""
+    """Keep the membership in a classic group alive."""
 
     group_id: str = string("0+")
     generation_id: int = int32("0+")
@@ -97,14 +97,14 @@ class HeartbeatRequest(Request, api_key=ApiKey.HEARTBEAT, versions="0-4", flexib
 
 
 class HeartbeatResponse(Response, api_key=ApiKey.HEARTBEAT, versions="0-4", flexible="4+"):
-    """Still a member, or a reason to rejoin."""
+    """Whether the membership is valid, or a reason to rejoin."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
 
 
 class LeaveGroupRequest(Request, api_key=ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+"):
-    """Leave a classic group; from version 3 on for several members at once."""
+    """Leave a classic group. From version 3 on, several members can leave at once."""
 
     class Member(Struct):
         """A member that leaves."""
@@ -119,7 +119,7 @@ class LeaveGroupRequest(Request, api_key=ApiKey.LEAVE_GROUP, versions="0-5", fle
 
 
 class LeaveGroupResponse(Response, api_key=ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+"):
-    """Who left."""
+    """The outcome for each member."""
 
     class Member(Struct):
         """The outcome for one member."""
@@ -133,8 +133,13 @@ class LeaveGroupResponse(Response, api_key=ApiKey.LEAVE_GROUP, versions="0-5", f
     members: list[Member] = array(Member, "3+")
 
 
-class ConsumerGroupHeartbeatRequest(Request, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
-    """Join, stay in or leave a group of the consumer protocol. Fields that have not changed stay None or -1."""
+class ConsumerGroupHeartbeatRequest(
+    Request, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"
+):
+    """Join, stay in or leave a group of the consumer protocol.
+
+    Unchanged fields are None or -1.
+    """
 
     class TopicPartitions(Struct):
         """Partitions of one topic that the member owns."""
@@ -150,15 +155,20 @@ class ConsumerGroupHeartbeatRequest(Request, api_key=ApiKey.CONSUMER_GROUP_HEART
     rebalance_timeout_ms: int = int32("0+", default=-1)
     subscribed_topic_names: list[str] | None = array(string(), "0+", nullable="0+", default=None)
     subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
-    server_assignor: str | None = string("0+", nullable="0+", default=None)  # None: the group's choice
-    topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, "0+", nullable="0+", default=None)
+    # None: the group's choice
+    server_assignor: str | None = string("0+", nullable="0+", default=None)
+    topic_partitions: list[TopicPartitions] | None = array(
+        TopicPartitions, "0+", nullable="0+", default=None
+    )
 
 
-class ConsumerGroupHeartbeatResponse(Response, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
-    """The member's epoch, and its assignment when there is a new one."""
+class ConsumerGroupHeartbeatResponse(
+    Response, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"
+):
+    """The member's epoch, and its assignment if that has changed."""
 
     class Assignment(Struct):
-        """All that the member is to read from now on."""
+        """The complete assignment of the member."""
 
         class TopicPartitions(Struct):
             """Partitions of one topic."""

@@ -1,4 +1,4 @@
-"""Request and response headers, and which version of them a message travels with."""
+"""Request and response headers, and the version of the header for each message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka_native.protocol.schema import Versioned, int16, int32, string
 
 
 class RequestHeader(Versioned, versions="0-2", flexible="2+"):
-    """What every request begins with. Version 0 knows no client id; 2 adds tagged fields."""
+    """The header of every request. Version 0 has no client id. Version 2 adds tagged fields."""
 
     request_api_key: int = int16("0+")
     request_api_version: int = int16("0+")
@@ -17,18 +17,21 @@ class RequestHeader(Versioned, versions="0-2", flexible="2+"):
 
 
 class ResponseHeader(Versioned, versions="0-1", flexible="1+"):
-    """What every response begins with."""
+    """The header of every response."""
 
     correlation_id: int = int32("0+")
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """The header that a request of this version has: 2 where the version is flexible, 1 otherwise."""
+    """Return the header version of a request: 2 if the version is flexible, otherwise 1."""
     return 2 if registry.request(api_key).flexible.has(version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """The header that a response of this version has: 1 where the version is flexible, and always 0 for ApiVersions."""
+    """Return the header version of a response: 1 if the version is flexible, otherwise 0.
+
+    ApiVersions always has 0.
+    """
     if api_key == ApiKey.API_VERSIONS:
         return 0
     return 1 if registry.response(api_key).flexible.has(version) else 0

@@ -1,4 +1,4 @@
-"""Metadata, DescribeCluster and DescribeTopicPartitions: brokers, topics and who leads what."""
+"""Metadata, DescribeCluster and DescribeTopicPartitions: brokers, topics and leaders."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ from kafka_native.protocol.schema import (
 
 
 class MetadataRequest(Request, api_key=ApiKey.METADATA, versions="0-13", flexible="9+"):
-    """Ask for brokers, topics and partition leaders. ``topics=None`` asks for all (in version 0 an empty list does)."""
+    """Ask for brokers, topics and partition leaders.
+
+    ``topics=None`` means all topics. In version 0 an empty list means all topics.
+    """
 
     class Topic(Struct):
-        """A topic asked for, by name or by id."""
+        """A requested topic, by name or by id."""
 
         topic_id: bytes = uuid("10+", ignorable=True)
         name: str | None = string("0+", nullable="10+")
@@ -46,10 +49,10 @@ class MetadataResponse(Response, api_key=ApiKey.METADATA, versions="0-13", flexi
         rack: str | None = string("1+", nullable="1+", default=None, ignorable=True)
 
     class Topic(Struct):
-        """A topic, or the error that hides it."""
+        """A topic, or the error that the broker reports instead."""
 
         class Partition(Struct):
-            """A partition: who leads it, who copies it."""
+            """A partition with its leader and its replicas."""
 
             error_code: int = int16("0+")
             partition_index: int = int32("0+")
@@ -64,7 +67,7 @@ class MetadataResponse(Response, api_key=ApiKey.METADATA, versions="0-13", flexi
         topic_id: bytes = uuid("10+", ignorable=True)
         is_internal: bool = boolean("1+", ignorable=True)
         partitions: list[Partition] = array(Partition, "0+")
-        # a bit for each AclOperation; the default says unknown
+        # One bit for each AclOperation. The default means unknown
         topic_authorized_operations: int = int32("8+", default=-0x80000000)
 
     throttle_time_ms: int = int32("3+", ignorable=True)
@@ -76,7 +79,9 @@ class MetadataResponse(Response, api_key=ApiKey.METADATA, versions="0-13", flexi
     error_code: int = int16("13+", ignorable=True)
 
 
-class DescribeClusterRequest(Request, api_key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+"):
+class DescribeClusterRequest(
+    Request, api_key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+"
+):
     """Ask for the brokers or controllers and the identity of the cluster."""
 
     include_cluster_authorized_operations: bool = boolean("0+")
@@ -84,8 +89,10 @@ class DescribeClusterRequest(Request, api_key=ApiKey.DESCRIBE_CLUSTER, versions=
     include_fenced_brokers: bool = boolean("2+")
 
 
-class DescribeClusterResponse(Response, api_key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+"):
-    """The members and the identity of the cluster."""
+class DescribeClusterResponse(
+    Response, api_key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+"
+):
+    """The brokers or controllers, and the identity of the cluster."""
 
     class Broker(Struct):
         """A broker or a controller and its address."""
@@ -106,16 +113,18 @@ class DescribeClusterResponse(Response, api_key=ApiKey.DESCRIBE_CLUSTER, version
     cluster_authorized_operations: int = int32("0+", default=-0x80000000)
 
 
-class DescribeTopicPartitionsRequest(Request, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+"):
-    """Ask for topics a page at a time; the reply's cursor asks for the next page."""
+class DescribeTopicPartitionsRequest(
+    Request, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+"
+):
+    """Ask for topics page by page. The response's cursor requests the next page."""
 
     class Topic(Struct):
-        """A topic asked for."""
+        """A requested topic."""
 
         name: str = string("0+")
 
     class Cursor(Struct):
-        """The topic and the partition that a page begins with."""
+        """The topic and the partition at which a page begins."""
 
         topic_name: str = string("0+")
         partition_index: int = int32("0+")
@@ -125,14 +134,16 @@ class DescribeTopicPartitionsRequest(Request, api_key=ApiKey.DESCRIBE_TOPIC_PART
     cursor: Cursor | None = struct(Cursor, "0+", nullable="0+")
 
 
-class DescribeTopicPartitionsResponse(Response, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+"):
+class DescribeTopicPartitionsResponse(
+    Response, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+"
+):
     """One page of topics."""
 
     class Topic(Struct):
-        """A topic, or the error that hides it."""
+        """A topic, or the error that the broker reports instead."""
 
         class Partition(Struct):
-            """A partition, with the replicas that may still be elected."""
+            """A partition, with the replicas that are still eligible as leader."""
 
             error_code: int = int16("0+")
             partition_index: int = int32("0+")
@@ -140,7 +151,9 @@ class DescribeTopicPartitionsResponse(Response, api_key=ApiKey.DESCRIBE_TOPIC_PA
             leader_epoch: int = int32("0+", default=-1, ignorable=True)
             replica_nodes: list[int] = array(int32(), "0+")
             isr_nodes: list[int] = array(int32(), "0+")
-            eligible_leader_replicas: list[int] | None = array(int32(), "0+", nullable="0+", default=None)
+            eligible_leader_replicas: list[int] | None = array(
+                int32(), "0+", nullable="0+", default=None
+            )
             last_known_elr: list[int] | None = array(int32(), "0+", nullable="0+", default=None)
             offline_replicas: list[int] = array(int32(), "0+", ignorable=True)
 
@@ -152,7 +165,7 @@ class DescribeTopicPartitionsResponse(Response, api_key=ApiKey.DESCRIBE_TOPIC_PA
         topic_authorized_operations: int = int32("0+", default=-0x80000000)
 
     class NextCursor(Struct):
-        """Where the next page begins."""
+        """The start of the next page."""
 
         topic_name: str = string("0+")
         partition_index: int = int32("0+")

@@ -1,4 +1,4 @@
-"""Offsets: looked up by time or epoch, stored for a group, and deleted."""
+"""Offsets: list them by time or epoch, commit, fetch and delete them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,22 @@ from kafka_native.protocol.schema import (
 
 
 class ListOffsetsRequest(Request, api_key=ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+"):
-    """Look up offsets by timestamp, or by the negative timestamps that stand for earliest, latest and the like."""
+    """Look up offsets by timestamp.
+
+    Negative timestamps have a special meaning, for instance earliest or latest.
+    """
 
     class Topic(Struct):
-        """The look-ups in one topic."""
+        """The lookups in one topic."""
 
         class Partition(Struct):
-            """One look-up."""
+            """The lookup in one partition."""
 
             partition_index: int = int32("0+")
             current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
             timestamp: int = int64("0+")
-            max_num_offsets: int = int32("0", default=1, ignorable=True)  # version 0 lists segment starts
+            # Version 0 returns the starts of segments
+            max_num_offsets: int = int32("0", default=1, ignorable=True)
 
         name: str = string("0+")
         partitions: list[Partition] = array(Partition, "0+")
@@ -42,13 +46,13 @@ class ListOffsetsRequest(Request, api_key=ApiKey.LIST_OFFSETS, versions="0-11", 
 
 
 class ListOffsetsResponse(Response, api_key=ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+"):
-    """The offsets found."""
+    """The offsets of the timestamps."""
 
     class Topic(Struct):
-        """The offsets found in one topic."""
+        """The offsets in one topic."""
 
         class Partition(Struct):
-            """The offset found, -1 where there is none."""
+            """The offset in one partition, or -1 for none."""
 
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
@@ -64,14 +68,16 @@ class ListOffsetsResponse(Response, api_key=ApiKey.LIST_OFFSETS, versions="0-11"
     topics: list[Topic] = array(Topic, "0+")
 
 
-class OffsetForLeaderEpochRequest(Request, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"):
-    """Ask where leader epochs ended, to notice that a log was truncated."""
+class OffsetForLeaderEpochRequest(
+    Request, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"
+):
+    """Ask for the end offsets of leader epochs, to detect a truncated log."""
 
     class Topic(Struct):
-        """The questions about one topic."""
+        """The lookups in one topic."""
 
         class Partition(Struct):
-            """One question."""
+            """The lookup in one partition."""
 
             partition: int = int32("0+")
             current_leader_epoch: int = int32("2+", default=-1, ignorable=True)
@@ -84,14 +90,16 @@ class OffsetForLeaderEpochRequest(Request, api_key=ApiKey.OFFSET_FOR_LEADER_EPOC
     topics: list[Topic] = array(Topic, "0+")
 
 
-class OffsetForLeaderEpochResponse(Response, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"):
-    """Where the epochs ended."""
+class OffsetForLeaderEpochResponse(
+    Response, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"
+):
+    """The end offsets of the epochs."""
 
     class Topic(Struct):
-        """The answers about one topic."""
+        """The end offsets in one topic."""
 
         class Partition(Struct):
-            """The largest epoch up to the one asked for, and its end."""
+            """The largest epoch up to the requested one, and its end offset."""
 
             error_code: int = int16("0+")
             partition: int = int32("0+")
@@ -106,13 +114,13 @@ class OffsetForLeaderEpochResponse(Response, api_key=ApiKey.OFFSET_FOR_LEADER_EP
 
 
 class OffsetCommitRequest(Request, api_key=ApiKey.OFFSET_COMMIT, versions="0-10", flexible="8+"):
-    """Store offsets for a group."""
+    """Commit offsets of a group."""
 
     class Topic(Struct):
-        """The offsets in one topic: named up to version 9, identified from 10 on."""
+        """The offsets in one topic, by name up to version 9, by id from version 10 on."""
 
         class Partition(Struct):
-            """The next offset to read of one partition."""
+            """The next offset to read in one partition."""
 
             partition_index: int = int32("0+")
             committed_offset: int = int64("0+")
@@ -133,7 +141,7 @@ class OffsetCommitRequest(Request, api_key=ApiKey.OFFSET_COMMIT, versions="0-10"
 
 
 class OffsetCommitResponse(Response, api_key=ApiKey.OFFSET_COMMIT, versions="0-10", flexible="8+"):
-    """Which offsets were stored."""
+    """The outcome for each partition."""
 
     class Topic(Struct):
         """The outcome for one topic."""
@@ -153,19 +161,19 @@ class OffsetCommitResponse(Response, api_key=ApiKey.OFFSET_COMMIT, versions="0-1
 
 
 class OffsetFetchRequest(Request, api_key=ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+"):
-    """Read stored offsets: of one group up to version 7, of several from 8 on."""
+    """Fetch committed offsets, of one group up to version 7, of several groups later."""
 
     class Topic(Struct):
-        """Partitions asked for, up to version 7."""
+        """Requested partitions, up to version 7."""
 
         name: str = string("0-7")
         partition_indexes: list[int] = array(int32(), "0-7")
 
     class Group(Struct):
-        """A group asked for; ``topics=None`` asks for all that it stored."""
+        """A requested group. ``topics=None`` means all its partitions."""
 
         class Topic(Struct):
-            """Partitions asked for."""
+            """Requested partitions."""
 
             name: str = string("8-9", ignorable=True)
             topic_id: bytes = uuid("10+", ignorable=True)
@@ -183,13 +191,13 @@ class OffsetFetchRequest(Request, api_key=ApiKey.OFFSET_FETCH, versions="0-10", 
 
 
 class OffsetFetchResponse(Response, api_key=ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+"):
-    """The stored offsets."""
+    """The committed offsets."""
 
     class Topic(Struct):
         """The offsets in one topic, up to version 7."""
 
         class Partition(Struct):
-            """The stored offset, -1 where there is none."""
+            """The committed offset, or -1 for none."""
 
             partition_index: int = int32("0-7")
             committed_offset: int = int64("0-7")
@@ -207,7 +215,7 @@ class OffsetFetchResponse(Response, api_key=ApiKey.OFFSET_FETCH, versions="0-10"
             """The offsets in one topic."""
 
             class Partition(Struct):
-                """The stored offset, -1 where there is none."""
+                """The committed offset, or -1 for none."""
 
                 partition_index: int = int32("8+")
                 committed_offset: int = int64("8+")
@@ -230,13 +238,13 @@ class OffsetFetchResponse(Response, api_key=ApiKey.OFFSET_FETCH, versions="0-10"
 
 
 class OffsetDeleteRequest(Request, api_key=ApiKey.OFFSET_DELETE, versions="0"):
-    """Forget stored offsets of a group."""
+    """Delete committed offsets of a group."""
 
     class Topic(Struct):
         """Partitions of one topic."""
 
         class Partition(Struct):
-            """A partition to forget."""
+            """The partition whose offset is deleted."""
 
             partition_index: int = int32("0+")
 
@@ -248,7 +256,7 @@ class OffsetDeleteRequest(Request, api_key=ApiKey.OFFSET_DELETE, versions="0"):
 
 
 class OffsetDeleteResponse(Response, api_key=ApiKey.OFFSET_DELETE, versions="0"):
-    """Which offsets are gone."""
+    """The outcome for each partition."""
 
     class Topic(Struct):
         """The outcome for one topic."""
@@ -268,13 +276,13 @@ class OffsetDeleteResponse(Response, api_key=ApiKey.OFFSET_DELETE, versions="0")
 
 
 class DeleteRecordsRequest(Request, api_key=ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+"):
-    """Drop the records before an offset."""
+    """Delete the records before an offset."""
 
     class Topic(Struct):
         """Partitions of one topic."""
 
         class Partition(Struct):
-            """The offset to begin with from now on, -1 for the high watermark."""
+            """The new first offset of a partition; -1 means the high watermark."""
 
             partition_index: int = int32("0+")
             offset: int = int64("0+")
@@ -287,7 +295,7 @@ class DeleteRecordsRequest(Request, api_key=ApiKey.DELETE_RECORDS, versions="0-2
 
 
 class DeleteRecordsResponse(Response, api_key=ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+"):
-    """Where the logs begin now."""
+    """The new first offsets of the logs."""
 
     class Topic(Struct):
         """The outcome for one topic."""

@@ -1,4 +1,4 @@
-"""ElectLeaders, the reassignment of partitions, and log directories: partitions as an administrator sees them."""
+"""Administration of partitions: ElectLeaders, reassignments and log directories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafka_native.protocol.schema import (
 
 
 class ElectLeadersRequest(Request, api_key=ApiKey.ELECT_LEADERS, versions="0-2", flexible="2+"):
-    """Elect leaders anew; ``topic_partitions=None`` for every partition."""
+    """Elect leaders again. ``topic_partitions=None`` means every partition."""
 
     class TopicPartitions(Struct):
         """Partitions of one topic."""
@@ -33,7 +33,7 @@ class ElectLeadersRequest(Request, api_key=ApiKey.ELECT_LEADERS, versions="0-2",
 
 
 class ElectLeadersResponse(Response, api_key=ApiKey.ELECT_LEADERS, versions="0-2", flexible="2+"):
-    """Which elections were held."""
+    """The outcome for each election."""
 
     class Topic(Struct):
         """The outcome for one topic."""
@@ -62,7 +62,7 @@ class AlterPartitionReassignmentsRequest(
         """Partitions of one topic."""
 
         class Partition(Struct):
-            """Where a partition shall live; None cancels its move."""
+            """The new replicas of a partition; None cancels its reassignment."""
 
             partition_index: int = int32("0+")
             replicas: list[int] | None = array(int32(), "0+", nullable="0+", default=None)
@@ -78,7 +78,7 @@ class AlterPartitionReassignmentsRequest(
 class AlterPartitionReassignmentsResponse(
     Response, api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions="0-1", flexible="0+"
 ):
-    """Which moves were begun or cancelled."""
+    """The outcome for each partition."""
 
     class Topic(Struct):
         """The outcome for one topic."""
@@ -103,7 +103,7 @@ class AlterPartitionReassignmentsResponse(
 class ListPartitionReassignmentsRequest(
     Request, api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions="0", flexible="0+"
 ):
-    """Ask for moves under way; ``topics=None`` for all of them."""
+    """Ask for the current reassignments. ``topics=None`` means all of them."""
 
     class Topic(Struct):
         """Partitions of one topic."""
@@ -118,13 +118,13 @@ class ListPartitionReassignmentsRequest(
 class ListPartitionReassignmentsResponse(
     Response, api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions="0", flexible="0+"
 ):
-    """The moves under way."""
+    """The current reassignments."""
 
     class Topic(Struct):
-        """The moves in one topic."""
+        """The reassignments in one topic."""
 
         class Partition(Struct):
-            """A move: the brokers now, those to come and those to go."""
+            """A reassignment: the current replicas, the added ones and the removed ones."""
 
             partition_index: int = int32("0+")
             replicas: list[int] = array(int32(), "0+")
@@ -140,8 +140,10 @@ class ListPartitionReassignmentsResponse(
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeLogDirsRequest(Request, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+"):
-    """Ask a broker for its log directories; ``topics=None`` for all that they hold."""
+class DescribeLogDirsRequest(
+    Request, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+"
+):
+    """Ask a broker for its log directories. ``topics=None`` means all their partitions."""
 
     class Topic(Struct):
         """Partitions of one topic."""
@@ -152,14 +154,16 @@ class DescribeLogDirsRequest(Request, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions
     topics: list[Topic] | None = array(Topic, "0+", nullable="0+")
 
 
-class DescribeLogDirsResponse(Response, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+"):
+class DescribeLogDirsResponse(
+    Response, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+"
+):
     """The log directories of one broker."""
 
     class LogDir(Struct):
-        """A log directory; sizes are -1 where the broker doesn't know them."""
+        """A log directory. Sizes are -1 if the broker doesn't know them."""
 
         class Topic(Struct):
-            """What the directory holds of one topic."""
+            """The partitions of one topic in the directory."""
 
             class Partition(Struct):
                 """The size of one partition."""
@@ -184,11 +188,13 @@ class DescribeLogDirsResponse(Response, api_key=ApiKey.DESCRIBE_LOG_DIRS, versio
     results: list[LogDir] = array(LogDir, "0+")
 
 
-class AlterReplicaLogDirsRequest(Request, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsRequest(
+    Request, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"
+):
     """Move replicas of a broker to other log directories of it."""
 
     class Dir(Struct):
-        """A log directory and what it shall hold."""
+        """A log directory and its new partitions."""
 
         class Topic(Struct):
             """Partitions of one topic."""
@@ -202,7 +208,9 @@ class AlterReplicaLogDirsRequest(Request, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS,
     dirs: list[Dir] = array(Dir, "0+")
 
 
-class AlterReplicaLogDirsResponse(Response, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsResponse(
+    Response, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"
+):
     """Which moves were begun."""
 
     class Topic(Struct):

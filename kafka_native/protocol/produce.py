@@ -1,4 +1,4 @@
-"""Produce: append records. The C sender builds the same bytes itself; tests compare the two."""
+"""Produce: append records. The C sender builds the same bytes itself; tests compare them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from kafka_native.protocol.schema import (
 
 
 class ProduceRequest(Request, api_key=ApiKey.PRODUCE, versions="0-13", flexible="9+"):
-    """Append record batches to partitions. With ``acks=0`` no response comes."""
+    """Append record batches to partitions. With ``acks=0`` the broker sends no response."""
 
     class Topic(Struct):
-        """The batches for one topic: named up to version 12, identified from 13 on."""
+        """The batches for one topic, by name up to version 12, by id from version 13 on."""
 
         class Partition(Struct):
             """The batches for one partition, in wire form."""
@@ -42,7 +42,7 @@ class ProduceRequest(Request, api_key=ApiKey.PRODUCE, versions="0-13", flexible=
 
 
 class ProduceResponse(Response, api_key=ApiKey.PRODUCE, versions="0-13", flexible="9+"):
-    """Where the batches landed."""
+    """The offsets of the batches."""
 
     class Topic(Struct):
         """The outcome for one topic."""
@@ -54,10 +54,12 @@ class ProduceResponse(Response, api_key=ApiKey.PRODUCE, versions="0-13", flexibl
                 """A record that made the broker refuse its batch."""
 
                 batch_index: int = int32("8+")
-                batch_index_error_message: str | None = error_text("8+", nullable="8+", default=None)
+                batch_index_error_message: str | None = error_text(
+                    "8+", nullable="8+", default=None
+                )
 
             class CurrentLeader(Struct):
-                """Who leads now, told with an error about leadership."""
+                """The new leader. The broker sends it with an error about leadership."""
 
                 leader_id: int = int32("10+", default=-1)
                 leader_epoch: int = int32("10+", default=-1)
@@ -65,11 +67,13 @@ class ProduceResponse(Response, api_key=ApiKey.PRODUCE, versions="0-13", flexibl
             index: int = int32("0+")
             error_code: int = int16("0+")
             base_offset: int = int64("0+")
-            # -1 where the topic keeps the client's timestamps
+            # -1 if the topic keeps the client's timestamps
             log_append_time_ms: int = int64("2+", default=-1, ignorable=True)
             log_start_offset: int = int64("5+", default=-1, ignorable=True)
             record_errors: list[RecordError] = array(RecordError, "8+", ignorable=True)
-            error_message: str | None = error_text("8+", nullable="8+", default=None, ignorable=True)
+            error_message: str | None = error_text(
+                "8+", nullable="8+", default=None, ignorable=True
+            )
             current_leader: CurrentLeader = struct(CurrentLeader, "10+", tag=0)
 
         name: str = string("0-12", ignorable=True)

@@ -1,4 +1,7 @@
-"""UpdateFeatures, UnregisterBroker, DescribeQuorum, AddRaftVoter and RemoveRaftVoter: what controllers decide about."""
+"""Administration of the cluster: features, brokers and the metadata quorum.
+
+The APIs are UpdateFeatures, UnregisterBroker, DescribeQuorum, AddRaftVoter and RemoveRaftVoter.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +24,26 @@ from kafka_native.protocol.schema import (
 
 
 class UpdateFeaturesRequest(Request, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"):
-    """Let the whole cluster run features at other levels (KIP-584)."""
+    """Change the levels of features in the whole cluster (KIP-584)."""
 
     class FeatureUpdate(Struct):
-        """A feature and its level from now on; below 1 the feature ends."""
+        """A feature and its new level. A level below 1 removes the feature."""
 
         feature: str = string("0+")
         max_version_level: int = int16("0+")
         allow_downgrade: bool = boolean("0")
-        upgrade_type: int = int8("1+", default=1)  # 1 only up, 2 down where nothing is lost, 3 down in any case
+        # 1 only upgrade, 2 downgrade if nothing is lost, 3 downgrade in any case
+        upgrade_type: int = int8("1+", default=1)
 
     timeout_ms: int = int32("0+", default=60000)
     feature_updates: list[FeatureUpdate] = array(FeatureUpdate, "0+")
     validate_only: bool = boolean("1+")
 
 
-class UpdateFeaturesResponse(Response, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"):
-    """Which features were changed; from version 2 on all of them or none."""
+class UpdateFeaturesResponse(
+    Response, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"
+):
+    """The outcome for each feature. From version 2 on, all change or none."""
 
     class Result(Struct):
         """The outcome for one feature."""
@@ -52,14 +58,18 @@ class UpdateFeaturesResponse(Response, api_key=ApiKey.UPDATE_FEATURES, versions=
     results: list[Result] = array(Result, "0-1", ignorable=True)
 
 
-class UnregisterBrokerRequest(Request, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"):
-    """Forget a broker that doesn't come back."""
+class UnregisterBrokerRequest(
+    Request, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"
+):
+    """Remove the registration of a broker that won't come back."""
 
     broker_id: int = int32("0+")
 
 
-class UnregisterBrokerResponse(Response, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"):
-    """Whether it is forgotten."""
+class UnregisterBrokerResponse(
+    Response, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"
+):
+    """The outcome of the removal."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -67,7 +77,7 @@ class UnregisterBrokerResponse(Response, api_key=ApiKey.UNREGISTER_BROKER, versi
 
 
 class DescribeQuorumRequest(Request, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"):
-    """Ask who votes on partitions of the cluster's metadata."""
+    """Ask for the voters of the cluster's metadata partitions."""
 
     class Topic(Struct):
         """Partitions of one topic."""
@@ -83,8 +93,10 @@ class DescribeQuorumRequest(Request, api_key=ApiKey.DESCRIBE_QUORUM, versions="0
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeQuorumResponse(Response, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"):
-    """Who votes, who only listens, and how far each is."""
+class DescribeQuorumResponse(
+    Response, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"
+):
+    """The voters and observers, and their progress."""
 
     class Topic(Struct):
         """Partitions of one topic."""
@@ -93,7 +105,10 @@ class DescribeQuorumResponse(Response, api_key=ApiKey.DESCRIBE_QUORUM, versions=
             """The quorum of one partition."""
 
             class Replica(Struct):
-                """A voter or an observer; times are the leader's, in milliseconds, -1 where it doesn't know."""
+                """A voter or an observer.
+
+                Times are the leader's, in milliseconds; -1 means unknown.
+                """
 
                 replica_id: int = int32("0+")
                 replica_directory_id: bytes = uuid("2+")
@@ -114,10 +129,10 @@ class DescribeQuorumResponse(Response, api_key=ApiKey.DESCRIBE_QUORUM, versions=
         partitions: list[Partition] = array(Partition, "0+")
 
     class Node(Struct):
-        """A controller and where it listens."""
+        """A controller and its listeners."""
 
         class Listener(Struct):
-            """An endpoint."""
+            """The endpoint of a listener."""
 
             name: str = string("2+")
             host: str = string("2+")
@@ -133,10 +148,10 @@ class DescribeQuorumResponse(Response, api_key=ApiKey.DESCRIBE_QUORUM, versions=
 
 
 class AddRaftVoterRequest(Request, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-1", flexible="0+"):
-    """Let a controller vote (KIP-853)."""
+    """Add a voter to the quorum (KIP-853)."""
 
     class Listener(Struct):
-        """Where it listens."""
+        """A listener of the new voter."""
 
         name: str = string("0+")
         host: str = string("0+")
@@ -151,23 +166,27 @@ class AddRaftVoterRequest(Request, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-1"
 
 
 class AddRaftVoterResponse(Response, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-1", flexible="0+"):
-    """Whether it votes."""
+    """The outcome of the addition."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
     error_message: str | None = error_text("0+", nullable="0+", ignorable=True)
 
 
-class RemoveRaftVoterRequest(Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"):
-    """Let a controller vote no more (KIP-853)."""
+class RemoveRaftVoterRequest(
+    Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"
+):
+    """Remove a voter from the quorum (KIP-853)."""
 
     cluster_id: str | None = string("0+", nullable="0+")
     voter_id: int = int32("0+")
     voter_directory_id: bytes = uuid("0+")
 
 
-class RemoveRaftVoterResponse(Response, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"):
-    """Whether it votes no more."""
+class RemoveRaftVoterResponse(
+    Response, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"
+):
+    """The outcome of the removal."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas: how much users, clients and addresses may take (KIP-546)."""
+"""DescribeClientQuotas and AlterClientQuotas: limits of users, clients and addresses (KIP-546)."""
 
 from __future__ import annotations
 
@@ -18,28 +18,32 @@ from kafka_native.protocol.schema import (
 )
 
 
-class DescribeClientQuotasRequest(Request, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+"):
-    """Ask for the quotas of the entities that fit every component."""
+class DescribeClientQuotasRequest(
+    Request, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+"
+):
+    """Ask for the quotas of the entities that match every component."""
 
     class Component(Struct):
-        """What an entity must have of a kind: this name (0), the default (1) or any name (2)."""
+        """A condition for one entity type: this name (0), the default (1) or any name (2)."""
 
         entity_type: str = string("0+")
         match_type: int = int8("0+")
         match: str | None = string("0+", nullable="0+")
 
     components: list[Component] = array(Component, "0+")
-    strict: bool = boolean("0+")  # entities that have other kinds beside aren't meant
+    strict: bool = boolean("0+")  # Entities with other entity types don't match
 
 
-class DescribeClientQuotasResponse(Response, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+"):
+class DescribeClientQuotasResponse(
+    Response, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+"
+):
     """The quotas."""
 
     class Entry(Struct):
-        """What holds for one entity."""
+        """The quotas of one entity."""
 
         class Entity(Struct):
-            """A part of the entity; no name stands for the default."""
+            """A part of the entity. Without a name, it is the default."""
 
             entity_type: str = string("0+")
             entity_name: str | None = string("0+", nullable="0+")
@@ -59,20 +63,22 @@ class DescribeClientQuotasResponse(Response, api_key=ApiKey.DESCRIBE_CLIENT_QUOT
     entries: list[Entry] | None = array(Entry, "0+", nullable="0+")
 
 
-class AlterClientQuotasRequest(Request, api_key=ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+"):
-    """Set and remove quotas."""
+class AlterClientQuotasRequest(
+    Request, api_key=ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+"
+):
+    """Set or remove quotas."""
 
     class Entry(Struct):
-        """The changes of one entity."""
+        """The changes for one entity."""
 
         class Entity(Struct):
-            """A part of the entity; no name stands for the default."""
+            """A part of the entity. Without a name, it is the default."""
 
             entity_type: str = string("0+")
             entity_name: str | None = string("0+", nullable="0+")
 
         class Op(Struct):
-            """A change; the value doesn't matter where the quota is removed."""
+            """A change. If the quota is removed, the value is ignored."""
 
             key: str = string("0+")
             value: float = float64("0+")
@@ -85,14 +91,16 @@ class AlterClientQuotasRequest(Request, api_key=ApiKey.ALTER_CLIENT_QUOTAS, vers
     validate_only: bool = boolean("0+")
 
 
-class AlterClientQuotasResponse(Response, api_key=ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+"):
-    """Whose quotas were changed."""
+class AlterClientQuotasResponse(
+    Response, api_key=ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+"
+):
+    """The outcome for each entity."""
 
     class Entry(Struct):
         """The outcome for one entity."""
 
         class Entity(Struct):
-            """A part of the entity; no name stands for the default."""
+            """A part of the entity. Without a name, it is the default."""
 
             entity_type: str = string("0+")
             entity_name: str | None = string("0+", nullable="0+")

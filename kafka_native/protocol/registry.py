@@ -1,4 +1,7 @@
-"""Every declared request and response by its API key; a module is imported when one of its messages is needed."""
+"""The declared requests and responses by API key.
+
+The first use of an API imports the module that declares its messages.
+"""
 
 from __future__ import annotations
 
@@ -96,21 +99,24 @@ FAMILIES: Final = {
     "users": (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS),
     "versions": (ApiKey.API_VERSIONS,),
 }
-"""The modules that declare messages, and of which APIs."""
+"""The modules that declare messages, with their APIs."""
 
 _FAMILY_OF: Final = {int(key): family for family, keys in FAMILIES.items() for key in keys}
 
 
 class UnsupportedVersion(ProtocolError):
-    """A request whose API or version is not declared here.
+    """The API or version of a request is not declared here.
 
-    ``api_key``, ``api_version`` and ``correlation_id`` are those of the frame, so that a server can still answer.
+    ``api_key``, ``api_version`` and ``correlation_id`` are those of the frame, so that a server can
+    still respond.
     """
 
     def __init__(self, api_key: int, version: int, correlation_id: int = -1) -> None:
-        """Keep what identifies the request."""
+        """Keep the fields that identify the request."""
         name = request(api_key).__name__ if api_key in _FAMILY_OF else f"API {api_key}"
-        versions = f", the versions are {request(api_key).versions}" if api_key in _FAMILY_OF else ""
+        versions = (
+            f", the versions are {request(api_key).versions}" if api_key in _FAMILY_OF else ""
+        )
         super().__init__(f"not supported{versions}", name, version)
         self.api_key = api_key
         self.api_version = version
@@ -119,31 +125,35 @@ class UnsupportedVersion(ProtocolError):
 
 @cache
 def _pair(api_key: int) -> tuple[type[Request], type[Response]]:
-    """The messages of an API, out of its family's module, which is imported now if it wasn't yet."""
+    """Return the request and the response of an API from the module of its family."""
     declared = vars(import_module(f"kafka_native.protocol.{_FAMILY_OF[api_key]}")).values()
-    own = [each for each in declared if isinstance(each, type) and getattr(each, "api_key", None) == api_key]
-    [asks] = [each for each in own if issubclass(each, Request)]
-    [answers] = [each for each in own if issubclass(each, Response)]
-    return asks, answers
+    own = [
+        each
+        for each in declared
+        if isinstance(each, type) and getattr(each, "api_key", None) == api_key
+    ]
+    [request_class] = [each for each in own if issubclass(each, Request)]
+    [response_class] = [each for each in own if issubclass(each, Response)]
+    return request_class, response_class
 
 
 def request(api_key: int) -> type[Request]:
-    """The request of an API; ``KeyError`` where it is not declared."""
+    """Return the request of an API. Raise ``KeyError`` if it isn't declared."""
     return _pair(api_key)[0]
 
 
 def response(api_key: int) -> type[Response]:
-    """The response of an API; ``KeyError`` where it is not declared."""
+    """Return the response of an API. Raise ``KeyError`` if it isn't declared."""
     return _pair(api_key)[1]
 
 
 def api_keys() -> Iterator[ApiKey]:
-    """The APIs declared here, in ascending order."""
+    """Iterate over the declared APIs in ascending order."""
     return (ApiKey(key) for key in sorted(_FAMILY_OF))
 
 
 def messages() -> Iterator[type[Message]]:
-    """Every declared request and response."""
+    """Iterate over every declared request and response."""
     for key in api_keys():
         yield request(key)
         yield response(key)

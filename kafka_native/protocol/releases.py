@@ -1,7 +1,7 @@
-"""Which versions of each API the first releases of Apache Kafka had.
+"""The API versions of the first releases of Apache Kafka.
 
-Brokers before 0.10 can't be asked for them. A test compares the rows of releases that can with what such a broker says.
-APIs between brokers are left out.
+Brokers before 0.10 don't support ApiVersions, so the client can't ask them. A test compares the
+rows of later releases with the responses of such brokers. APIs between brokers are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafka_native.protocol.api_keys import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The newest version of each API that a release added or raised; all of them began at 0.
+# The newest version of each API that a release added or raised. All ranges begin at 0.
 _NEWEST: dict[str, dict[ApiKey, int]] = {
     "0.8.0": {ApiKey.PRODUCE: 0, ApiKey.FETCH: 0, ApiKey.LIST_OFFSETS: 0, ApiKey.METADATA: 0},
     "0.8.1": {ApiKey.OFFSET_COMMIT: 0, ApiKey.OFFSET_FETCH: 0},
@@ -79,10 +79,10 @@ _NEWEST: dict[str, dict[ApiKey, int]] = {
 }
 
 RELEASES: Mapping[str, Mapping[int, tuple[int, int]]]
-"""The ranges of each release, by API key."""
+"""The version ranges of each release, by API key."""
 
 
-def _added_up() -> dict[str, dict[int, tuple[int, int]]]:
+def _accumulate_ranges() -> dict[str, dict[int, tuple[int, int]]]:
     found: dict[str, dict[int, tuple[int, int]]] = {}
     ranges: dict[int, tuple[int, int]] = {}
     for release, newest in _NEWEST.items():
@@ -91,13 +91,13 @@ def _added_up() -> dict[str, dict[int, tuple[int, int]]]:
     return found
 
 
-RELEASES = _added_up()
+RELEASES = _accumulate_ranges()
 
 
 def unasked(version: str) -> Mapping[int, tuple[int, int]] | None:
-    """The ranges of a broker of this version where it can't be asked, ``None`` where it can.
+    """Return the version ranges of a broker that can't be asked, or ``None`` for a newer broker.
 
-    ``ValueError`` for versions before 0.8, which spoke another protocol.
+    :raises ValueError: The version is before 0.8, which had another protocol.
     """
     numbers = re.match(r"0\.(\d+)(?:\.(\d+))?", version)
     if numbers is None or int(numbers[1]) >= 10:

@@ -1,4 +1,4 @@
-"""SaslHandshake and SaslAuthenticate."""
+"""SaslHandshake and SaslAuthenticate: authentication with SASL."""
 
 from __future__ import annotations
 
@@ -15,28 +15,37 @@ from kafka_native.protocol.schema import (
 
 
 class SaslHandshakeRequest(Request, api_key=ApiKey.SASL_HANDSHAKE, versions="0-1"):
-    """Choose a SASL mechanism. Version 0 sends bare tokens afterwards, 1 wraps them in SaslAuthenticate."""
+    """Choose a SASL mechanism.
+
+    After version 0, the client sends bare tokens. After version 1, it wraps them in
+    SaslAuthenticate.
+    """
 
     mechanism: str = string("0+")
 
 
 class SaslHandshakeResponse(Response, api_key=ApiKey.SASL_HANDSHAKE, versions="0-1"):
-    """Whether the mechanism is enabled, and which ones are."""
+    """Whether the broker enables the mechanism, and its enabled mechanisms."""
 
     error_code: int = int16("0+")
     mechanisms: list[str] = array(string(), "0+")
 
 
-class SaslAuthenticateRequest(Request, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"):
+class SaslAuthenticateRequest(
+    Request, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"
+):
     """One step of the SASL exchange, from the client."""
 
     auth_bytes: bytes = data("0+")
 
 
-class SaslAuthenticateResponse(Response, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"):
+class SaslAuthenticateResponse(
+    Response, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"
+):
     """One step of the SASL exchange, from the broker."""
 
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")  # may repeat a secret: hidden before it is cut
+    # The text may contain a secret, so the client redacts it before it cuts it
+    error_message: str | None = string("0+", nullable="0+")
     auth_bytes: bytes = data("0+")
     session_lifetime_ms: int = int64("1+", ignorable=True)

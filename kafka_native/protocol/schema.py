@@ -1,17 +1,20 @@
-"""How a Kafka message is declared: typed fields with version ranges, in classes that encode and decode themselves.
+"""The language of message declarations: classes with typed fields that have version ranges.
 
-    class FindCoordinatorRequest(Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
+    class FindCoordinatorRequest(
+        Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"
+    ):
         key: str = string("0-3")
         key_type: int = int8("1+")
         coordinator_keys: list[str] = array(string(), "4+")
 
-A range is written as Kafka writes it: ``"3+"``, ``"0-12"``, ``"5"``, ``"none"``. A field outside its range is not on
-the wire: decoding leaves its default there, and encoding anything else is a ``ProtocolError`` unless the field is
-``ignorable``. Fields with a ``tag`` travel in the tagged section of a flexible version, and only when they differ
-from their default. Structs nest as classes nest.
+The classes encode and decode themselves. Ranges have Kafka's notation: ``"3+"``, ``"0-12"``,
+``"5"``, ``"none"``. A field outside its range is not on the wire. Decoding gives it its default.
+Encoding another value is a ``ProtocolError``, unless the field is ``ignorable``. A field with a
+``tag`` is in the tagged section of a flexible version, and only if it differs from its default.
+Structs nest as classes nest.
 
-A class costs nothing per version until it is used: the first ``encode`` or ``decode`` of a version compiles it into a
-``wire.Plan``, which is kept. Compiling twice in a race is harmless, so there is no lock.
+The first ``encode`` or ``decode`` of a version compiles the class into a ``wire.Plan``, which the
+class keeps. There is no lock: two threads may compile the same plan without harm.
 """
 
 from __future__ import annotations
@@ -31,26 +34,26 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
-        """At run time the metaclass below does the work."""
+        """Do nothing at run time: the metaclass below does the work."""
         return lambda cls: cls
 
 
-# Structs within structs. Kafka's deepest message has four levels.
+# The maximum nesting of structs. Kafka's deepest message has four levels.
 MAX_DEPTH = 8
 _LAST = 0x7FFF
 ZERO_UUID = bytes(16)
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included; empty when ``last`` is below ``first``."""
+    """A range of versions, both ends included; empty if ``last`` is below ``first``."""
 
     first: int
     last: int
 
     @classmethod
-    @cache  # every field of every message has two of them
+    @cache  # Every field of every message has two ranges
     def parse(cls, text: str) -> Versions:
-        """Read ``"3+"``, ``"0-12"``, ``"5"`` or ``"none"``."""
+        """Parse ``"3+"``, ``"0-12"``, ``"5"`` or ``"none"``."""
         if text == "none":
             return cls(0, -1)
         if text.endswith("+"):
@@ -59,7 +62,7 @@ class Versions(NamedTuple):
         return cls(int(first), int(last or first))
 
     def has(self, version: int) -> bool:
-        """Whether the range includes this version."""
+        """Return True if the range includes this version."""
         return self.first <= version <= self.last
 
     def __str__(self) -> str:
@@ -71,9 +74,10 @@ class Versions(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One declared field, as ``Struct.fields`` lists them. ``item`` is the kind of an array's elements.
+    """One declared field in ``Struct.fields``. ``item`` is the kind of an array's elements.
 
-    ``cleaned``: decoding makes the string fit to be shown in an error (`kafka_native.cleaning.error_text`).
+    ``cleaned``: decoding makes the string safe for an error text
+    (`kafka_native.cleaning.error_text`).
     """
 
     name: str
@@ -89,12 +93,12 @@ class Field(NamedTuple):
     cleaned: bool
 
     def with_name(self, name: str) -> Field:
-        """The same field under the name of the attribute that it was assigned to."""
+        """Return the field with the name of its attribute."""
         return self._replace(name=name)
 
     @property
     def type_name(self) -> str:
-        """The type as an annotation has it, nullable or not: what the attribute of this field must be declared as."""
+        """The required annotation of the field's attribute, with ``None`` if nullable."""
         item = self.struct.__name__ if self.struct else ""
         inner = {
             "bool": "bool",
@@ -108,7 +112,11 @@ class Field(NamedTuple):
         kind = inner.get(self.kind, "int")
         if self.kind == "array":
             kind = f"list[{inner.get(self.item or '', 'int')}]"
-        return f"{kind} | None" if self.nullable.first <= self.nullable.last or self.default is None else kind
+        return (
+            f"{kind} | None"
+            if self.nullable.first <= self.nullable.last or self.default is None
+            else kind
+        )
 
 
 def _field(
@@ -125,51 +133,75 @@ def _field(
     cleaned: bool = False,
 ) -> Any:
     present, may_be_null = Versions.parse(versions), Versions.parse(nullable)
-    return Field("", kind, item, struct, present, may_be_null, tag, default, ignorable, flexible, cleaned)
+    return Field(
+        "", kind, item, struct, present, may_be_null, tag, default, ignorable, flexible, cleaned
+    )
 
 
-def boolean(versions: str = "0+", *, default: bool = False, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a boolean, a byte on the wire."""
+def boolean(
+    versions: str = "0+", *, default: bool = False, tag: int | None = None, ignorable: bool = False
+) -> Any:
+    """Declare a boolean: one byte on the wire."""
     return _field("bool", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int8(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int8(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 8-bit integer."""
     return _field("int8", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int16(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int16(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 16-bit integer."""
     return _field("int16", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int32(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int32(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 32-bit integer."""
     return _field("int32", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int64(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int64(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 64-bit integer."""
     return _field("int64", versions, default, tag=tag, ignorable=ignorable)
 
 
-def uint16(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def uint16(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare an unsigned 16-bit integer."""
     return _field("uint16", versions, default, tag=tag, ignorable=ignorable)
 
 
-def uint32(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def uint32(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare an unsigned 32-bit integer."""
     return _field("uint32", versions, default, tag=tag, ignorable=ignorable)
 
 
-def float64(versions: str = "0+", *, default: float = 0.0, tag: int | None = None, ignorable: bool = False) -> Any:
+def float64(
+    versions: str = "0+", *, default: float = 0.0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare an IEEE 754 double."""
     return _field("float64", versions, default, tag=tag, ignorable=ignorable)
 
 
-def uuid(versions: str = "0+", *, default: bytes = ZERO_UUID, tag: int | None = None, ignorable: bool = False) -> Any:
-    """Declare a UUID: 16 raw bytes, all zero for "none"."""
+def uuid(
+    versions: str = "0+",
+    *,
+    default: bytes = ZERO_UUID,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    """Declare a UUID: 16 raw bytes. All zero means "none"."""
     return _field("uuid", versions, default, tag=tag, ignorable=ignorable)
 
 
@@ -182,14 +214,29 @@ def string(
     ignorable: bool = False,
     flexible: bool = True,
 ) -> Any:
-    """Declare a UTF-8 string; ``flexible=False`` keeps the old length even in flexible versions."""
-    return _field("string", versions, default, nullable=nullable, tag=tag, ignorable=ignorable, flexible=flexible)
+    """Declare a UTF-8 string.
+
+    ``flexible=False`` keeps the 16-bit length even in flexible versions.
+    """
+    return _field(
+        "string",
+        versions,
+        default,
+        nullable=nullable,
+        tag=tag,
+        ignorable=ignorable,
+        flexible=flexible,
+    )
 
 
 def error_text(
-    versions: str = "0+", *, nullable: str = "none", default: str | None = "", ignorable: bool = False
+    versions: str = "0+",
+    *,
+    nullable: str = "none",
+    default: str | None = "",
+    ignorable: bool = False,
 ) -> Any:
-    """Declare a broker's text for an error: a string that is cleaned and cut when it is decoded, sent as it is."""
+    """Declare a broker's error text: decoding cleans and cuts it, encoding doesn't change it."""
     return _field("string", versions, default, nullable=nullable, ignorable=ignorable, cleaned=True)
 
 
@@ -201,12 +248,15 @@ def data(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare raw bytes, copied out of the frame."""
+    """Declare raw bytes. Decoding copies them out of the frame."""
     return _field("bytes", versions, default, nullable=nullable, tag=tag, ignorable=ignorable)
 
 
 def record_batches(versions: str = "0+", *, nullable: str = "none", ignorable: bool = False) -> Any:
-    """Declare record batches: decoded as a memoryview into the frame, encoded from any bytes-like object."""
+    """Declare record batches.
+
+    Decoding returns a memoryview into the frame. Encoding accepts any bytes-like object.
+    """
     return _field("records", versions, None, nullable=nullable, ignorable=ignorable)
 
 
@@ -218,9 +268,11 @@ def struct(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a nested struct. Its default is all defaults, or ``None`` where that is allowed."""
+    """Declare a nested struct. The default is ``None`` if nullable, else a struct of defaults."""
     default = cls if nullable == "none" else None
-    return _field("struct", versions, default, struct=cls, nullable=nullable, tag=tag, ignorable=ignorable)
+    return _field(
+        "struct", versions, default, struct=cls, nullable=nullable, tag=tag, ignorable=ignorable
+    )
 
 
 def array(
@@ -232,25 +284,41 @@ def array(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a list of structs (``array(Topic)``) or of a plain type (``array(int32())``), by default empty."""
+    """Declare a list of structs (``array(Topic)``) or of a plain type (``array(int32())``).
+
+    The default is an empty list.
+    """
     if isinstance(item, Field):
         kind, cls = item.kind, None
     else:
         kind, cls = "struct", item
-    return _field("array", versions, default, item=kind, struct=cls, nullable=nullable, tag=tag, ignorable=ignorable)
+    return _field(
+        "array",
+        versions,
+        default,
+        item=kind,
+        struct=cls,
+        nullable=nullable,
+        tag=tag,
+        ignorable=ignorable,
+    )
 
 
 @dataclass_transform(kw_only_default=True, eq_default=True)
 class StructMeta(type):
-    """Turns the declared fields of a class into slots, a layout and, version by version, plans."""
+    """Converts the declared fields of a class to slots, a layout, and one plan per version."""
 
     fields: tuple[Field, ...]
     depth: int
     __layout__: Layout
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> StructMeta:
-        """Move the declarations out of the namespace and make room for their values."""
-        fields = tuple(value.with_name(key) for key, value in namespace.items() if isinstance(value, Field))
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any
+    ) -> StructMeta:
+        """Move the declarations out of the namespace, and create slots for their values."""
+        fields = tuple(
+            value.with_name(key) for key, value in namespace.items() if isinstance(value, Field)
+        )
         for field in fields:
             del namespace[field.name]
         namespace["__slots__"] = tuple(field.name for field in fields)
@@ -262,8 +330,10 @@ class StructMeta(type):
         cls.__layout__ = Layout(cls, [(field.name, _layout_default(field)) for field in fields])
         return cls
 
-    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
-        """Keywords went to ``__init_subclass__``."""
+    def __init__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any
+    ) -> None:
+        """``__init_subclass__`` has taken the keywords."""
         super().__init__(name, bases, namespace)
 
 
@@ -275,13 +345,16 @@ def _layout_default(field: Field) -> Any:
 
 
 class Struct(StructBase, metaclass=StructMeta):
-    """A group of fields. The constructor takes them by keyword, each with Kafka's own default; equality is by value."""
+    """A group of fields with value equality.
+
+    The constructor takes the fields by keyword. The defaults are Kafka's.
+    """
 
     fields: ClassVar[tuple[Field, ...]]
 
 
 def compile_plan(cls: type[Struct], version: int, flexible: Versions) -> wire.Plan:
-    """One version of a struct as a table for the codec."""
+    """Return one version of a struct as a table for the codec."""
     is_flexible = flexible.has(version)
     rows = []
     for field in cls.fields:
@@ -291,13 +364,24 @@ def compile_plan(cls: type[Struct], version: int, flexible: Versions) -> wire.Pl
         compact = is_flexible and field.flexible
         nullable = field.nullable.has(version)
         rows.append(
-            (field.name, field.kind, field.item, sub, tag, compact, nullable, present, field.ignorable, field.cleaned)
+            (
+                field.name,
+                field.kind,
+                field.item,
+                sub,
+                tag,
+                compact,
+                nullable,
+                present,
+                field.ignorable,
+                field.cleaned,
+            )
         )
     return wire.Plan(cls.__layout__, cls.__qualname__, version, is_flexible, rows)
 
 
 class Versioned(Struct):
-    """A struct that goes over the wire by itself: versions, ``encode`` and ``decode``."""
+    """A struct that is encoded on its own, with versions, ``encode`` and ``decode``."""
 
     versions: ClassVar[Versions]
     flexible: ClassVar[Versions]
@@ -306,8 +390,13 @@ class Versioned(Struct):
     flexible_since: ClassVar[int | None]
     _plans: ClassVar[dict[int, wire.Plan]]
 
-    def __init_subclass__(cls, *, versions: str = "", flexible: str = "none", **keywords: Any) -> None:
-        """Take ``versions="0-13", flexible="9+"`` from the class line; a class without them is only a base."""
+    def __init_subclass__(
+        cls, *, versions: str = "", flexible: str = "none", **keywords: Any
+    ) -> None:
+        """Read ``versions="0-13", flexible="9+"`` of the class line.
+
+        A class without versions is only a base class.
+        """
         super().__init_subclass__(**keywords)
         if not versions:
             return
@@ -319,23 +408,34 @@ class Versioned(Struct):
 
     @classmethod
     def plan(cls, version: int) -> wire.Plan:
-        """The compiled table of a version, made on first use."""
+        """Return the compiled table of a version. The first call compiles it."""
         plan = cls._plans.get(version)
         if plan is None:
             if not cls.versions.has(version):
-                raise wire.ProtocolError(f"the versions are {cls.versions}", cls.__qualname__, version)
+                raise wire.ProtocolError(
+                    f"the versions are {cls.versions}", cls.__qualname__, version
+                )
             plan = cls._plans[version] = compile_plan(cls, version, cls.flexible)
         return plan
 
     def encode(self, version: int, prefix: bytes = b"") -> bytes:
-        """The body in this version, behind ``prefix``."""
+        """Return ``prefix`` and the body in this version."""
         return wire.encode(self.plan(version), self, prefix)
 
     @classmethod
-    def decode(cls, body: bytes | bytearray | memoryview, version: int, offset: int = 0, *, whole: bool = True) -> Self:
-        """Read the body that begins at ``offset``; ``ProtocolError`` if it is malformed.
+    def decode(
+        cls,
+        body: bytes | bytearray | memoryview,
+        version: int,
+        offset: int = 0,
+        *,
+        whole: bool = True,
+    ) -> Self:
+        """Decode the body that begins at ``offset``.
 
-        It has to end where ``body`` ends; ``whole=False`` lets bytes be left over.
+        The body has to end where ``body`` ends, unless ``whole`` is False.
+
+        :raises ProtocolError: The body is malformed.
         """
         message: Self = decoder.decode(cls.plan(version), body, offset, whole)
         return message
@@ -347,15 +447,15 @@ class Message(Versioned):
     api_key: ClassVar[ApiKey]
 
     def __init_subclass__(cls, *, api_key: ApiKey | None = None, **keywords: Any) -> None:
-        """Take ``api_key=`` from the class line."""
+        """Read ``api_key=`` of the class line."""
         super().__init_subclass__(**keywords)
         if api_key is not None:
             cls.api_key = api_key
 
 
 class Request(Message):
-    """What a client sends."""
+    """A message from a client to a broker."""
 
 
 class Response(Message):
-    """What a broker answers."""
+    """A broker's response to a request."""

@@ -1,6 +1,6 @@
-"""Share groups (KIP-932): membership, fetching what the broker acquires for a member, acknowledging it, and offsets.
+"""Share groups (KIP-932): membership, fetching and acknowledging acquired records, offsets.
 
-Version 0 of these was of an early release and is gone from Kafka.
+Kafka has removed version 0 of these APIs, of an early release.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from kafka_native.protocol.schema import (
 )
 
 
-class ShareGroupHeartbeatRequest(Request, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"):
-    """Join, stay in or leave a share group. Fields that have not changed stay None."""
+class ShareGroupHeartbeatRequest(
+    Request, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"
+):
+    """Join, stay in or leave a share group. Unchanged fields are None."""
 
     group_id: str = string("0+")
     member_id: str = string("0+")
@@ -34,11 +36,13 @@ class ShareGroupHeartbeatRequest(Request, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, 
     subscribed_topic_names: list[str] | None = array(string(), "0+", nullable="0+", default=None)
 
 
-class ShareGroupHeartbeatResponse(Response, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"):
-    """The member's epoch, and its assignment when there is a new one."""
+class ShareGroupHeartbeatResponse(
+    Response, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"
+):
+    """The member's epoch, and its assignment if that has changed."""
 
     class Assignment(Struct):
-        """All that the member is to fetch from, from now on."""
+        """The complete assignment of the member."""
 
         class TopicPartitions(Struct):
             """Partitions of one topic."""
@@ -58,18 +62,19 @@ class ShareGroupHeartbeatResponse(Response, api_key=ApiKey.SHARE_GROUP_HEARTBEAT
 
 
 class AcknowledgementBatch(Struct):
-    """What became of a range of records: one type for all, or one for each."""
+    """The decision about a range of records: one type for all, or one for each."""
 
     first_offset: int = int64("0+")
     last_offset: int = int64("0+")
-    acknowledge_types: list[int] = array(int8(), "0+")  # 0 gap, 1 accept, 2 release, 3 reject, 4 renew (KIP-1222)
+    # 0 gap, 1 accept, 2 release, 3 reject, 4 renew (KIP-1222)
+    acknowledge_types: list[int] = array(int8(), "0+")
 
 
 class ShareFetchRequest(Request, api_key=ApiKey.SHARE_FETCH, versions="1-2", flexible="0+"):
-    """Acquire records, inside a share session; acknowledgements of earlier ones may come along."""
+    """Acquire records in a share session. The request may also acknowledge earlier records."""
 
     class FetchTopic(Struct):
-        """The partitions to add to the session, or with something to acknowledge, of one topic."""
+        """The partitions of one topic to add to the session or to acknowledge."""
 
         class FetchPartition(Struct):
             """One partition."""
@@ -82,7 +87,7 @@ class ShareFetchRequest(Request, api_key=ApiKey.SHARE_FETCH, versions="1-2", fle
         partitions: list[FetchPartition] = array(FetchPartition, "0+")
 
     class ForgottenTopic(Struct):
-        """Partitions to take out of the session."""
+        """Partitions to remove from the session."""
 
         topic_id: bytes = uuid("0+")
         partitions: list[int] = array(int32(), "0+")
@@ -95,14 +100,15 @@ class ShareFetchRequest(Request, api_key=ApiKey.SHARE_FETCH, versions="1-2", fle
     max_bytes: int = int32("0+", default=0x7FFFFFFF)
     max_records: int = int32("1+")
     batch_size: int = int32("1+")
-    share_acquire_mode: int = int8("2+", ignorable=True)  # 0 whole batches, 1 no more records than asked for (KIP-1206)
+    # 0 whole batches, 1 at most the requested number of records (KIP-1206)
+    share_acquire_mode: int = int8("2+", ignorable=True)
     is_renew_ack: bool = boolean("2+")
     topics: list[FetchTopic] = array(FetchTopic, "0+")
     forgotten_topics_data: list[ForgottenTopic] = array(ForgottenTopic, "0+")
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads a partition, told with an error about leadership."""
+    """The new leader of a partition. The broker sends it with an error about leadership."""
 
     leader_id: int = int32("0+")
     leader_epoch: int = int32("0+")
@@ -118,16 +124,16 @@ class NodeEndpoint(Struct):
 
 
 class ShareFetchResponse(Response, api_key=ApiKey.SHARE_FETCH, versions="1-2", flexible="0+"):
-    """Records, which of them the member has acquired, and what became of the acknowledgements."""
+    """Records, the ranges that the member has acquired, and the outcome of the acknowledgements."""
 
     class ShareFetchableTopicResponse(Struct):
-        """What came of one topic."""
+        """The records of one topic."""
 
         class PartitionData(Struct):
-            """What came of one partition."""
+            """The records of one partition, or its errors."""
 
             class AcquiredRecords(Struct):
-                """A range of records that are this member's until their lock expires."""
+                """A range of records that this member holds until their lock expires."""
 
                 first_offset: int = int64("0+")
                 last_offset: int = int64("0+")
@@ -153,8 +159,10 @@ class ShareFetchResponse(Response, api_key=ApiKey.SHARE_FETCH, versions="1-2", f
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "0+")
 
 
-class ShareAcknowledgeRequest(Request, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"):
-    """Tell what became of records, without fetching more."""
+class ShareAcknowledgeRequest(
+    Request, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"
+):
+    """Acknowledge records without fetching more."""
 
     class AcknowledgeTopic(Struct):
         """The partitions of one topic."""
@@ -175,14 +183,16 @@ class ShareAcknowledgeRequest(Request, api_key=ApiKey.SHARE_ACKNOWLEDGE, version
     topics: list[AcknowledgeTopic] = array(AcknowledgeTopic, "0+")
 
 
-class ShareAcknowledgeResponse(Response, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"):
-    """Whether the acknowledgements count, by partition."""
+class ShareAcknowledgeResponse(
+    Response, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"
+):
+    """The outcome of the acknowledgements, by partition."""
 
     class ShareAcknowledgeTopicResponse(Struct):
-        """What came of one topic."""
+        """The outcome for one topic."""
 
         class PartitionData(Struct):
-            """What came of one partition."""
+            """The outcome for one partition."""
 
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
@@ -203,10 +213,10 @@ class ShareAcknowledgeResponse(Response, api_key=ApiKey.SHARE_ACKNOWLEDGE, versi
 class DescribeShareGroupOffsetsRequest(
     Request, api_key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions="0-1", flexible="0+"
 ):
-    """Ask below which offsets share groups are done."""
+    """Ask for the start offsets of share groups."""
 
     class Group(Struct):
-        """A group, and its topics; None for all."""
+        """A group and its topics; None means all topics."""
 
         class Topic(Struct):
             """The partitions of one topic."""
@@ -223,16 +233,16 @@ class DescribeShareGroupOffsetsRequest(
 class DescribeShareGroupOffsetsResponse(
     Response, api_key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions="0-1", flexible="0+"
 ):
-    """The offsets, or what is wrong, of groups and partitions."""
+    """The start offsets, or the errors, of groups and partitions."""
 
     class Group(Struct):
-        """One group."""
+        """The offsets or the error of one group."""
 
         class Topic(Struct):
-            """One topic."""
+            """The offsets in one topic."""
 
             class Partition(Struct):
-                """One partition: -1 where the group has no offset, and where the lag isn't known."""
+                """One partition: -1 if the group has no offset, or if the lag is unknown."""
 
                 partition_index: int = int32("0+")
                 start_offset: int = int64("0+")
@@ -254,14 +264,16 @@ class DescribeShareGroupOffsetsResponse(
     groups: list[Group] = array(Group, "0+")
 
 
-class AlterShareGroupOffsetsRequest(Request, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
-    """Let a group without members go on elsewhere."""
+class AlterShareGroupOffsetsRequest(
+    Request, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
+):
+    """Set the start offsets of a group without members."""
 
     class Topic(Struct):
-        """One topic."""
+        """The new offsets in one topic."""
 
         class Partition(Struct):
-            """One partition."""
+            """The new start offset of one partition."""
 
             partition_index: int = int32("0+")
             start_offset: int = int64("0+")
@@ -273,14 +285,16 @@ class AlterShareGroupOffsetsRequest(Request, api_key=ApiKey.ALTER_SHARE_GROUP_OF
     topics: list[Topic] = array(Topic, "0+")
 
 
-class AlterShareGroupOffsetsResponse(Response, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
-    """What came of each partition."""
+class AlterShareGroupOffsetsResponse(
+    Response, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
+):
+    """The outcome for each partition."""
 
     class Topic(Struct):
-        """One topic."""
+        """The outcome for one topic."""
 
         class Partition(Struct):
-            """One partition."""
+            """The outcome for one partition."""
 
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
@@ -296,11 +310,13 @@ class AlterShareGroupOffsetsResponse(Response, api_key=ApiKey.ALTER_SHARE_GROUP_
     responses: list[Topic] = array(Topic, "0+")
 
 
-class DeleteShareGroupOffsetsRequest(Request, api_key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
-    """Let a group without members forget topics."""
+class DeleteShareGroupOffsetsRequest(
+    Request, api_key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
+):
+    """Delete the offsets of topics in a group without members."""
 
     class Topic(Struct):
-        """One topic."""
+        """A topic whose offsets are deleted."""
 
         topic_name: str = string("0+")
 
@@ -311,10 +327,10 @@ class DeleteShareGroupOffsetsRequest(Request, api_key=ApiKey.DELETE_SHARE_GROUP_
 class DeleteShareGroupOffsetsResponse(
     Response, api_key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
 ):
-    """What came of each topic."""
+    """The outcome for each topic."""
 
     class Topic(Struct):
-        """One topic."""
+        """The outcome for one topic."""
 
         topic_name: str = string("0+")
         topic_id: bytes = uuid("0+")

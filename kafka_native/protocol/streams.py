@@ -1,6 +1,7 @@
-"""Streams groups (KIP-1071): membership, and how they look from outside.
+"""Streams groups (KIP-1071): membership, and descriptions of groups.
 
-Kafka Streams' members are written in Java. The client describes their groups; heartbeats are for tests that make one.
+The members of Kafka Streams are written in Java. The client only describes their groups. Tests use
+the heartbeat to create a group.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from kafka_native.protocol.schema import (
 
 
 class KeyValue(Struct):
-    """A name with its value."""
+    """A configuration entry: a name and a value."""
 
     key: str = string("0+")
     value: str = string("0+")
 
 
 class TopicInfo(Struct):
-    """A topic that the application has for itself."""
+    """An internal topic of the application."""
 
     name: str = string("0+")
     partitions: int = int32("0+")
@@ -40,38 +41,40 @@ class TopicInfo(Struct):
 
 
 class Endpoint(Struct):
-    """Where a member is asked for what it has stored."""
+    """The address at which a member answers queries about its state."""
 
     host: str = string("0+")
     port: int = uint16("0+")
 
 
 class TaskIds(Struct):
-    """Tasks: the partitions of one part of the topology."""
+    """Tasks: the partitions of one subtopology."""
 
     subtopology_id: str = string("0+")
     partitions: list[int] = array(int32(), "0+")
 
 
 class TaskOffset(Struct):
-    """How far a task has got."""
+    """The progress of one task."""
 
     subtopology_id: str = string("0+")
     partition: int = int32("0+")
     offset: int = int64("0+")
 
 
-class StreamsGroupHeartbeatRequest(Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"):
-    """Join, stay in or leave a streams group. Fields that have not changed stay None."""
+class StreamsGroupHeartbeatRequest(
+    Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"
+):
+    """Join, stay in or leave a streams group. Unchanged fields are None."""
 
     class Topology(Struct):
-        """What the application does, told by who joins."""
+        """The topology of the application. A joining member sends it."""
 
         class Subtopology(Struct):
-            """A part of it whose tasks stand for themselves."""
+            """A part of the topology with its own tasks."""
 
             class CopartitionGroup(Struct):
-                """Topics with as many partitions, by their places in the lists."""
+                """Topics with the same number of partitions, by their indexes in the lists."""
 
                 source_topics: list[int] = array(int16(), "0+")
                 source_topic_regex: list[int] = array(int16(), "0+")
@@ -107,17 +110,19 @@ class StreamsGroupHeartbeatRequest(Request, api_key=ApiKey.STREAMS_GROUP_HEARTBE
     shutdown_application: bool = boolean("0+")
 
 
-class StreamsGroupHeartbeatResponse(Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"):
-    """The member's epoch, and its tasks when they are others than before."""
+class StreamsGroupHeartbeatResponse(
+    Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"
+):
+    """The member's epoch, and its tasks if they have changed."""
 
     class Status(Struct):
-        """Something about the group that its members are to know."""
+        """A status of the group that its members have to know."""
 
         status_code: int = int8("0+")
         status_detail: str = string("0+")
 
     class EndpointToPartitions(Struct):
-        """What the member at an endpoint has stored."""
+        """The partitions whose state the member at an endpoint stores."""
 
         class TopicPartition(Struct):
             """Partitions of one topic."""
@@ -147,24 +152,28 @@ class StreamsGroupHeartbeatResponse(Response, api_key=ApiKey.STREAMS_GROUP_HEART
     )
 
 
-class StreamsGroupDescribeRequest(Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"):
+class StreamsGroupDescribeRequest(
+    Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"
+):
     """Ask for the state of streams groups."""
 
     group_ids: list[str] = array(string(), "0+")
     include_authorized_operations: bool = boolean("0+")
 
 
-class StreamsGroupDescribeResponse(Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"):
+class StreamsGroupDescribeResponse(
+    Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"
+):
     """The state of the groups."""
 
     class Group(Struct):
-        """A group, or the error that hides it."""
+        """A group, or the error that the broker reports instead."""
 
         class Topology(Struct):
-            """What the application does, as the group has it."""
+            """The topology of the application, as the group stores it."""
 
             class Subtopology(Struct):
-                """A part of it whose tasks stand for themselves."""
+                """A part of the topology with its own tasks."""
 
                 subtopology_id: str = string("0+")
                 source_topics: list[str] = array(string(), "0+")
@@ -173,13 +182,15 @@ class StreamsGroupDescribeResponse(Response, api_key=ApiKey.STREAMS_GROUP_DESCRI
                 repartition_source_topics: list[TopicInfo] = array(TopicInfo, "0+")
 
             epoch: int = int32("0+")
-            subtopologies: list[Subtopology] | None = array(Subtopology, "0+", nullable="0+", default=None)
+            subtopologies: list[Subtopology] | None = array(
+                Subtopology, "0+", nullable="0+", default=None
+            )
 
         class Member(Struct):
-            """A member: what it has, and what it is on the way to."""
+            """A member with its current assignment and its target assignment."""
 
             class Assignment(Struct):
-                """Tasks by what they are for."""
+                """Tasks by their role: active, standby or warm-up."""
 
                 active_tasks: list[TaskIds] = array(TaskIds, "0+")
                 standby_tasks: list[TaskIds] = array(TaskIds, "0+")

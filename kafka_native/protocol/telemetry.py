@@ -20,7 +20,7 @@ from kafka_native.protocol.schema import (
 class GetTelemetrySubscriptionsRequest(
     Request, api_key=ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions="0", flexible="0+"
 ):
-    """Ask which client metrics the broker wants."""
+    """Ask which client metrics the broker subscribes to."""
 
     client_instance_id: bytes = uuid("0+")
 
@@ -28,7 +28,7 @@ class GetTelemetrySubscriptionsRequest(
 class GetTelemetrySubscriptionsResponse(
     Response, api_key=ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions="0", flexible="0+"
 ):
-    """The metrics wanted, how often, and how packed."""
+    """The subscribed metrics, the push interval and the accepted compression."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -42,7 +42,7 @@ class GetTelemetrySubscriptionsResponse(
 
 
 class PushTelemetryRequest(Request, api_key=ApiKey.PUSH_TELEMETRY, versions="0", flexible="0+"):
-    """Client metrics, in OpenTelemetry's protobuf form."""
+    """Push client metrics, in OpenTelemetry's protobuf form."""
 
     client_instance_id: bytes = uuid("0+")
     subscription_id: int = int32("0+")
@@ -52,7 +52,7 @@ class PushTelemetryRequest(Request, api_key=ApiKey.PUSH_TELEMETRY, versions="0",
 
 
 class PushTelemetryResponse(Response, api_key=ApiKey.PUSH_TELEMETRY, versions="0", flexible="0+"):
-    """Whether the metrics were taken."""
+    """Whether the broker accepted the metrics."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

@@ -19,13 +19,13 @@ from kafka_native.protocol.schema import (
 
 
 class CreateTopicsRequest(Request, api_key=ApiKey.CREATE_TOPICS, versions="0-7", flexible="5+"):
-    """Create topics, or with ``validate_only`` check whether it would work."""
+    """Create topics. With ``validate_only``, the broker only checks the request."""
 
     class Topic(Struct):
-        """A topic to create; -1 partitions or replicas leave the number to the broker."""
+        """A topic to create. With -1 partitions or replicas, the broker chooses the number."""
 
         class Assignment(Struct):
-            """The brokers of one partition, the first of them its preferred leader."""
+            """The brokers of one partition. The first one is its preferred leader."""
 
             partition_index: int = int32("0+")
             broker_ids: list[int] = array(int32(), "0+")
@@ -48,7 +48,7 @@ class CreateTopicsRequest(Request, api_key=ApiKey.CREATE_TOPICS, versions="0-7",
 
 
 class CreateTopicsResponse(Response, api_key=ApiKey.CREATE_TOPICS, versions="0-7", flexible="5+"):
-    """Which topics were created."""
+    """The outcome for each topic."""
 
     class Topic(Struct):
         """The outcome for one topic."""
@@ -90,7 +90,7 @@ class DeleteTopicsRequest(Request, api_key=ApiKey.DELETE_TOPICS, versions="0-6",
 
 
 class DeleteTopicsResponse(Response, api_key=ApiKey.DELETE_TOPICS, versions="0-6", flexible="4+"):
-    """Which topics were deleted."""
+    """The outcome for each topic."""
 
     class Topic(Struct):
         """The outcome for one topic."""
@@ -104,11 +104,13 @@ class DeleteTopicsResponse(Response, api_key=ApiKey.DELETE_TOPICS, versions="0-6
     responses: list[Topic] = array(Topic, "0+")
 
 
-class CreatePartitionsRequest(Request, api_key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"):
-    """Raise the number of partitions of topics."""
+class CreatePartitionsRequest(
+    Request, api_key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"
+):
+    """Increase the number of partitions of topics."""
 
     class Topic(Struct):
-        """A topic and the number of partitions that it shall have."""
+        """A topic and its new number of partitions."""
 
         class Assignment(Struct):
             """The brokers of one new partition."""
@@ -124,8 +126,10 @@ class CreatePartitionsRequest(Request, api_key=ApiKey.CREATE_PARTITIONS, version
     validate_only: bool = boolean("0+")
 
 
-class CreatePartitionsResponse(Response, api_key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"):
-    """Which topics have grown."""
+class CreatePartitionsResponse(
+    Response, api_key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"
+):
+    """The outcome for each topic."""
 
     class Topic(Struct):
         """The outcome for one topic."""

@@ -18,8 +18,13 @@ from kafka_native.protocol.schema import (
 )
 
 
-class InitProducerIdRequest(Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"):
-    """Ask for a producer id, or bump the epoch of one and so fence its older instances; from version 6 on, KIP-939."""
+class InitProducerIdRequest(
+    Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"
+):
+    """Ask for a producer id, or raise its epoch and so fence its older instances.
+
+    From version 6 on, the request supports KIP-939.
+    """
 
     transactional_id: str | None = string("0+", nullable="0+")
     transaction_timeout_ms: int = int32("0+")
@@ -29,8 +34,10 @@ class InitProducerIdRequest(Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="
     keep_prepared_txn: bool = boolean("6+")
 
 
-class InitProducerIdResponse(Response, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"):
-    """The producer id and epoch, and those of the transaction that was kept."""
+class InitProducerIdResponse(
+    Response, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"
+):
+    """The producer id and epoch, and those of the transaction that was kept (KIP-939)."""
 
     throttle_time_ms: int = int32("0+", ignorable=True)
     error_code: int = int16("0+")
@@ -47,8 +54,13 @@ class AddPartitionsToTxnTopic(Struct):
     partitions: list[int] = array(int32(), "0+")
 
 
-class AddPartitionsToTxnRequest(Request, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"):
-    """Add partitions to a transaction; versions 4 and up carry a list of transactions."""
+class AddPartitionsToTxnRequest(
+    Request, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"
+):
+    """Add partitions to a transaction.
+
+    From version 4 on, the request has a list of transactions.
+    """
 
     class Transaction(Struct):
         """One transaction and its partitions."""
@@ -77,26 +89,36 @@ class AddPartitionsToTxnTopicResult(Struct):
     """The outcome for one topic."""
 
     name: str = string("0+")
-    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult, "0+")
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(
+        AddPartitionsToTxnPartitionResult, "0+"
+    )
 
 
-class AddPartitionsToTxnResponse(Response, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"):
-    """Which partitions were added."""
+class AddPartitionsToTxnResponse(
+    Response, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"
+):
+    """The outcome for each partition."""
 
     class Transaction(Struct):
         """The outcome for one transaction."""
 
         transactional_id: str = string("4+")
-        topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
+        topic_results: list[AddPartitionsToTxnTopicResult] = array(
+            AddPartitionsToTxnTopicResult, "4+"
+        )
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("4+", ignorable=True)
     results_by_transaction: list[Transaction] = array(Transaction, "4+")
-    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(
+        AddPartitionsToTxnTopicResult, "0-3"
+    )
 
 
-class AddOffsetsToTxnRequest(Request, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"):
-    """Let a transaction commit offsets for a group."""
+class AddOffsetsToTxnRequest(
+    Request, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"
+):
+    """Allow a transaction to commit offsets of a group."""
 
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
@@ -104,8 +126,10 @@ class AddOffsetsToTxnRequest(Request, api_key=ApiKey.ADD_OFFSETS_TO_TXN, version
     group_id: str = string("0+")
 
 
-class AddOffsetsToTxnResponse(Response, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"):
-    """Whether it may."""
+class AddOffsetsToTxnResponse(
+    Response, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"
+):
+    """Whether the transaction may commit the offsets."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -121,7 +145,7 @@ class EndTxnRequest(Request, api_key=ApiKey.END_TXN, versions="0-5", flexible="3
 
 
 class EndTxnResponse(Response, api_key=ApiKey.END_TXN, versions="0-5", flexible="3+"):
-    """Whether it ended; from version 5 on, with the epoch to use from now on."""
+    """The outcome. From version 5 on, it has the producer's next epoch."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -129,14 +153,16 @@ class EndTxnResponse(Response, api_key=ApiKey.END_TXN, versions="0-5", flexible=
     producer_epoch: int = int16("5+", default=-1, ignorable=True)
 
 
-class TxnOffsetCommitRequest(Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"):
-    """Store offsets for a group when a transaction commits."""
+class TxnOffsetCommitRequest(
+    Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"
+):
+    """Commit offsets of a group together with a transaction."""
 
     class Topic(Struct):
         """The offsets in one topic."""
 
         class Partition(Struct):
-            """The next offset to read of one partition."""
+            """The next offset to read in one partition."""
 
             partition_index: int = int32("0+")
             committed_offset: int = int64("0+")
@@ -156,8 +182,10 @@ class TxnOffsetCommitRequest(Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions
     topics: list[Topic] = array(Topic, "0+")
 
 
-class TxnOffsetCommitResponse(Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"):
-    """Which offsets were taken."""
+class TxnOffsetCommitResponse(
+    Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"
+):
+    """The outcome for each partition."""
 
     class Topic(Struct):
         """The outcome for one topic."""
@@ -175,11 +203,16 @@ class TxnOffsetCommitResponse(Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versio
     topics: list[Topic] = array(Topic, "0+")
 
 
-class WriteTxnMarkersRequest(Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
-    """End transactions in the partitions that a broker leads: what coordinators send, and who aborts one by hand."""
+class WriteTxnMarkersRequest(
+    Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"
+):
+    """End transactions in the partitions that a broker leads.
+
+    Coordinators send it, and administrators that abort a transaction by hand.
+    """
 
     class Marker(Struct):
-        """How one transaction ends, and where."""
+        """The result of one transaction, and its partitions."""
 
         class Topic(Struct):
             """Partitions of one topic."""
@@ -197,8 +230,10 @@ class WriteTxnMarkersRequest(Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions
     markers: list[Marker] = array(Marker, "0+")
 
 
-class WriteTxnMarkersResponse(Response, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
-    """Which markers were written."""
+class WriteTxnMarkersResponse(
+    Response, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"
+):
+    """The outcome for each transaction."""
 
     class Marker(Struct):
         """The outcome for one transaction."""
@@ -221,8 +256,10 @@ class WriteTxnMarkersResponse(Response, api_key=ApiKey.WRITE_TXN_MARKERS, versio
     markers: list[Marker] = array(Marker, "0+")
 
 
-class DescribeProducersRequest(Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"):
-    """Ask a broker who writes to partitions of its (KIP-664)."""
+class DescribeProducersRequest(
+    Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"
+):
+    """Ask a broker for the producers of its partitions (KIP-664)."""
 
     class Topic(Struct):
         """Partitions of one topic."""
@@ -233,17 +270,19 @@ class DescribeProducersRequest(Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versi
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeProducersResponse(Response, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"):
-    """The producers that the partitions know."""
+class DescribeProducersResponse(
+    Response, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"
+):
+    """The active producers of the partitions."""
 
     class Topic(Struct):
         """The partitions of one topic."""
 
         class Partition(Struct):
-            """A partition's, or the error that hides them."""
+            """The producers of one partition, or the error that the broker reports instead."""
 
             class Producer(Struct):
-                """A producer with an id, and the transaction that it has open here."""
+                """A producer, and its open transaction in this partition."""
 
                 producer_id: int = int64("0+")
                 producer_epoch: int = int32("0+")
@@ -264,20 +303,24 @@ class DescribeProducersResponse(Response, api_key=ApiKey.DESCRIBE_PRODUCERS, ver
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeTransactionsRequest(Request, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"):
-    """Ask a coordinator for transactional ids of its (KIP-664)."""
+class DescribeTransactionsRequest(
+    Request, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"
+):
+    """Ask a coordinator for the state of its transactional ids (KIP-664)."""
 
     transactional_ids: list[str] = array(string(), "0+")
 
 
-class DescribeTransactionsResponse(Response, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"):
-    """What the transactional ids are doing."""
+class DescribeTransactionsResponse(
+    Response, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"
+):
+    """The state of the transactional ids."""
 
     class TransactionState(Struct):
-        """A transactional id, or the error that hides it."""
+        """A transactional id, or the error that the broker reports instead."""
 
         class Topic(Struct):
-            """Partitions of one topic that the open transaction writes to."""
+            """Partitions of one topic that belong to the open transaction."""
 
             topic: str = string("0+")
             partitions: list[int] = array(int32(), "0+")
@@ -286,7 +329,7 @@ class DescribeTransactionsResponse(Response, api_key=ApiKey.DESCRIBE_TRANSACTION
         transactional_id: str = string("0+")
         transaction_state: str = string("0+")
         transaction_timeout_ms: int = int32("0+")
-        transaction_start_time_ms: int = int64("0+")  # -1: none is open
+        transaction_start_time_ms: int = int64("0+")  # -1: no transaction is open
         producer_id: int = int64("0+")
         producer_epoch: int = int16("0+")
         topics: list[Topic] = array(Topic, "0+")
@@ -295,16 +338,21 @@ class DescribeTransactionsResponse(Response, api_key=ApiKey.DESCRIBE_TRANSACTION
     transaction_states: list[TransactionState] = array(TransactionState, "0+")
 
 
-class ListTransactionsRequest(Request, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"):
-    """Ask a broker for the transactional ids that it coordinates; what isn't filtered by is empty."""
+class ListTransactionsRequest(
+    Request, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"
+):
+    """Ask a broker for the transactional ids that it coordinates. An empty filter matches all."""
 
     state_filters: list[str] = array(string(), "0+")
     producer_id_filters: list[int] = array(int64(), "0+")
-    duration_filter: int = int64("1+", default=-1)  # KIP-994: only those that have run longer, in ms
+    # KIP-994: only transactions that have run longer, in ms
+    duration_filter: int = int64("1+", default=-1)
     transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)  # KIP-1152
 
 
-class ListTransactionsResponse(Response, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"):
+class ListTransactionsResponse(
+    Response, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"
+):
     """The transactional ids of one coordinator."""
 
     class TransactionState(Struct):

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials and AlterUserScramCredentials: users that authenticate by SCRAM (KIP-554)."""
+"""DescribeUserScramCredentials and AlterUserScramCredentials: SCRAM users (KIP-554)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafka_native.protocol.schema import (
 class DescribeUserScramCredentialsRequest(
     Request, api_key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+"
 ):
-    """Ask for users' credentials; ``users=None`` for those of all."""
+    """Ask for users' credentials. ``users=None`` means all users."""
 
     class User(Struct):
         """A user."""
@@ -33,10 +33,10 @@ class DescribeUserScramCredentialsRequest(
 class DescribeUserScramCredentialsResponse(
     Response, api_key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+"
 ):
-    """What may be told of the credentials."""
+    """The public part of the credentials."""
 
     class Result(Struct):
-        """A user's, or why they aren't told."""
+        """A user's credentials, or the error that the broker reports instead."""
 
         class CredentialInfo(Struct):
             """A credential."""
@@ -58,16 +58,16 @@ class DescribeUserScramCredentialsResponse(
 class AlterUserScramCredentialsRequest(
     Request, api_key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+"
 ):
-    """Delete credentials, and make or replace them."""
+    """Delete, create or replace credentials."""
 
     class Deletion(Struct):
-        """A credential that goes."""
+        """A credential to delete."""
 
         name: str = string("0+")
         mechanism: int = int8("0+")
 
     class Upsertion(Struct):
-        """A credential that comes."""
+        """A credential to create or replace."""
 
         name: str = string("0+")
         mechanism: int = int8("0+")
@@ -76,7 +76,8 @@ class AlterUserScramCredentialsRequest(
         salted_password: bytes = data("0+")
 
         def __repr__(self) -> str:
-            return f"Upsertion(name={self.name!r}, mechanism={self.mechanism}, iterations={self.iterations})"
+            mechanism = f"mechanism={self.mechanism}, iterations={self.iterations}"
+            return f"Upsertion(name={self.name!r}, {mechanism})"
 
     deletions: list[Deletion] = array(Deletion, "0+")
     upsertions: list[Upsertion] = array(Upsertion, "0+")
@@ -85,7 +86,7 @@ class AlterUserScramCredentialsRequest(
 class AlterUserScramCredentialsResponse(
     Response, api_key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+"
 ):
-    """Whose credentials changed."""
+    """The outcome for each user."""
 
     class Result(Struct):
         """The outcome for one user."""

@@ -1,4 +1,4 @@
-"""ApiVersions: what a broker speaks, asked before anything else."""
+"""ApiVersions: the APIs and versions of a broker, the first request on a connection."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from kafka_native.protocol.schema import (
 
 
 class ApiVersionsRequest(Request, api_key=ApiKey.API_VERSIONS, versions="0-4", flexible="3+"):
-    """Ask a broker which APIs and versions it speaks; the first request on a connection."""
+    """Ask a broker for its APIs and versions. It is the first request on a connection."""
 
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)
 
 
 class ApiVersionsResponse(Response, api_key=ApiKey.API_VERSIONS, versions="0-4", flexible="3+"):
-    """What the broker speaks. Its header is always version 0, so that any client can read the refusal of a version."""
+    """The APIs and versions of the broker.
+
+    Its header always has version 0, so that every client can read the refusal of a version.
+    """
 
     class ApiVersion(Struct):
         """The versions of one API."""
@@ -34,14 +37,14 @@ class ApiVersionsResponse(Response, api_key=ApiKey.API_VERSIONS, versions="0-4",
         max_version: int = int16("0+")
 
     class SupportedFeature(Struct):
-        """A feature and the levels that this broker could run."""
+        """A feature and the levels that this broker supports."""
 
         name: str = string("3+")
         min_version: int = int16("3+")
         max_version: int = int16("3+")
 
     class FinalizedFeature(Struct):
-        """A feature and the level that the whole cluster runs."""
+        """A feature and the level that the whole cluster uses."""
 
         name: str = string("3+")
         max_version_level: int = int16("3+")
@@ -50,7 +53,11 @@ class ApiVersionsResponse(Response, api_key=ApiKey.API_VERSIONS, versions="0-4",
     error_code: int = int16("0+")
     api_keys: list[ApiVersion] = array(ApiVersion, "0+")
     throttle_time_ms: int = int32("1+", ignorable=True)
-    supported_features: list[SupportedFeature] = array(SupportedFeature, "3+", tag=0, ignorable=True)
+    supported_features: list[SupportedFeature] = array(
+        SupportedFeature, "3+", tag=0, ignorable=True
+    )
     finalized_features_epoch: int = int64("3+", default=-1, tag=1, ignorable=True)  # -1: unknown
-    finalized_features: list[FinalizedFeature] = array(FinalizedFeature, "3+", tag=2, ignorable=True)
+    finalized_features: list[FinalizedFeature] = array(
+        FinalizedFeature, "3+", tag=2, ignorable=True
+    )
     zk_migration_ready: bool = boolean("3+", tag=3, ignorable=True)

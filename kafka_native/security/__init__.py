@@ -1,4 +1,5 @@
 """Security: TLS contexts from the ``ssl.*`` properties, and SASL mechanisms.
 
-Nothing here opens a socket or knows a thread. A client that talks plaintext imports none of the libraries behind them.
+The modules of this package open no broker connections and know no client threads. A PLAINTEXT
+client imports neither OpenSSL nor a SASL library.
 """

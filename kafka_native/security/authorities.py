@@ -1,4 +1,4 @@
-"""The certificate authorities that brokers are verified with: those named, or those that the system has."""
+"""The certificate authorities that verify brokers: the configured ones, or the system's."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .certificates import blocks_of, certificate_blocks
 from .sources import Files, Material, refuse
 
 PROBE: Final = "probe"
-"""The value of ssl.ca.location that stands for the system's places."""
+"""The value of ssl.ca.location that means the system's places."""
 
-PLACES: Final = (
+CA_LOCATIONS: Final = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/certs/ca-bundle.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -37,8 +37,8 @@ PLACES: Final = (
     "/usr/local/share/certs/ca-root-nss.crt",
     "/etc/openssl/certs/ca-certificates.crt",
 )
-"""Where systems keep their authorities; the first one that is there is taken."""
-PLACES_OF_DARWIN: Final = (
+"""The places where systems keep their authorities. The first existing one is used."""
+CA_LOCATIONS_OF_DARWIN: Final = (
     "/opt/homebrew/etc/openssl@3/cert.pem",
     "/usr/local/etc/openssl@3/cert.pem",
     "/opt/homebrew/etc/ca-certificates/cert.pem",
@@ -47,7 +47,7 @@ PLACES_OF_DARWIN: Final = (
     "/private/etc/ssl/certs",
 )
 ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""OpenSSL's own variables: they come before the system's places."""
+"""OpenSSL's own variables. They take precedence over the system's places."""
 
 _HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 _TRUSTED: Final = b"TRUSTED CERTIFICATE"
@@ -55,23 +55,29 @@ _SUFFIXES: Final = (".pem", ".crt", ".cer")
 
 
 class Authorities:
-    """Whom a context trusts.
+    """The authorities that a context trusts.
 
-    With ``ssl.ca.location`` or ``ssl.ca.pem`` these alone, both where both are set; otherwise what the system has, and
-    `certifi`'s list if it has nothing. Each one is trusted as it is: an intermediate authority needs no root above it.
+    - ``ssl.ca.location`` and ``ssl.ca.pem``: only these. Both, if both are set.
+    - Otherwise the system's authorities. If there are none, the list of `certifi`.
+
+    Each authority is trusted by itself: an intermediate authority needs no root above it.
     """
 
-    def __init__(self, context: SSL.Context, config: Config, files: Files, *, required: bool) -> None:
+    def __init__(
+        self, context: SSL.Context, config: Config, files: Files, *, required: bool
+    ) -> None:
         """Fill a context's store.
 
-        :param files: Which files and directories it was.
-        :param required: Brokers are verified. Otherwise nothing is looked for, but what is named has to be there.
-        :raises KafkaException: If a named one can't be read, or one is required and there is none.
+        :param files: Records the files and directories.
+        :param required: True if brokers are verified. Otherwise only configured authorities are
+            loaded.
+        :raises KafkaException: A configured authority can't be read, or none was found and one is
+            required.
         """
         self.trusted: list[str] = []
-        """The sources, for messages: ``ssl.ca.location=/path``."""
+        """The sources for error texts, for instance ``ssl.ca.location=/path``."""
         self.tried: list[str] = []
-        """The places that were looked at, where nothing is named."""
+        """The places that had no authorities, if none are configured."""
         self._context = context
         self._files = files
         self._store = context.get_cert_store()
@@ -83,20 +89,29 @@ class Authorities:
         if location == PROBE or (required and not self.trusted):
             self._probe()
         if required and not self.trusted:
-            hint = "set ssl.ca.location, install the system's package ca-certificates, or pip install certifi"
-            refuse(f"there are no certificate authorities to verify brokers with: {self.where()}", hint)
+            hint = (
+                "set ssl.ca.location, install the system's package ca-certificates, "
+                "or pip install certifi"
+            )
+            refuse(
+                f"there are no certificate authorities to verify brokers with: {self.where()}", hint
+            )
 
     def where(self) -> str:
-        """Whose authorities they are and where else was looked, for messages."""
+        """Return the sources and the tried places, for error texts."""
         tried = f"ssl.ca.location isn't set; tried: {', '.join(self.tried)}" if self.tried else ""
         if not self.trusted:
             return tried
         return " and ".join(self.trusted) + (f" ({tried})" if tried else "")
 
     def _probe(self) -> None:
-        """Take the first place that has authorities."""
+        """Use the first place that has authorities."""
         places = [os.environ[name] for name in ENVIRONMENT if os.environ.get(name)]
-        places += [*PLACES, *(PLACES_OF_DARWIN if sys.platform == "darwin" else ()), *_certifi()]
+        places += [
+            *CA_LOCATIONS,
+            *(CA_LOCATIONS_OF_DARWIN if sys.platform == "darwin" else ()),
+            *_certifi(),
+        ]
         for place in places:
             if not os.path.exists(place):
                 self.tried.append(place)
@@ -116,7 +131,7 @@ class Authorities:
         self.trusted.append(f"{name}={path}" if name else path)
 
     def _load_file(self, material: Material) -> None:
-        """A file through OpenSSL's own reader, which heeds what a `TRUSTED CERTIFICATE` isn't trusted for."""
+        """Load a file with OpenSSL's reader, which obeys the limits of a `TRUSTED CERTIFICATE`."""
         certificate_blocks(material, _TRUSTED)
         try:
             self._context.load_verify_locations(material.path)
@@ -124,7 +139,7 @@ class Authorities:
             refuse(f"{material}: {reasons(error)}")
 
     def _load_directory(self, name: str, path: str) -> None:
-        """What OpenSSL looks up by hashed names, or all files that have certificates in them."""
+        """Load a directory: by OpenSSL's hashed names, or else all files with certificates."""
         self._files.watch(path)
         try:
             names = sorted(os.listdir(path))
@@ -133,33 +148,46 @@ class Authorities:
         if any(_HASHED.fullmatch(each) for each in names):
             self._context.load_verify_locations(None, path)
             return
-        found = [self._files.read(name, os.path.join(path, each)) for each in names if each.endswith(_SUFFIXES)]
+        found = [
+            self._files.read(name, os.path.join(path, each))
+            for each in names
+            if each.endswith(_SUFFIXES)
+        ]
         found = [each for each in found if blocks_of(each.content, b"CERTIFICATE", _TRUSTED)]
         if not found:
-            refuse(f"{name}={path}: no certificate in PEM form in this directory", f"in *{', *'.join(_SUFFIXES)}")
+            refuse(
+                f"{name}={path}: no certificate in PEM form in this directory",
+                f"in *{', *'.join(_SUFFIXES)}",
+            )
         for each in found:
             self._load_file(each)
 
     def _add(self, material: Material) -> None:
-        """Certificates of a text."""
+        """Add the certificates of a text."""
         assert self._store is not None, "a new context has a store"
         blocks = certificate_blocks(material)
         for number, block in enumerate(blocks, 1):
             try:
                 self._store.add_cert(crypto.load_certificate(crypto.FILETYPE_PEM, block))
             except crypto.Error as error:
-                refuse(f"{material}: certificate {number} of {len(blocks)} can't be read: {reasons(error)}")
+                refuse(
+                    f"{material}: certificate {number} of {len(blocks)} can't be read: "
+                    f"{reasons(error)}"
+                )
         self.trusted.append(str(material))
 
 
 def reasons(error: SSL.Error | crypto.Error) -> str:
-    """What pyOpenSSL took from OpenSSL's error queue."""
+    """Return the reasons that pyOpenSSL took from OpenSSL's error queue."""
     entries = error.args[0] if error.args and isinstance(error.args[0], (list, tuple)) else []
-    return ", ".join(dict.fromkeys(str(each[-1]) for each in entries if each)) or "OpenSSL doesn't say why"
+    return (
+        ", ".join(dict.fromkeys(str(each[-1]) for each in entries if each))
+        or "OpenSSL doesn't say why"
+    )
 
 
 def _certifi() -> list[str]:
-    """The file of the package certifi, where it is installed."""
+    """Return the file of the package certifi, if it is installed."""
     try:
         return [str(importlib.import_module("certifi").where())]
     except ImportError:

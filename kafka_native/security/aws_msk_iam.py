@@ -1,7 +1,7 @@
-"""AWS_MSK_IAM: a request that is signed with AWS credentials (Signature Version 4), as Amazon MSK takes it.
+"""AWS_MSK_IAM: Amazon MSK's mechanism, a request signed with AWS credentials (Signature Version 4).
 
-Credentials: botocore's whole chain where it is installed (environment, files, roles of containers and machines), else
-the environment variables alone.
+If botocore is installed, its whole chain finds the credentials: environment, files, roles of
+containers and machines. Otherwise only the environment variables count.
 """
 
 from __future__ import annotations
@@ -27,22 +27,31 @@ VERSION = "2020_10_22"
 SERVICE = "kafka-cluster"
 ALGORITHM = "AWS4-HMAC-SHA256"
 VALID_S = 900
-EXPOSES = f"sees the signed request, which is good for everybody for {VALID_S // 60} minutes"
-RESPONSE_MAX = 65536
-HINT = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pip install botocore for the other ways"
-_SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN")
+EXPOSED_TEXT = f"sees the signed request, which anyone can use for {VALID_S // 60} minutes"
+RESPONSE_MAX_BYTES = 65536
+CREDENTIALS_HINT = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pip install botocore for the other ways"
+)
+_SECRET_VARIABLES = (
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+)
 _SECRET_FILES = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE")
-_FILE_MAX = 1 << 20
+_FILE_MAX_BYTES = 1 << 20
 _HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?", re.ASCII)
 
 
 class AwsCredentials:
-    """An access key. Nothing shows its secret, nor the session's token."""
+    """An AWS access key. The repr shows neither the secret key nor the session token."""
 
     __slots__ = ("access_key", "secret_key", "session_token")
 
     def __init__(self, access_key: str, secret_key: str, session_token: str | None = None) -> None:
-        """As AWS issues them; the token comes with those that expire."""
+        """Store the values as AWS issued them.
+
+        Only credentials that expire have a session token.
+        """
         self.access_key = access_key
         self.secret_key = secret_key
         self.session_token = session_token
@@ -52,18 +61,22 @@ class AwsCredentials:
 
 
 def chain() -> Callable[[], AwsCredentials]:
-    """Where credentials come from here; asked anew for each authentication, for they may expire."""
+    """Return the source of credentials.
+
+    Each authentication calls it, because credentials may expire.
+    """
     try:
         session = importlib.import_module("botocore.session").Session()
     except ImportError:
         return from_environment
 
-    calls = LimitedCalls("botocore's search for AWS credentials")  # a role's come over HTTP
+    # Credentials of a role come over HTTP
+    calls = LimitedCalls("botocore's search for AWS credentials")
 
     def find() -> AwsCredentials:
         found = session.get_credentials()
         if found is None:
-            raise SaslError(f"botocore finds no AWS credentials: {HINT}")
+            raise SaslError(f"botocore finds no AWS credentials: {CREDENTIALS_HINT}")
         frozen = found.get_frozen_credentials()
         return AwsCredentials(frozen.access_key, frozen.secret_key, frozen.token)
 
@@ -71,37 +84,55 @@ def chain() -> Callable[[], AwsCredentials]:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> AwsCredentials:
-    """Of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."""
-    access_key, secret_key = (environment.get(f"AWS_{name}", "") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))
+    """Return AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."""
+    access_key, secret_key = (
+        environment.get(f"AWS_{name}", "") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+    )
     if not access_key or not secret_key:
-        raise SaslError(f"there are no AWS credentials: {HINT}")
+        raise SaslError(f"there are no AWS credentials: {CREDENTIALS_HINT}")
     return AwsCredentials(access_key, secret_key, environment.get("AWS_SESSION_TOKEN") or None)
 
 
 def region_of(host: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The region in a broker's name, or else the environment's; SaslError if neither says it."""
+    """Return the region in a broker's name, or the environment's.
+
+    Raise SaslError if neither has one.
+    """
     match = _HOST.search(host.lower())
-    region = match[1] if match else environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    region = (
+        match[1]
+        if match
+        else environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    )
     if not region:
-        raise SaslError(f"the AWS region isn't known: {shown(host)} doesn't say it; set sasl.aws.region or AWS_REGION")
+        raise SaslError(
+            f"the AWS region is unknown: {shown(host)} doesn't contain it; "
+            "set sasl.aws.region or AWS_REGION"
+        )
     return region
 
 
 def environment_secrets(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What botocore may send for credentials, and whoever it asks may repeat in an error: keys and tokens."""
+    """Return the keys and tokens of the environment, which botocore may send to a server.
+
+    The server may repeat them in an error.
+    """
     found = [environment.get(name, "") for name in _SECRET_VARIABLES]
     for name in _SECRET_FILES:
-        # botocore says what is wrong with the file
-        with suppress(OSError, ValueError), open(environment.get(name, ""), encoding="utf-8") as file:
-            found.append(file.read(_FILE_MAX).strip())
+        # botocore reports errors of the file
+        with (
+            suppress(OSError, ValueError),
+            open(environment.get(name, ""), encoding="utf-8") as file,
+        ):
+            found.append(file.read(_FILE_MAX_BYTES).strip())
     return [each for each in found if each]
 
 
 class AwsMskIam(Mechanism):
-    """The mechanism AWS_MSK_IAM."""
+    """The SASL mechanism of Amazon MSK."""
 
     name = "AWS_MSK_IAM"
-    exposes = EXPOSES
+    exposes = EXPOSED_TEXT
 
     def __init__(
         self,
@@ -110,7 +141,11 @@ class AwsMskIam(Mechanism):
         region: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``credentials`` may take its time; ``region`` empty: that of the broker's name, or the environment's."""
+        """Make the mechanism.
+
+        :param credentials: Returns credentials. It may block.
+        :param region: Empty: the region in the broker's name, or the environment's.
+        """
         self.credentials = credentials
         self.user_agent = user_agent
         self.region = region
@@ -120,44 +155,53 @@ class AwsMskIam(Mechanism):
 
     @property
     def user(self) -> str:
-        """The access key's id."""
+        """The id of the access key."""
         return "" if self.last is None else self.last.access_key
 
     def secrets(self) -> Iterable[str]:
-        """Of the last exchanges: keys, session tokens, and signatures, which are good for some minutes."""
+        """Return the secret keys, session tokens and signatures of the last exchanges.
+
+        A signature is valid for some minutes.
+        """
         return self._sent
 
     def remember(self, *secrets: str) -> None:
-        """They have been used."""
+        """Add secrets of an exchange."""
         self._sent.add(*secrets)
 
     def exchange(self, host: str, port: int) -> Exchange:
-        """A new authentication."""
+        """Start an authentication."""
         return AwsMskIamExchange(self, host)
 
 
 class AwsMskIamExchange(Exchange):
-    """The signed request, and an answer that says no more than that it is good."""
+    """Sends the signed request, and checks that the response comes from Amazon MSK."""
 
     def __init__(self, mechanism: AwsMskIam, host: str) -> None:
-        """With the broker of this name."""
+        """Make the exchange with the broker of this name."""
         self._mechanism = mechanism
         self._host = host
 
     def begin(self) -> bytes:
-        """The request and its signature, as JSON."""
-        ours = self._mechanism
-        region = ours.region or region_of(self._host)
-        ours.remember(*environment_secrets())
-        ours.last = ours.credentials()
-        payload = signed_payload(ours.last, self._host, region, ours.user_agent, ours.clock())
-        ours.remember(ours.last.secret_key, ours.last.session_token or "", payload["x-amz-signature"])
+        """Return the request and its signature as JSON."""
+        mechanism = self._mechanism
+        region = mechanism.region or region_of(self._host)
+        mechanism.remember(*environment_secrets())
+        mechanism.last = mechanism.credentials()
+        payload = signed_payload(
+            mechanism.last, self._host, region, mechanism.user_agent, mechanism.clock()
+        )
+        mechanism.remember(
+            mechanism.last.secret_key,
+            mechanism.last.session_token or "",
+            payload["x-amz-signature"],
+        )
         return json.dumps(payload, separators=(",", ":")).encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Nothing."""
+        """Check the broker's response. Nothing more is sent."""
         try:
-            said: Any = json.loads(challenge) if len(challenge) <= RESPONSE_MAX else None
+            said: Any = json.loads(challenge) if len(challenge) <= RESPONSE_MAX_BYTES else None
         except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict) or said.get("version") != VERSION:
@@ -167,8 +211,13 @@ class AwsMskIamExchange(Exchange):
         return None
 
 
-def signed_payload(credentials: AwsCredentials, host: str, region: str, user_agent: str, now: float) -> dict[str, str]:
-    """The fields of a presigned GET for ``kafka-cluster:Connect``; ``now`` in seconds since the epoch."""
+def signed_payload(
+    credentials: AwsCredentials, host: str, region: str, user_agent: str, now: float
+) -> dict[str, str]:
+    """Return the fields of a presigned GET for ``kafka-cluster:Connect``.
+
+    ``now`` is in seconds since the epoch.
+    """
     moment = time.gmtime(now)
     day, date = time.strftime("%Y%m%d", moment), time.strftime("%Y%m%dT%H%M%SZ", moment)
     scope = f"{day}/{region}/{SERVICE}/aws4_request"
@@ -178,7 +227,9 @@ def signed_payload(credentials: AwsCredentials, host: str, region: str, user_age
         "X-Amz-Credential": f"{credentials.access_key}/{scope}",
         "X-Amz-Date": date,
         "X-Amz-Expires": str(VALID_S),
-        **({"X-Amz-Security-Token": credentials.session_token} if credentials.session_token else {}),
+        **(
+            {"X-Amz-Security-Token": credentials.session_token} if credentials.session_token else {}
+        ),
         "X-Amz-SignedHeaders": "host",
     }
     listed = "&".join(f"{name}={quote(value, safe='-_.~')}" for name, value in query.items())
@@ -189,4 +240,10 @@ def signed_payload(credentials: AwsCredentials, host: str, region: str, user_age
         key = hmac.digest(key, part.encode(), "sha256")
     signature = hmac.digest(key, text.encode(), "sha256").hex()
     fields = {name.lower(): value for name, value in query.items()}
-    return {"version": VERSION, "host": host, "user-agent": user_agent, **fields, "x-amz-signature": signature}
+    return {
+        "version": VERSION,
+        "host": host,
+        "user-agent": user_agent,
+        **fields,
+        "x-amz-signature": signature,
+    }

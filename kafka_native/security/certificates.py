@@ -1,4 +1,4 @@
-"""Certificates, keys and keystores: reading them, and saying what is wrong with one that can't be read."""
+"""Reads certificates, keys and keystores, and explains why one can't be read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import Any, Final, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key, pkcs12
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    pkcs12,
+)
 
 from kafka_native.cleaning import clean
 
 from .sources import Material, refuse
 
-PrivateKey = Any  # cryptography's own union of kinds of keys isn't public
+PrivateKey = Any  # cryptography's own union of key types isn't public
 
 _BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----.*?-----END \1-----", re.DOTALL)
 _CERTIFICATE: Final = (b"CERTIFICATE", b"X509 CERTIFICATE")
@@ -24,21 +29,21 @@ _JKS: Final = b"\xfe\xed\xfe\xed"
 
 
 class Identity(NamedTuple):
-    """What a client shows of itself."""
+    """The client's certificate, its chain and its key."""
 
     certificate: x509.Certificate
     chain: list[x509.Certificate]
-    """Those between it and an authority, in order."""
+    """The certificates between the client's and an authority, in order."""
     key: PrivateKey
     source: str
-    """The properties it is from, for messages."""
+    """The properties that they come from, for error texts."""
 
 
 def certificate_blocks(material: Material, *more: bytes) -> list[bytes]:
-    """The certificates of a PEM text, each one still in this form; at least one.
+    """Return the certificates of a PEM text as PEM blocks; at least one.
 
-    :param more: Other labels that are certificates, too.
-    :raises KafkaException: If there is none.
+    :param more: Other labels that also mean a certificate.
+    :raises KafkaException: There is no certificate.
     """
     blocks = blocks_of(material.content, *_CERTIFICATE, *more)
     if not blocks:
@@ -47,24 +52,24 @@ def certificate_blocks(material: Material, *more: bytes) -> list[bytes]:
 
 
 def certificates(material: Material) -> list[x509.Certificate]:
-    """The certificates of a PEM text, in its order; at least one.
+    """Return the certificates of a PEM text in their order; at least one.
 
-    :raises KafkaException: If there is none, or one can't be read.
+    :raises KafkaException: There is no certificate, or one can't be read.
     """
     blocks = certificate_blocks(material)
     found = []
     for number, block in enumerate(blocks, 1):
         try:
             found.append(x509.load_pem_x509_certificate(block))
-        except Exception as error:  # cryptography has many: InvalidVersion, KeyError ...
+        except Exception as error:  # cryptography raises many kinds: InvalidVersion, KeyError ...
             refuse(f"{material}: certificate {number} of {len(blocks)} can't be read: {error}")
     return found
 
 
 def revocation_lists(material: Material) -> list[x509.CertificateRevocationList]:
-    """The revocation lists of a PEM text; at least one.
+    """Return the revocation lists of a PEM text; at least one.
 
-    :raises KafkaException: If there is none, or one can't be read.
+    :raises KafkaException: There is no list, or one can't be read.
     """
     blocks = blocks_of(material.content, *_CRL)
     if not blocks:
@@ -76,10 +81,11 @@ def revocation_lists(material: Material) -> list[x509.CertificateRevocationList]
 
 
 def private_key(material: Material, password: str) -> PrivateKey:
-    """The first private key of a PEM text.
+    """Return the first private key of a PEM text.
 
-    :param password: Its passphrase, empty for none; not needed for a key that isn't encrypted.
-    :raises KafkaException: If there is none, or it can't be read or decrypted. Nothing of the key is in the error.
+    :param password: The passphrase, or empty. An unencrypted key doesn't need it.
+    :raises KafkaException: There is no key, or it can't be read or decrypted. The error contains
+        nothing of the key.
     """
     blocks = [match[0] for match in _BLOCK.finditer(material.content) if match[1].endswith(_KEY)]
     if not blocks:
@@ -93,65 +99,91 @@ def private_key(material: Material, password: str) -> PrivateKey:
         refuse(f"{material}: the key's kind, or its encryption, isn't supported: {error}")
     except (ValueError, TypeError):
         if encrypted:
-            refuse(f"{material}: the key can't be decrypted: wrong ssl.key.password, or a damaged file")
+            refuse(
+                f"{material}: the key can't be decrypted: wrong ssl.key.password, or a damaged file"
+            )
         refuse(f"{material}: the key can't be read: is the file damaged?")
 
 
 def keystore(material: Material, password: str | None) -> Identity:
-    """Key, certificate and chain of a PKCS#12 file.
+    """Return the key, the certificate and the chain of a PKCS#12 file.
 
-    :param password: None: there is none.
-    :raises KafkaException: If it is no such file, the password is another one, or something is missing in it.
+    :param password: None for a keystore without a password.
+    :raises KafkaException: The file is not a PKCS#12 keystore, the password is wrong, or a part is
+        missing.
     """
     if material.content[:1] != bytes([_DER]):
         refuse(f"{material}: not a PKCS#12 keystore", _what_instead(material))
     try:
-        store = pkcs12.load_pkcs12(material.content, None if password is None else password.encode())
+        store = pkcs12.load_pkcs12(
+            material.content, None if password is None else password.encode()
+        )
     except UnsupportedAlgorithm as error:
-        refuse(f"{material}: it is encrypted in a way that isn't supported: {error}", "export it anew, with AES-256")
+        refuse(
+            f"{material}: it is encrypted in a way that isn't supported: {error}",
+            "export it again, with AES-256",
+        )
     except (ValueError, TypeError):
-        what = "it needs a password: set ssl.keystore.password" if password is None else "wrong ssl.keystore.password"
+        what = (
+            "it needs a password: set ssl.keystore.password"
+            if password is None
+            else "wrong ssl.keystore.password"
+        )
         refuse(f"{material}: it can't be opened: {what}, or a damaged file")
     if store.key is None or store.cert is None:
-        refuse(f"{material}: there is no {'private key' if store.key is None else 'certificate of the key'} in it")
+        missing = "private key" if store.key is None else "certificate of the key"
+        refuse(f"{material}: there is no {missing} in it")
     own = store.cert.certificate
-    return Identity(own, _chain(own, [each.certificate for each in store.additional_certs]), store.key, str(material))
+    return Identity(
+        own,
+        _chain(own, [each.certificate for each in store.additional_certs]),
+        store.key,
+        str(material),
+    )
 
 
 def identity(chain: Material, key: Material, password: str) -> Identity:
-    """A certificate with its chain, and the key for it.
+    """Return a certificate with its chain and its key.
 
-    :raises KafkaException: If one of them can't be read, or they don't belong together.
+    :raises KafkaException: One of them can't be read, or the key doesn't belong to the certificate.
     """
     own, *rest = certificates(chain)
     secret = private_key(key, password)
     if not belongs(secret, own):
-        hint = "it has to be the first one of the file" if any(belongs(secret, each) for each in rest) else None
-        refuse(f"the key of {key} isn't the one of the certificate of {chain}, {subject(own)}", hint)
+        hint = (
+            "it has to be the first one of the file"
+            if any(belongs(secret, each) for each in rest)
+            else None
+        )
+        refuse(
+            f"the key of {key} isn't the one of the certificate of {chain}, {subject(own)}", hint
+        )
     return Identity(own, rest, secret, f"{chain} and {key}")
 
 
 def belongs(key: PrivateKey, certificate: x509.Certificate) -> bool:
-    """Whether the key is the certificate's."""
+    """Return True if the key is the certificate's."""
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     try:
-        return bool(key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form))
-    except (ValueError, UnsupportedAlgorithm):  # a certificate for a kind of key that isn't known
+        return bool(
+            key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form)
+        )
+    except (ValueError, UnsupportedAlgorithm):  # The certificate has an unknown kind of key
         return False
 
 
 def blocks_of(content: bytes, *labels: bytes) -> list[bytes]:
-    """The PEM blocks with one of these labels."""
+    """Return the PEM blocks with one of these labels."""
     return [match[0] for match in _BLOCK.finditer(content) if match[1] in labels]
 
 
 def subject(certificate: x509.Certificate) -> str:
-    """Whose certificate it is, readable and short."""
+    """Return the certificate's subject, readable and short."""
     return clean(certificate.subject.rfc4514_string()) or "without a name"
 
 
 def _chain(own: x509.Certificate, others: list[x509.Certificate]) -> list[x509.Certificate]:
-    """Those of the others that lead on from a certificate, one after the other: keystores have no order."""
+    """Return the certificates above ``own`` in order. A keystore doesn't order them."""
     found: list[x509.Certificate] = []
     last = own
     while last.issuer != last.subject:
@@ -164,11 +196,14 @@ def _chain(own: x509.Certificate, others: list[x509.Certificate]) -> list[x509.C
 
 
 def _what_instead(material: Material) -> str | None:
-    """What it seems to be, and what to do with it."""
+    """Return a hint: what the content seems to be, and how to convert it."""
     content, path = material.content, material.path or "FILE"
     labels = {match[1] for match in _BLOCK.finditer(content)}
     if content.startswith(_JKS):
-        command = f"keytool -importkeystore -srckeystore {path} -destkeystore client.p12 -deststoretype pkcs12"
+        command = (
+            f"keytool -importkeystore -srckeystore {path} "
+            f"-destkeystore client.p12 -deststoretype pkcs12"
+        )
         return f"it is a Java keystore: {command}"
     if labels:
         held = ", ".join(sorted(each.decode().lower() for each in labels))
@@ -176,7 +211,10 @@ def _what_instead(material: Material) -> str | None:
     if not content.strip():
         return "it is empty"
     if content[:1] == bytes([_DER]):
-        return "it seems to be in DER form, or a PKCS#12 keystore: convert it with openssl x509, or openssl pkcs12"
+        return (
+            "it seems to be in DER form, or a PKCS#12 keystore: "
+            "convert it with openssl x509, or openssl pkcs12"
+        )
     if b"-----BEGIN" in content and rb"\n" in content:
         return r"its line ends are a backslash and an n: put real ones in their place"
     return "a PEM text begins with -----BEGIN and ends with -----END"

@@ -1,4 +1,4 @@
-"""Cipher suites: those that a context offers, and those that no client offers, whoever asks for them."""
+"""Cipher suites: the ones that a context offers, and the ones that no client may offer."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from .sources import refuse
 
 PROPERTY: Final = "ssl.cipher.suites"
 INTEGRITY_ONLY: Final = frozenset({"TLS_SHA256_SHA256", "TLS_SHA384_SHA384"})
-"""Suites of TLS 1.3 that don't encrypt (RFC 9150). OpenSSL has them from 3.4 on."""
+"""Suites of TLS 1.3 without encryption (RFC 9150). OpenSSL has them from 3.4 on."""
 SECURITY_LEVEL: Final = 2
-"""OpenSSL's own: keys of 112 bits of strength (RSA 2048), signatures better than SHA-1."""
+"""OpenSSL's own level: keys with 112 bits of strength (RSA 2048), signatures better than SHA-1."""
 
 _UNSAFE: Final = ("aNULL", "eNULL")
-_NEVER: Final = ("!aNULL", "!eNULL")
+_EXCLUDED: Final = ("!aNULL", "!eNULL")
 _SUITES: Final = "SSL_CTX_set_cipher_list"
 _SUITES_13: Final = "SSL_CTX_set_ciphersuites"
 
 
 def restrict(context: SSL.Context, suites: str) -> list[str]:
-    """Have a context offer these suites alone.
+    """Make a context offer only these suites.
 
-    :param suites: The value of ssl.cipher.suites; empty: those of OpenSSL's.
-    :return: What the user should be warned of.
-    :raises KafkaException: It asks for a suite without encryption or without authentication, or OpenSSL refuses it.
+    :param suites: The value of ssl.cipher.suites. Empty means OpenSSL's default.
+    :return: Warnings for the user.
+    :raises KafkaException: A suite has no encryption or no authentication, or OpenSSL refuses the
+        list.
     """
     names = [name for name in re.split(r"[:;,\s]+", suites) if name]
     newer = [name for name in names if _is_newer(name)]
@@ -38,24 +39,31 @@ def restrict(context: SSL.Context, suites: str) -> list[str]:
     if suites and not names:
         refuse(f'{PROPERTY}: "{suites}" names no suite')
     if bad := [name for name in names if _is_unsafe(name)]:
-        refuse(f"{PROPERTY}: {_without(bad)}", "name suites that encrypt and authenticate, or leave the property out")
+        refuse(
+            f"{PROPERTY}: {_without(bad)}",
+            "name suites that encrypt and authenticate, or leave the property out",
+        )
     if newer:
         set_list(context._context, _SUITES_13, newer, PROPERTY)
     if older:
-        set_list(context._context, _SUITES, older, PROPERTY, always=_NEVER)
+        set_list(context._context, _SUITES, older, PROPERTY, always=_EXCLUDED)
     elif newer:
         context.set_min_proto_version(SSL.TLS1_3_VERSION)
     return _remarks(suites, newer, older)
 
 
 def check_offered(context: SSL.Context) -> None:
-    """Check what a context offers in the end, once nothing of it changes any more.
+    """Check the final offer of a context.
 
-    :raises KafkaException: OpenSSL's own configuration file has put in a suite without encryption or authentication.
+    :raises KafkaException: OpenSSL's configuration file added a suite without encryption or
+        authentication.
     """
     if bad := sorted(_unsafe_suites() & _offered(context)):
-        hint = f"set {PROPERTY}, or mend the file that OPENSSL_CONF names"
-        refuse(f"OpenSSL's own configuration file offers suites that aren't allowed: {_without(bad)}", hint)
+        hint = f"set {PROPERTY}, or correct the file that OPENSSL_CONF names"
+        refuse(
+            f"OpenSSL's own configuration file offers suites that aren't allowed: {_without(bad)}",
+            hint,
+        )
 
 
 def _remarks(suites: str, newer: list[str], older: list[str]) -> list[str]:
@@ -72,19 +80,23 @@ def _remarks(suites: str, newer: list[str], older: list[str]) -> list[str]:
 
 
 def _is_newer(name: str) -> bool:
-    """A suite of TLS 1.3. OpenSSL takes the names of IANA for older ones, too: TLS_RSA_WITH_..."""
+    """Return True for a suite of TLS 1.3.
+
+    OpenSSL also accepts IANA's names of older suites: TLS_RSA_WITH_...
+    """
     return name.upper().startswith("TLS_") and "_WITH_" not in name.upper()
 
 
 def _without(names: list[str]) -> str:
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"{shown} {'has' if len(names) == 1 else 'have'} no encryption, or no authentication of the broker"
+    verb = "has" if len(names) == 1 else "have"
+    return f"{shown} {verb} no encryption, or no authentication of the broker"
 
 
 def _is_unsafe(name: str) -> bool:
-    """Whether a name or an expression of the user's stands for nothing but suites that aren't allowed.
+    """Return True if a user's name or expression selects only forbidden suites.
 
-    ``ALL`` stands for others, too, so it means those; ``!eNULL`` and ``-eNULL`` leave suites out.
+    ``ALL`` also selects other suites, so it is allowed. ``!eNULL`` and ``-eNULL`` remove suites.
     """
     if _is_newer(name):
         return name.upper() in INTEGRITY_ONLY
@@ -97,22 +109,22 @@ def _is_unsafe(name: str) -> bool:
 
 @functools.cache
 def _unsafe_suites() -> frozenset[str]:
-    """The names of the suites that aren't allowed, by OpenSSL's own account where it has one."""
+    """Return the forbidden suites, as OpenSSL classifies them."""
     return INTEGRITY_ONLY.union(*map(_selected, _UNSAFE))
 
 
 def _selected(expression: str) -> frozenset[str]:
-    """The suites before TLS 1.3 that OpenSSL takes an expression for, at any security level."""
+    """Return the suites before TLS 1.3 that an expression selects at any security level."""
     scratch = SSL.Context(SSL.TLS_CLIENT_METHOD)
     try:
         set_list(scratch._context, _SUITES, [expression, "@SECLEVEL=0"], PROPERTY)
-    except KafkaException:  # there are none; the whole list is judged by OpenSSL later
+    except KafkaException:  # It selects none. OpenSSL judges the whole list later
         return frozenset()
     return frozenset(name for name in _offered(scratch) if not _is_newer(name))
 
 
 def _offered(context: SSL.Context) -> frozenset[str]:
-    """What a connection of this context would offer, by OpenSSL's names."""
+    """Return the suites that a connection of this context offers, by OpenSSL's names."""
     connection = ffi.gc(lib.SSL_new(context._context), lib.SSL_free)
     names: list[str] = []
     while (name := lib.SSL_get_cipher_list(connection, len(names))) != ffi.NULL:
@@ -121,7 +133,10 @@ def _offered(context: SSL.Context) -> frozenset[str]:
 
 
 def _unknown(function: str, names: list[str]) -> list[str]:
-    """Those that this OpenSSL passes over in silence. Expressions (``!RC4``, ``DEFAULT@SECLEVEL=1``) aren't names."""
+    """Return the names that this OpenSSL silently ignores.
+
+    Expressions (``!RC4``, ``DEFAULT@SECLEVEL=1``) aren't names.
+    """
     scratch = SSL.Context(SSL.TLS_CLIENT_METHOD)
     found = []
     for name in names:

@@ -1,8 +1,9 @@
-"""GSSAPI: Kerberos 5 (RFC 4752, KIP-12), through the package ``gssapi`` and the system's Kerberos library.
+"""GSSAPI: Kerberos 5 (RFC 4752, KIP-12), with the package ``gssapi`` and the system's Kerberos.
 
-A keytab is used in the process itself, without ``kinit``, and its tickets are kept there. A command that is set as
-``sasl.kerberos.kinit.cmd`` is run, as librdkafka runs it, at the beginning and then each
-``sasl.kerberos.min.time.before.relogin``; its tickets are taken from where it puts them.
+The process itself uses a keytab, without ``kinit``, and keeps the tickets in memory. If you set
+``sasl.kerberos.kinit.cmd``, the client runs this command as librdkafka does: at the start, and then
+every ``sasl.kerberos.min.time.before.relogin``. It uses the tickets from the place where the
+command puts them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _PROGRAM_OR_OPTION = re.compile(r"(?:.*/)?kinit|-{1,2}[A-Za-z-]+")
 
 
 class Gssapi(Mechanism):
-    """The mechanism GSSAPI."""
+    """The SASL mechanism with Kerberos tickets."""
 
     name = "GSSAPI"
     exposes = ""
@@ -42,11 +43,12 @@ class Gssapi(Mechanism):
         *,
         secrets: Iterable[str] = (),
     ) -> None:
-        """``principal`` empty: whose tickets there are; ``keytab`` and ``command`` empty: there are tickets already.
+        """Make the mechanism.
 
-        ``secrets`` are what nothing may show of the command.
-
-        :raises SaslError: The package is missing.
+        :param principal: Empty: the principal of the existing tickets.
+        :param keytab: Empty, as is ``command``: tickets exist already.
+        :param secrets: The parts of the command that errors must not show.
+        :raises SaslError: The package ``gssapi`` is missing.
         """
         try:
             self.gssapi: Any = importlib.import_module("gssapi")
@@ -64,27 +66,32 @@ class Gssapi(Mechanism):
 
     @property
     def user(self) -> str:
-        """The principal, if it was named."""
+        """The principal, if the configuration names it."""
         return self.principal
 
     def secrets(self) -> Iterable[str]:
-        """The command and what it names: a password or a keytab may be in it."""
+        """Return the command and its words, because they may contain a password or a keytab."""
         return self._secrets
 
     def exchange(self, host: str, port: int) -> Exchange:
-        """A new authentication."""
+        """Start an authentication."""
         return GssapiExchange(self, host)
 
     @property
     def refresh_at(self) -> float:
-        """When the command is due."""
+        """The time when the command is due."""
         return self._refresh_at
 
     def refresh(self) -> None:
-        """Runs the command."""
+        """Run the command."""
         try:
             done = subprocess.run(
-                self._command, shell=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMMAND_S, check=False
+                self._command,
+                shell=True,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=COMMAND_S,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SaslError(f"sasl.kerberos.kinit.cmd: {type(error).__name__}") from None
@@ -94,31 +101,39 @@ class Gssapi(Mechanism):
         self._refresh_at = self._clock() + self._relogin_s if self._relogin_s > 0 else float("inf")
 
     def credentials(self) -> Any:
-        """The tickets to use; None: the library's own choice."""
-        own = bool(self.keytab) and not self._command  # the command's tickets are in the usual place
-        if not own and not self.principal:
+        """Return the tickets to use; None lets the library choose."""
+        # The command puts its tickets in the default cache.
+        has_own_cache = bool(self.keytab) and not self._command
+        if not has_own_cache and not self.principal:
             return None
-        name = self.gssapi.Name(self.principal, self.gssapi.NameType.kerberos_principal) if self.principal else None
-        cache = f"MEMORY:kafka-native-{id(self)}"  # tickets of somebody else may be in the usual one
-        store = {"client_keytab": self.keytab, "ccache": cache} if own else None
+        name = (
+            self.gssapi.Name(self.principal, self.gssapi.NameType.kerberos_principal)
+            if self.principal
+            else None
+        )
+        # The default cache may have tickets of another principal.
+        cache = f"MEMORY:kafka-native-{id(self)}"
+        store = {"client_keytab": self.keytab, "ccache": cache} if has_own_cache else None
         return self.gssapi.Credentials(name=name, usage="initiate", store=store)
 
 
 class GssapiExchange(Exchange):
-    """Tokens until there is a context, then what it is for: nothing but to know who is who."""
+    """Exchanges tokens until the GSSAPI context is complete, then agrees on no security layer."""
 
     def __init__(self, mechanism: Gssapi, host: str) -> None:
-        """With the service on this host."""
+        """Make the exchange with the service on this host."""
         self._mechanism = mechanism
         self._host = host
         self._context: Any = None
         self._is_agreed = False
 
     def begin(self) -> bytes:
-        """The first token; the library may ask the KDC for a ticket."""
+        """Return the first token. The library may request a ticket from the KDC."""
         gssapi = self._mechanism.gssapi
         try:
-            name = gssapi.Name(f"{self._mechanism.service}@{self._host}", gssapi.NameType.hostbased_service)
+            name = gssapi.Name(
+                f"{self._mechanism.service}@{self._host}", gssapi.NameType.hostbased_service
+            )
             flags = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
             mech = gssapi.MechType.kerberos
             credentials = self._mechanism.credentials()
@@ -130,7 +145,7 @@ class GssapiExchange(Exchange):
             raise SaslError(shown(str(error))) from None
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The next token; then, when both know each other, that no layer is wanted over the connection."""
+        """Return the next token. After mutual authentication, choose no security layer."""
         if self._is_agreed:
             self.done = True
             return None
@@ -139,7 +154,7 @@ class GssapiExchange(Exchange):
                 return self._context.step(challenge) or b""
             offer = self._context.unwrap(challenge).message
             if len(offer) != 4 or not offer[0] & NO_LAYER:
-                raise SaslError("the broker wants a security layer, which Kafka doesn't have")
+                raise SaslError("the broker requires a security layer, which Kafka doesn't have")
             self._is_agreed = True
             answer: bytes = self._context.wrap(bytes([NO_LAYER, 0, 0, 0]), False).message
         except self._mechanism.problem as error:
@@ -148,7 +163,10 @@ class GssapiExchange(Exchange):
 
 
 def expanded(command: str, values: Mapping[str, str]) -> str:
-    """The command with the properties in it, ``%{name}``; SaslError for one that there isn't."""
+    """Insert the properties into the command, for each ``%{name}``.
+
+    :raises SaslError: There is no such property.
+    """
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in values:
@@ -159,6 +177,11 @@ def expanded(command: str, values: Mapping[str, str]) -> str:
 
 
 def words_of(command: str) -> list[str]:
-    """What a command that fails may repeat of itself, but for kinit, options, and properties by their names."""
+    """Return the words of the command that its error output may repeat.
+
+    ``kinit`` itself, options and ``%{name}`` are left out.
+    """
     words = _WORD.findall(_VARIABLE.sub(" ", command))
-    return [word for word in words if len(word) >= WORD_MIN and not _PROGRAM_OR_OPTION.fullmatch(word)]
+    return [
+        word for word in words if len(word) >= WORD_MIN and not _PROGRAM_OR_OPTION.fullmatch(word)
+    ]

@@ -1,8 +1,8 @@
-"""One HTTP request with one time limit for everything, and one for what the answer may hold.
+"""HTTP requests with one time limit for the whole request, and a size limit for the response.
 
-The standard library's time limits are those of a single read: a server that sends a byte now and then holds its
-client for ever. Here the deadline is that of the look-up, the connection, TLS and the whole answer together. Nothing is
-followed to another place, sent a second time, unpacked or kept for a next request.
+The time limit of the standard library holds for a single read. A server that sends one byte now and
+then could block its client forever. Here, one deadline covers the lookup, the connection, TLS and
+the whole response. The client doesn't follow redirects, retry, decompress, or reuse connections.
 
 Thread: any.
 """
@@ -27,31 +27,37 @@ from kafka_native.security.mechanisms import SaslError
 from kafka_native.security.time_limit import LimitedCalls, some_left_s
 from kafka_native.threads import is_patched
 
-ANSWER_MAX = 1 << 20
-"""Bytes of an answer's body."""
-READ_MAX = 65536
+RESPONSE_MAX_BYTES = 1 << 20
+"""The maximum size of a response's body."""
+READ_MAX_BYTES = 65536
 PORTS = {"http": 80, "https": 443}
 
 
 class Answer(NamedTuple):
-    """What a server says."""
+    """The response of a server."""
 
     status: int
     body: bytes
 
 
 class Url:
-    """An http or https URL. Nothing shows its query."""
+    """An http or https URL. The repr doesn't show its query."""
 
     shown = ""
 
     def __init__(self, name: str, text: str) -> None:
-        """SaslError, which doesn't show the value, if the property ``name`` has none that can be used."""
+        """Parse the value of the property ``name``.
+
+        :raises SaslError: The value is invalid. The error doesn't show the value.
+        """
         parts = _split(text)
         if parts is None or parts.scheme not in PORTS or not parts.hostname:
             raise SaslError(f"{name} has to be an http or https URL")
         if "@" in parts.netloc or "@" in parts.path:
-            raise SaslError(f"{name} has a user or a password in it: they have properties of their own; or write %40")
+            raise SaslError(
+                f"{name} contains a user or a password: they have their own properties; "
+                "write %40 for @"
+            )
         self.is_encrypted = parts.scheme == "https"
         self.host: str = parts.hostname
         self.port: int = parts.port or PORTS[parts.scheme]
@@ -65,43 +71,47 @@ class Url:
 
     @property
     def is_readable_by_others(self) -> bool:
-        """Whether what goes there and back passes a network as it is: http:// to neither this machine nor its link.
+        """True for http:// to a host that is neither local nor link-local.
 
-        The metadata services of clouds are at link-local addresses, and speak no TLS.
+        Others can read its traffic.
+
+        The metadata services of clouds have link-local addresses and no TLS.
         """
         if self.is_encrypted or self.host == "localhost" or self.host.endswith(".localhost"):
             return False
-        with suppress(ValueError):  # a name
+        with suppress(ValueError):  # The host is a name
             address = ipaddress.ip_address(self.host)
             return not (address.is_loopback or address.is_link_local)
         return True
 
 
 def _split(text: str) -> SplitResult | None:
-    """The parts of an URL, None for what isn't one."""
+    """Return the parts of a URL, or None for an invalid one."""
     if not text.isascii() or not text.isprintable() or " " in text:
         return None
-    with suppress(ValueError):  # its text repeats what wasn't understood, perhaps of a password: it may not be chained
+    # The text of the ValueError may repeat a part of a password, so it must not be chained.
+    with suppress(ValueError):
         parts = urlsplit(text)
         return parts if parts.port is None or parts.port > 0 else None
     return None
 
 
 class HttpClient:
-    """Makes requests of one URL."""
+    """Makes requests to one URL."""
 
     def __init__(self, url: Url, context: ssl.SSLContext) -> None:
         """``context`` is for https."""
         self._url = url
         self._context = context
-        self._look_ups = LimitedCalls(f"the look-up of {url.host}")
+        self._lookups = LimitedCalls(f"the lookup of {url.host}")
 
     def request(self, method: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        """The answer, whatever its status is.
+        """Send a request and return the response, with any status.
 
-        :raises SaslError: The name isn't known in time, or the answer is too long.
-        :raises OSError: There is no connection, no TLS, or no whole answer in time (TimeoutError, with a text).
-        :raises http.client.HTTPException: The answer isn't HTTP.
+        :raises SaslError: The lookup timed out, or the response is too long.
+        :raises OSError: No connection, no TLS, or no complete response in time (TimeoutError, with
+            a text).
+        :raises http.client.HTTPException: The response isn't HTTP.
         """
         deadline = time.monotonic() + time_limit.FETCH_S
         missing = "connection"
@@ -112,15 +122,17 @@ class HttpClient:
                     missing = "whole answer"
                     return self._exchange(connected, deadline, method, body, headers)
         except TimeoutError as error:
-            if error.errno is not None:  # the system's own, of a connection
+            if error.errno is not None:  # The operating system's error of a connection
                 raise
             raise TimeoutError(f"no {missing} in {time_limit.FETCH_S:g} s") from None
 
     def _connected(self, deadline: float) -> socket.socket:
         host, port = self._url.host, self._url.port
-        # gevent's would make a hub for each thread that it is called in, and nobody would end it
-        look_up = _socket.getaddrinfo if is_patched() else socket.getaddrinfo
-        found = self._look_ups.run(lambda: look_up(host, port, type=socket.SOCK_STREAM), some_left_s(deadline))
+        # gevent's lookup would create a hub in each calling thread, and nothing would end it
+        getaddrinfo = _socket.getaddrinfo if is_patched() else socket.getaddrinfo
+        found = self._lookups.run(
+            lambda: getaddrinfo(host, port, type=socket.SOCK_STREAM), some_left_s(deadline)
+        )
         failure = OSError("the name has no address")
         for family, kind, protocol, _, address in found:
             connection = socket.socket(family, kind, protocol)
@@ -136,49 +148,61 @@ class HttpClient:
         raise failure
 
     def _encrypted(self, plain: socket.socket, deadline: float) -> socket.socket:
-        plain.settimeout(some_left_s(deadline))  # of the whole handshake
-        return self._context.wrap_socket(plain, server_hostname=self._url.host) if self._url.is_encrypted else plain
+        plain.settimeout(some_left_s(deadline))  # For the whole handshake
+        return (
+            self._context.wrap_socket(plain, server_hostname=self._url.host)
+            if self._url.is_encrypted
+            else plain
+        )
 
     def _exchange(
-        self, connected: socket.socket, deadline: float, method: str, body: bytes | None, headers: Mapping[str, str]
+        self,
+        connected: socket.socket,
+        deadline: float,
+        method: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
     ) -> Answer:
         connection = http.client.HTTPConnection(self._url.host, self._url.port)
         connection.sock = _TimedSocket(connected, deadline)
         headers = {"Host": self._url.host_header, "Connection": "close", **headers}
         connection.request(method, self._url.target, body, headers)
         response = connection.getresponse()
-        return Answer(response.status, whole(iter(partial(response.read, READ_MAX), b"")))
+        return Answer(response.status, whole(iter(partial(response.read, READ_MAX_BYTES), b"")))
 
 
 def whole(pieces: Iterable[bytes]) -> bytes:
-    """The body of an answer; SaslError if it is too long."""
+    """Return the body of a response. Raise SaslError if it is too long."""
     content = b""
     for piece in pieces:
         content += piece
-        if len(content) > ANSWER_MAX:
-            raise SaslError(f"it answers with more than {ANSWER_MAX} bytes")
+        if len(content) > RESPONSE_MAX_BYTES:
+            raise SaslError(f"the response has more than {RESPONSE_MAX_BYTES} bytes")
     return content
 
 
 class _TimedSocket:
-    """As much of a socket as http.client needs, with one deadline for all of it."""
+    """The part of the socket interface that http.client uses, with one deadline for all calls."""
 
     def __init__(self, connected: socket.socket, deadline: float) -> None:
         self._socket = connected
         self._deadline = deadline
 
     def sendall(self, data: bytes) -> None:
-        """Sends all of it."""
-        self._socket.settimeout(some_left_s(self._deadline))  # of the whole call
+        """Send all data."""
+        self._socket.settimeout(some_left_s(self._deadline))  # For the whole call
         self._socket.sendall(data)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """What http.client reads an answer from."""
+        """Return the reader from which http.client reads the response."""
         assert mode == "rb"
         return io.BufferedReader(_TimedReader(self._socket, self._deadline))
 
     def close(self) -> None:
-        """Nothing: http.client closes a socket before it has read the answer, and who has opened it closes it."""
+        """Do nothing: http.client closes the socket before it reads the response.
+
+        The opener closes it.
+        """
 
 
 class _TimedReader(io.RawIOBase):
@@ -189,10 +213,10 @@ class _TimedReader(io.RawIOBase):
         self._deadline = deadline
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Waits for some bytes."""
+        """Wait for some bytes and read them."""
         self._socket.settimeout(some_left_s(self._deadline))
         return self._socket.recv_into(buffer)

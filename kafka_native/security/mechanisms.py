@@ -1,7 +1,8 @@
-"""What a SASL mechanism is to the control plane, which moves its bytes.
+"""The interface between a SASL mechanism and the control plane, which sends its bytes.
 
-Thread: a `Mechanism` belongs to a client and is called by its control thread, and, where it is ``slow``, by the
-client's security thread. `Mechanism.set_credentials()` may be called by any thread.
+Thread: a `Mechanism` belongs to one client. The client's control thread calls it. If the mechanism
+is ``slow``, the client's security thread calls it, too. Any thread may call
+`Mechanism.set_credentials()`.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from typing import ClassVar
 from kafka_native.cleaning import printable
 from kafka_native.security.redaction import REDACTED, Secrets, redacted
 
-TEXT_MAX = 500
+TEXT_MAX_CHARACTERS = 500
 
 
 class SaslError(Exception):
-    """Why there is no authentication. The text is for the user: it names no secret."""
+    """The reason of a failed authentication. The text is for the user and contains no secret."""
 
 
 class Credentials:
-    """A user's name and password. Nothing shows the password."""
+    """A user's name and password. The repr doesn't show the password."""
 
     __slots__ = ("password", "username")
 
     def __init__(self, username: str, password: str) -> None:
-        """As the user gave them."""
+        """Store the values as the user gave them."""
         self.username = username
         self.password = password
 
@@ -35,103 +36,122 @@ class Credentials:
 
 
 class Exchange(ABC):
-    """One authentication on one connection: the client's side of what is said."""
+    """The client's side of one authentication on one connection."""
 
     done = False
-    """Whether the mechanism has seen everything that it needs to trust the broker."""
+    """True when the mechanism has all that it needs to trust the broker."""
     problem = ""
-    """What the broker has said of a failure that it tells afterwards."""
+    """The broker's description of a failure, if the broker reports the failure itself later."""
 
     @abstractmethod
     def begin(self) -> bytes:
-        """The first message; SaslError if there is nothing to authenticate with."""
+        """Return the first message. Raise SaslError if there are no credentials."""
 
     @abstractmethod
     def respond(self, challenge: bytes) -> bytes | None:
-        """The answer to the broker's message, None if there is none to give; SaslError if it can't be right."""
+        """Return the response to the broker's message, or None if none is due.
+
+        :raises SaslError: The broker's message is invalid.
+        """
 
 
 class Mechanism(ABC):
-    """One client's way to authenticate."""
+    """The authentication of one client."""
 
     name: str
-    """As SaslHandshake has it."""
+    """The name in SaslHandshake."""
     slow: ClassVar[bool] = True
-    """Whether an exchange may take long (hashing, HTTP, the user's code), so that another thread has to do it."""
+    """True if an exchange may take long (hashing, HTTP, your callback).
+
+    The security thread runs it.
+    """
 
     @property
     @abstractmethod
     def user(self) -> str:
-        """Who authenticates, for errors and the log; empty if that isn't known."""
+        """The name of the user, for errors and the log; empty if unknown."""
 
     @property
     @abstractmethod
     def exposes(self) -> str:
-        """What whoever reads an exchange without TLS can use, as "sees the password"; empty: nothing.
+        """What an eavesdropper can use without TLS, for instance "sees the password".
 
-        A hash that can be guessed at (SCRAM) is no such thing; what is accepted again as it was sent is.
+        Empty means nothing. A hash that needs guessing (SCRAM) doesn't count. A message that the
+        broker would accept again counts.
         """
 
     @abstractmethod
     def exchange(self, host: str, port: int) -> Exchange:
-        """A new authentication with the broker at this address."""
+        """Start an authentication with the broker at this address."""
 
     def remarks(self, encrypted: bool) -> list[str]:
-        """What the client's user is warned of, once. ``encrypted``: the connections to brokers have TLS."""
+        """Return the warnings that the client logs once.
+
+        ``encrypted``: the connections to brokers use TLS.
+        """
         if encrypted or not self.exposes:
             return []
-        return [f"SASL {self.name} without TLS: whoever sees the network's traffic {self.exposes}"]
+        reader = "anyone who can read the network traffic"
+        return [f"SASL {self.name} without TLS: {reader} {self.exposes}"]
 
     def secrets(self) -> Iterable[str]:
-        """What may not be shown, wherever it comes from: a broker may repeat it in an error message.
+        """Return the secrets that logs and errors must not show.
 
-        As they are: `shown()` finds them in every spelling.
+        A broker may repeat one in an error.
+
+        They are in plain form. `shown()` finds them in every spelling.
         """
         return ()
 
-    def on_refused(self) -> None:  # noqa: B027 - most mechanisms have nothing else to say
-        """The broker didn't believe what the last exchange said."""
+    def on_refused(self) -> None:  # noqa: B027 - most mechanisms need no reaction
+        """React to the broker's refusal of the last exchange."""
 
     def set_credentials(self, credentials: Credentials) -> None:  # noqa: B027 - most mechanisms have no passwords
-        """Other credentials for the exchanges from now on; mechanisms without passwords ignore them."""
+        """Use these credentials for later exchanges.
+
+        Mechanisms without passwords ignore the call.
+        """
 
     def refresh(self) -> None:  # noqa: B027 - most mechanisms have nothing that expires
-        """Gets what will be needed next, before it is; SaslError if it can't be had. Made on the security thread."""
+        """Get a new token or ticket before the old one expires. Runs on the security thread.
+
+        :raises SaslError: The token or ticket isn't available.
+        """
 
     @property
     def refresh_at(self) -> float:
-        """When `refresh()` is due, in seconds since the epoch; infinity: never."""
+        """The time when `refresh()` is due, in seconds since the epoch; infinity means never."""
         return float("inf")
 
 
 class PasswordMechanism(Mechanism):
-    """A mechanism with a user's name and password."""
+    """A mechanism with a user name and a password."""
 
     def __init__(self, credentials: Credentials) -> None:
-        """Authenticates with these until there are others."""
+        """Use these credentials until `set_credentials()`."""
         self._credentials = credentials
         self._secrets = Secrets()
         self._secrets.add(credentials.password)
 
     @property
     def user(self) -> str:
-        """The user's name."""
+        """The name of the user."""
         return self._credentials.username
 
     def secrets(self) -> Iterable[str]:
-        """The password, and the last ones before it."""
+        """Return the password, and the last ones before it."""
         return self._secrets
 
     def set_credentials(self, credentials: Credentials) -> None:
-        """These from the next exchange on."""
+        """Use these credentials from the next exchange on."""
         self._secrets.add(credentials.password)
         self._credentials = credentials
 
 
 def shown(text: str, secrets: Iterable[str] = ()) -> str:
-    """What somebody else said, fit for a log: one line of printable characters, cut.
+    """Return a text from the network for a log: one printable line, cut off if too long.
 
-    These secrets aren't in it, however they are spelled (`redaction`).
+    The text doesn't contain these secrets, in any spelling (`redaction`).
     """
     text = printable(redacted(text, secrets))
-    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
+    return text if len(text) <= TEXT_MAX_CHARACTERS else f"{text[:TEXT_MAX_CHARACTERS]}..."

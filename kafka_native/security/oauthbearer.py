@@ -1,6 +1,7 @@
-"""OAUTHBEARER (RFC 7628, KIP-255, KIP-342): a token that somebody else issued, until it expires.
+"""OAUTHBEARER (RFC 7628, KIP-255, KIP-342): authentication with a bearer token that expires.
 
-Tokens come from the application's ``oauth_cb``, an OpenID Connect provider (`oidc`), or nobody (`unsecured_jwt`).
+Tokens come from your ``oauth_cb``, from an OpenID Connect provider (`oidc`), or are unsigned
+(`unsecured_jwt`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from typing import Any
 from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
 from kafka_native.security.redaction import Secrets
 
-LIFETIME_PART = 0.8
-"""Of a token's lifetime: after that there is a new one."""
-FAILURE_S = 1.0
-"""How long connections are told of a failure rather than asking again."""
-CHALLENGE_MAX = 65536
-EXPOSES = "sees the token, which is good for everybody until it expires"
-EXTENSION_MIN = 8
-"""Characters of an extension's value that may be a secret; a shorter one is found in too many words."""
+REFRESH_AT_LIFETIME_PART = 0.8
+"""The part of a token's lifetime after which the client gets a new token."""
+FAILURE_CACHED_S = 1.0
+"""How long later connections get the same failure, before the client asks for a token again."""
+CHALLENGE_MAX_BYTES = 65536
+EXPOSED_TEXT = "sees the token, which anyone can use until it expires"
+EXTENSION_SECRET_MIN_CHARACTERS = 8
+"""The minimum length of an extension's value that is redacted.
+
+Shorter values occur in many words.
+"""
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
 _KEY = re.compile(r"[A-Za-z]+", re.ASCII)
 _VALUE = re.compile(r"[\x20-\x7e\t\r\n]+")
@@ -31,31 +35,39 @@ _VALUE = re.compile(r"[\x20-\x7e\t\r\n]+")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Token:
-    """A bearer token; SaslError if it can't be sent. Nothing shows its value."""
+    """A bearer token. The repr doesn't show its value.
+
+    :raises SaslError: The value or an extension can't be sent.
+    """
 
     value: str
     expires: float
     """Seconds since the epoch."""
     principal: str = ""
-    """Who it stands for, if that is known here: for errors and the log."""
+    """The user that the token stands for, if known. Errors and the log show it."""
     extensions: Mapping[str, str] = field(default_factory=dict)
-    """What the broker is told besides (KIP-342)."""
+    """The SASL extensions that the client sends with the token (KIP-342)."""
 
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.value):
             raise SaslError("the token is empty or has characters that no token has (RFC 6750)")
         for key, value in self.extensions.items():
             if not _KEY.fullmatch(key) or key == "auth":
-                raise SaslError(f"{shown(key)!r} can't be the name of a SASL extension: letters only, and not auth")
+                raise SaslError(
+                    f"{shown(key)!r} can't be the name of a SASL extension: "
+                    "letters only, and not auth"
+                )
             if not _VALUE.fullmatch(value):
-                raise SaslError(f"the value of the SASL extension {key} is empty or has unprintable characters")
+                raise SaslError(
+                    f"the value of the SASL extension {key} is empty or has unprintable characters"
+                )
 
     def __repr__(self) -> str:
         return f"Token([redacted], expires={self.expires}, principal={self.principal!r})"
 
 
 class OAuthBearer(Mechanism):
-    """The mechanism OAUTHBEARER."""
+    """The SASL mechanism with bearer tokens."""
 
     name = "OAUTHBEARER"
 
@@ -65,12 +77,15 @@ class OAuthBearer(Mechanism):
         secrets: Iterable[str] = (),
         clock: Callable[[], float] = time.time,
         *,
-        exposes: str = EXPOSES,
+        exposes: str = EXPOSED_TEXT,
         remarks: Iterable[str] = (),
     ) -> None:
-        """``source`` gets a token and may take its time.
+        """Make the mechanism.
 
-        It knows these ``secrets``, and adds more to them where they are a `Secrets`. ``remarks`` are its warnings.
+        :param source: Returns a new token. It may block.
+        :param secrets: The secrets that the source sends. If it is a `Secrets`, the source may add
+            more.
+        :param remarks: Warnings about the source.
         """
         self._source = source
         self._secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
@@ -84,34 +99,38 @@ class OAuthBearer(Mechanism):
 
     @property
     def user(self) -> str:
-        """Whom the token stands for."""
+        """The user that the token stands for."""
         token = self._token
         return "" if token is None else token.principal
 
     def secrets(self) -> Iterable[str]:
-        """The last tokens, and what they are got with."""
+        """Return the last tokens, and the secrets that the source sends."""
         return self._secrets
 
     @property
     def exposes(self) -> str:
-        """The token."""
+        """What an eavesdropper can use, see `Mechanism.exposes`."""
         return self._exposes
 
     def remarks(self, encrypted: bool) -> list[str]:
-        """Also those about where tokens come from."""
+        """Return the warnings, including those about the source of tokens."""
         return [*super().remarks(encrypted), *self._remarks]
 
     @property
     def refresh_at(self) -> float:
-        """After most of the token's lifetime; at once while there is none."""
+        """80 % of the token's lifetime; 0 while there is no token."""
         return self._refresh_at
 
     def refresh(self) -> None:
-        """Gets a new token, whatever there is."""
+        """Get a new token, even if the current one is valid."""
         now = self._clock()
         try:
             token = self._source()
-            extensions = (value for value in token.extensions.values() if len(value) >= EXTENSION_MIN)
+            extensions = (
+                value
+                for value in token.extensions.values()
+                if len(value) >= EXTENSION_SECRET_MIN_CHARACTERS
+            )
             self._secrets.add(*extensions, token.value)
             if math.isnan(token.expires):
                 raise SaslError("the token's expiry time isn't a number")
@@ -119,18 +138,18 @@ class OAuthBearer(Mechanism):
                 raise SaslError(f"the token has expired {now - token.expires:.0f} s ago")
         except Exception as error:
             self._failure = error
-            self._failed_until = now + FAILURE_S
+            self._failed_until = now + FAILURE_CACHED_S
             raise
         self._failure = None
         self._token = token
-        self._refresh_at = now + LIFETIME_PART * (token.expires - now)
+        self._refresh_at = now + REFRESH_AT_LIFETIME_PART * (token.expires - now)
 
     def on_refused(self) -> None:
-        """The next exchange gets another token: this one may have been revoked."""
+        """Drop the token, because it may be revoked. The next exchange gets a new one."""
         self._token = None
 
     def token(self) -> Token:
-        """One that hasn't expired."""
+        """Return a token that hasn't expired."""
         now = self._clock()
         if self._token is not None and now < self._token.expires:
             return self._token
@@ -141,25 +160,31 @@ class OAuthBearer(Mechanism):
         return self._token
 
     def exchange(self, host: str, port: int) -> Exchange:
-        """A new authentication."""
+        """Start an authentication."""
         return OAuthBearerExchange(self)
 
 
 class OAuthBearerExchange(Exchange):
-    """The token; a broker that doesn't like it says why, and wants a word before it ends."""
+    """Sends the token.
+
+    If the broker refuses it, the client has to acknowledge the error message.
+    """
 
     def __init__(self, mechanism: OAuthBearer) -> None:
-        """With the token that there is when it begins."""
+        """Make the exchange. `begin()` uses the current token."""
         self._mechanism = mechanism
 
     def begin(self) -> bytes:
-        """No channel binding, the token, the extensions."""
+        """Return the first message: no channel binding, the token, the extensions."""
         token = self._mechanism.token()
-        pairs = [f"auth=Bearer {token.value}", *(f"{key}={value}" for key, value in token.extensions.items())]
+        pairs = [
+            f"auth=Bearer {token.value}",
+            *(f"{key}={value}" for key, value in token.extensions.items()),
+        ]
         return "".join(["n,,\x01", *(f"{pair}\x01" for pair in pairs), "\x01"]).encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Nothing, or the word."""
+        """Return None for success, or the acknowledgement of an error message."""
         if not challenge:
             self.done = not self.problem
             return None
@@ -170,8 +195,9 @@ class OAuthBearerExchange(Exchange):
 
 
 def _problem(challenge: bytes, secrets: Iterable[str]) -> str:
-    """What the broker has against the token: RFC 7628's JSON, or whatever else it is."""
-    if len(challenge) > CHALLENGE_MAX:  # not cut: what is left of a secret at its end wouldn't be found
+    """Return the broker's reason for the refusal: RFC 7628's JSON, or any other text."""
+    # A long text isn't cut, because the redaction couldn't find the part of a secret at the cut.
+    if len(challenge) > CHALLENGE_MAX_BYTES:
         return f"a message of {len(challenge)} bytes"
     text = challenge.decode("utf-8", "replace")
     try:
@@ -184,22 +210,39 @@ def _problem(challenge: bytes, secrets: Iterable[str]) -> str:
 
 
 def callback_source(oauth_cb: Callable[[Any], Any], config: str | None) -> Callable[[], Token]:
-    """Tokens of the application's ``oauth_cb``, which gets ``sasl.oauthbearer.config``, None if that isn't set."""
+    """Return a source that calls the application's ``oauth_cb``.
+
+    The callback's argument is ``sasl.oauthbearer.config``, or None.
+    """
 
     def source() -> Token:
         found = oauth_cb(config)
         if not isinstance(found, tuple) or not 2 <= len(found) <= 4:
             raise SaslError(
-                f"oauth_cb has to return (token, expiry time[, principal[, extensions]]), not {_kind(found)}"
+                "oauth_cb has to return (token, expiry time[, principal[, extensions]]), "
+                f"not {_kind(found)}"
             )
         value, expires, *more = found
         principal = more[0] if more else ""
         extensions = more[1] if len(more) > 1 else {}
-        right = isinstance(value, str) and isinstance(principal, str) and isinstance(extensions, Mapping)
-        if not right or isinstance(expires, bool) or not isinstance(expires, (int, float)):
+        has_valid_types = (
+            isinstance(value, str)
+            and isinstance(principal, str)
+            and isinstance(extensions, Mapping)
+        )
+        if (
+            not has_valid_types
+            or isinstance(expires, bool)
+            or not isinstance(expires, (int, float))
+        ):
             kinds = ", ".join(_kind(each) for each in found)
             raise SaslError(f"oauth_cb has to return (str, float[, str[, dict]]), not ({kinds})")
-        return Token(value, float(expires), principal, {str(key): str(each) for key, each in extensions.items()})
+        return Token(
+            value,
+            float(expires),
+            principal,
+            {str(key): str(each) for key, each in extensions.items()},
+        )
 
     return source
 
@@ -209,8 +252,13 @@ def _kind(value: object) -> str:
 
 
 def parsed_extensions(text: str) -> dict[str, str]:
-    """``sasl.oauthbearer.extensions``: key=value pairs with commas between them; SaslError for anything else."""
+    """Parse ``sasl.oauthbearer.extensions``, key=value pairs with commas between them.
+
+    :raises SaslError: The text has another form.
+    """
     pairs = [pair.strip().partition("=") for pair in text.split(",") if pair.strip()]
     if not all(equals for _, equals, _ in pairs):
-        raise SaslError("sasl.oauthbearer.extensions has to be key=value pairs with commas between them")
+        raise SaslError(
+            "sasl.oauthbearer.extensions has to be key=value pairs with commas between them"
+        )
     return {key: value for key, _, value in pairs}

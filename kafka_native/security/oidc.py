@@ -1,6 +1,7 @@
-"""Tokens of an OpenID Connect provider: client_credentials (KIP-768) and jwt-bearer (KIP-1139), over HTTPS.
+"""Tokens of an OpenID Connect provider over HTTPS.
 
-Signing is PyJWT's, which the extra ``oauth`` installs. Everything here may take long, but a token no longer than
+The grants are client_credentials (KIP-768) and jwt-bearer (KIP-1139). PyJWT, which the extra
+``oauth`` installs, signs the assertions. All calls may block; one token takes at most
 `time_limit.FETCH_S`.
 """
 
@@ -23,16 +24,27 @@ from kafka_native.security.oauthbearer import Token
 from kafka_native.security.redaction import Secrets
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
-FILE_MAX = 1 << 20
-MISSING = "OpenID Connect needs PyJWT: pip install 'kafka-native[oauth]'"
+ENDPOINT_PROPERTY = "sasl.oauthbearer.token.endpoint.url"
+FILE_MAX_BYTES = 1 << 20
+PYJWT_MISSING_TEXT = "OpenID Connect needs PyJWT: pip install 'kafka-native[oauth]'"
 PARAMETER_MIN = 8
-PUBLIC_PARAMETERS = ("api-version", "resource", "client_id", "object_id", "principal_id", "mi_res_id", "msi_res_id")
-"""Of a URL's query: Azure's, which are worth seeing in its errors."""
+PUBLIC_PARAMETERS = (
+    "api-version",
+    "resource",
+    "client_id",
+    "object_id",
+    "principal_id",
+    "mi_res_id",
+    "msi_res_id",
+)
+"""Parameters of a URL's query that aren't redacted: Azure's, which help in its errors."""
 
 
 def https_context(ca_location: str, ca_pem: str) -> ssl.SSLContext:
-    """Verifies with these authorities, or with the system's if there are none; SaslError if they can't be read."""
+    """Return a context that verifies with these authorities, or with the system's by default.
+
+    :raises SaslError: The authorities can't be read.
+    """
     try:
         if ca_pem:
             return ssl.create_default_context(cadata=ca_pem)
@@ -47,30 +59,37 @@ def https_context(ca_location: str, ca_pem: str) -> ssl.SSLContext:
 
 
 class Provider:
-    """A token endpoint."""
+    """The token endpoint of an OpenID Connect provider or of a cloud."""
 
-    def __init__(self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]) -> None:
-        """SaslError if this can't be an endpoint, or a library is missing."""
+    def __init__(
+        self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]
+    ) -> None:
+        """Make the endpoint. Raise SaslError if the URL is invalid or PyJWT is missing."""
         try:
             import jwt  # noqa: F401 - for claims_of()
         except ImportError:
-            raise SaslError(MISSING) from None
-        found = Url(ENDPOINT, url)
+            raise SaslError(PYJWT_MISSING_TEXT) from None
+        found = Url(ENDPOINT_PROPERTY, url)
         hidden = (
             value
             for name, value in found.parameters
             if len(value) >= PARAMETER_MIN and name.lower() not in PUBLIC_PARAMETERS
         )
         self.secrets = Secrets(hidden)
-        """What the provider knows and nothing may show: who asks with something secret adds it."""
-        self.remarks = [readable_by_others(ENDPOINT, found)] if found.is_readable_by_others else []
+        """The secrets that errors must not show. Callers add the secrets that they send."""
+        self.remarks = (
+            [readable_by_others(ENDPOINT_PROPERTY, found)] if found.is_readable_by_others else []
+        )
         self._url = found
         self._subject_claim = subject_claim
         self._extensions = extensions
         self._http = HttpClient(found, context)
 
     def ask(self, fields: Mapping[str, str], authorization: str | None, now: float) -> Token:
-        """Posts a form; SaslError with the provider's own words if it has no token."""
+        """Post a form and return the token.
+
+        Raise SaslError with the provider's text if it refuses.
+        """
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         if authorization is not None:
             headers["Authorization"] = authorization
@@ -78,10 +97,12 @@ class Provider:
         return self._call("POST", body, headers, now)
 
     def get(self, headers: Mapping[str, str], now: float) -> Token:
-        """Asks without a form; SaslError as for `ask()`."""
+        """Send a GET request and return the token. It raises as `ask()`."""
         return self._call("GET", None, headers, now)
 
-    def _call(self, method: str, body: bytes | None, headers: Mapping[str, str], now: float) -> Token:
+    def _call(
+        self, method: str, body: bytes | None, headers: Mapping[str, str], now: float
+    ) -> Token:
         answer = self._answer(method, body, {"Accept": "application/json", **headers})
         try:
             said = json.loads(answer.body)
@@ -95,10 +116,17 @@ class Provider:
         try:
             return self._http.request(method, body, headers)
         except (http.client.BadStatusLine, http.client.UnknownProtocol):
-            text = "its answer isn't HTTP"  # the first line isn't shown: it may be the token itself
-        except (OSError, ValueError, http.client.HTTPException, SaslError) as error:  # ValueError: a chunk of -5 bytes
+            # The first line isn't shown, because it may be the token itself
+            text = "its answer isn't HTTP"
+        except (
+            OSError,
+            ValueError,
+            http.client.HTTPException,
+            SaslError,
+        ) as error:
             text = shown(str(error), self.secrets) or type(error).__name__
-        raise SaslError(f"{self._url.shown}: {text}")  # not within except: the cause's text isn't redacted
+        # Outside of the except block, because the text of a chained exception isn't redacted.
+        raise SaslError(f"{self._url.shown}: {text}")
 
     def _token(self, said: dict[str, Any], now: float) -> Token:
         value = said.get("access_token")
@@ -108,7 +136,10 @@ class Provider:
         lifetime = _seconds(said.get("expires_in"))
         if expires is None:
             if lifetime is None:
-                raise SaslError(f"{self._url.shown}: the token doesn't say when it expires: no exp, no expires_in")
+                raise SaslError(
+                    f"{self._url.shown}: the token doesn't say when it expires: "
+                    "no exp, no expires_in"
+                )
             expires = now + lifetime
         return Token(value, expires, principal, self._extensions)
 
@@ -120,14 +151,17 @@ class Provider:
 
 
 def readable_by_others(name: str, url: Url) -> str:
-    """A warning about a URL."""
-    return f"{name} is {url.shown}, without TLS: whoever sees the network's traffic sees the log-in and the token"
+    """Return the warning about a URL without TLS."""
+    return (
+        f"{name} is {url.shown}, without TLS: "
+        f"anyone who can read the network traffic sees the login and the token"
+    )
 
 
 def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
-    """Whom a token says that it stands for, and when it expires; nothing, None where it can't be read.
+    """Return a token's subject and expiry time. An unreadable token has no subject and None.
 
-    Brokers take the whole seconds of a time that has more to it: a token is as good as they think.
+    Brokers ignore the fractions of a second in the expiry time, so this function does, too.
     """
     try:
         import jwt
@@ -139,11 +173,13 @@ def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
         claims = {}
     subject = claims.get(subject_claim)
     expires = _seconds(claims.get("exp"))
-    return subject if isinstance(subject, str) else "", None if expires is None else float(int(expires))
+    return subject if isinstance(subject, str) else "", None if expires is None else float(
+        int(expires)
+    )
 
 
 def _seconds(value: object) -> float | None:
-    """A time or duration that can be one; some providers write it as a text."""
+    """Return a valid time or duration, else None. Some providers send it as a text."""
     try:
         seconds = float(value) if isinstance(value, (str, int, float)) else -1.0
     except (ValueError, OverflowError):
@@ -152,9 +188,13 @@ def _seconds(value: object) -> float | None:
 
 
 def client_credentials(
-    provider: Provider, client_id: str, client_secret: str, scope: str, clock: Callable[[], float] = time.time
+    provider: Provider,
+    client_id: str,
+    client_secret: str,
+    scope: str,
+    clock: Callable[[], float] = time.time,
 ) -> Callable[[], Token]:
-    """Tokens for who knows the client's secret."""
+    """Return a source of tokens for the grant client_credentials."""
     login = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
     provider.secrets.keep(client_secret, f"{client_id}:{client_secret}")
     fields = {"grant_type": "client_credentials", "scope": scope}
@@ -162,38 +202,46 @@ def client_credentials(
 
 
 def jwt_bearer(
-    provider: Provider, assertion: Callable[[float], str], scope: str, clock: Callable[[], float] = time.time
+    provider: Provider,
+    assertion: Callable[[float], str],
+    scope: str,
+    clock: Callable[[], float] = time.time,
 ) -> Callable[[], Token]:
-    """Tokens for who shows an assertion."""
+    """Return a source of tokens for the grant jwt-bearer."""
 
     def source() -> Token:
         now = clock()
-        shown_once = assertion(now)
-        provider.secrets.add(shown_once)
-        fields = {"grant_type": JWT_BEARER, "assertion": shown_once, "scope": scope}
+        signed = assertion(now)
+        provider.secrets.add(signed)
+        fields = {"grant_type": JWT_BEARER, "assertion": signed, "scope": scope}
         return provider.ask(fields, None, now)
 
     return source
 
 
 def read(path: str, name: str) -> str:
-    """A text file that a property names; read each time, for it may be rotated. SaslError if it can't be."""
+    """Return the text of a file that a property names.
+
+    Callers read it each time, because the file may be rotated.
+
+    :raises SaslError: The file can't be read.
+    """
     try:
         with Path(path).open("rb") as file:
-            content = file.read(FILE_MAX + 1)
+            content = file.read(FILE_MAX_BYTES + 1)
     except OSError as error:
         raise SaslError(f"{name} {path}: {error.strerror}") from None
     try:
         text = content.decode()
     except UnicodeDecodeError:
         raise SaslError(f"{name} {path} isn't a text") from None
-    if len(content) > FILE_MAX:
-        raise SaslError(f"{name} {path} has more than {FILE_MAX} bytes")
+    if len(content) > FILE_MAX_BYTES:
+        raise SaslError(f"{name} {path} has more than {FILE_MAX_BYTES} bytes")
     return text
 
 
 class Assertion:
-    """Makes a signed assertion each time it is called."""
+    """Makes a signed assertion (a JWT) at each call."""
 
     def __init__(
         self,
@@ -207,7 +255,11 @@ class Assertion:
         with_id: bool,
         template: Callable[[], str] | None,
     ) -> None:
-        """``key`` is PEM, ``template`` JSON with a ``header`` and a ``payload``, over which the claims go."""
+        """Make the assertion's source.
+
+        :param key: Returns the private key in PEM form.
+        :param template: Returns JSON with a ``header`` and a ``payload``. The claims override it.
+        """
         self._algorithm = algorithm
         self._key = key
         self._passphrase = passphrase
@@ -218,7 +270,10 @@ class Assertion:
         self._template = template
 
     def __call__(self, now: float) -> str:
-        """The assertion as it is at this time; SaslError if key or template can't be used."""
+        """Return the assertion for this time.
+
+        Raise SaslError if the key or the template is invalid.
+        """
         import jwt
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -236,8 +291,14 @@ class Assertion:
             key = load_pem_private_key(self._key().encode(), password)
             return jwt.encode(payload, key, self._algorithm, headers=template.get("header"))  # type: ignore[arg-type]
         except (ValueError, TypeError, jwt.exceptions.PyJWTError) as error:
-            reason = "wrong or missing passphrase, or no key" if isinstance(error, ValueError) else type(error).__name__
-            raise SaslError(f"the assertion can't be signed with {self._algorithm}: {reason}") from None
+            reason = (
+                "wrong or missing passphrase, or no key"
+                if isinstance(error, ValueError)
+                else type(error).__name__
+            )
+            raise SaslError(
+                f"the assertion can't be signed with {self._algorithm}: {reason}"
+            ) from None
 
 
 def _template(text: str) -> dict[str, dict[str, Any]]:
@@ -245,6 +306,10 @@ def _template(text: str) -> dict[str, dict[str, Any]]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or not all(isinstance(found.get(part, {}), dict) for part in ("header", "payload")):
-        raise SaslError("sasl.oauthbearer.assertion.jwt.template.file isn't JSON with a header and a payload")
+    if not isinstance(found, dict) or not all(
+        isinstance(found.get(part, {}), dict) for part in ("header", "payload")
+    ):
+        raise SaslError(
+            "sasl.oauthbearer.assertion.jwt.template.file isn't JSON with a header and a payload"
+        )
     return found

@@ -1,7 +1,7 @@
-"""The OpenSSL that `cryptography` carries: its functions by name, and by address for the C transport.
+"""The OpenSSL of `cryptography`: its functions by name, and by address for the C transport.
 
-pyOpenSSL is what contexts are made with; where it has no call, the same library is asked here. So there is one OpenSSL
-in the process, and an upgrade of `cryptography` is the upgrade of TLS.
+pyOpenSSL makes the contexts. This module calls functions that pyOpenSSL lacks, in the same library.
+So the process has only one OpenSSL, and an upgrade of `cryptography` also upgrades TLS.
 """
 
 from __future__ import annotations
@@ -20,27 +20,34 @@ ffi: Final[Any] = _openssl.ffi
 
 
 def library_version() -> str:
-    """What OpenSSL calls itself, for instance ``OpenSSL 3.5.4``."""
-    return " ".join(ffi.string(lib.OpenSSL_version(lib.OPENSSL_VERSION)).decode("ascii", "replace").split()[:2])
+    """Return OpenSSL's name and version, for instance ``OpenSSL 3.5.4``."""
+    return " ".join(
+        ffi.string(lib.OpenSSL_version(lib.OPENSSL_VERSION)).decode("ascii", "replace").split()[:2]
+    )
 
 
 def error_reason() -> str:
-    """Take everything from this thread's error queue; the reasons, oldest first."""
+    """Empty this thread's error queue and return the reasons, oldest first."""
     reasons = []
     while code := lib.ERR_get_error():
         text = lib.ERR_reason_error_string(code)
-        reasons.append(f"error {code:#x}" if text == ffi.NULL else ffi.string(text).decode("ascii", "replace"))
+        reasons.append(
+            f"error {code:#x}" if text == ffi.NULL else ffi.string(text).decode("ascii", "replace")
+        )
     return ", ".join(dict.fromkeys(reasons))
 
 
-def set_list(context: Any, function: str, names: Sequence[str], setting: str, always: Sequence[str] = ()) -> None:
-    """Give a context a list of names through one of OpenSSL's own functions, or fail: never a list that doesn't act.
+def set_list(
+    context: Any, function: str, names: Sequence[str], setting: str, always: Sequence[str] = ()
+) -> None:
+    """Pass a list of names to a context. It raises rather than ignore a list.
 
-    :param context: SSL_CTX.
-    :param function: A function that takes the context and a text, and returns 1.
+    :param context: The SSL_CTX.
+    :param function: The name of an OpenSSL function that takes the context and a text, and returns
+        1.
     :param names: The user's names, in OpenSSL's notation.
-    :param setting: The property they are from, for the error.
-    :param always: What is put behind them.
+    :param setting: The property of the names, for the error.
+    :param always: Names that are appended.
     """
     if not hasattr(lib, function):
         _too_old(function, f"{setting} can't be set: ")
@@ -50,17 +57,22 @@ def set_list(context: Any, function: str, names: Sequence[str], setting: str, al
         reason = error_reason() or "not the names that it knows"
         shown = ":".join(names)
         raise KafkaException(
-            KafkaError(KafkaError._INVALID_ARG, f'{setting}: {library_version()} refuses "{shown}": {reason}')
+            KafkaError(
+                KafkaError._INVALID_ARG,
+                f'{setting}: {library_version()} refuses "{shown}": {reason}',
+            )
         )
 
 
-def expect_host(connection: Any, host: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Have a connection that isn't made yet verify its peer for a host; False if OpenSSL refuses it.
+def expect_host(
+    connection: Any, host: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address
+) -> bool:
+    """Make a new connection verify its peer for a host. Return False if OpenSSL refuses.
 
-    As csrc/engine/tls.c does for the transport: the alternative names count alone, not the common name, and a wildcard
-    stands for a whole label.
+    csrc/engine/tls.c does the same for the transport: only the alternative names count, not the
+    common name, and a wildcard stands for a whole label.
 
-    :param connection: SSL.
+    :param connection: The SSL object.
     :param host: A name in ASCII, or an address.
     """
     parameters = lib.SSL_get0_param(connection)
@@ -72,9 +84,9 @@ def expect_host(connection: Any, host: bytes | ipaddress.IPv4Address | ipaddress
 
 
 def address_of(name: str) -> int:
-    """The address of one of its functions, valid as long as the process lives.
+    """Return the address of an OpenSSL function. It is valid as long as the process lives.
 
-    :raises KafkaException: With ``_SSL`` if this OpenSSL lacks it.
+    :raises KafkaException: ``_SSL`` if this OpenSSL lacks the function.
     """
     if not hasattr(lib, name):
         _too_old(name, "TLS is impossible: ")
@@ -82,7 +94,11 @@ def address_of(name: str) -> int:
 
 
 def _too_old(function: str, what: str) -> NoReturn:
-    text = f"{what}cryptography {version('cryptography')} has no {function} (pyOpenSSL {version('pyOpenSSL')})"
+    text = (
+        f"{what}cryptography {version('cryptography')} has no {function} "
+        f"(pyOpenSSL {version('pyOpenSSL')})"
+    )
     raise KafkaException(
-        KafkaError(KafkaError._SSL, text), hint="upgrade them: pip install --upgrade cryptography pyOpenSSL"
+        KafkaError(KafkaError._SSL, text),
+        hint="upgrade them: pip install --upgrade cryptography pyOpenSSL",
     )

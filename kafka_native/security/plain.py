@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): the name and the password as they are. Only for connections that are encrypted."""
+"""PLAIN (RFC 4616): sends the name and the password in clear. Use it only with TLS."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from kafka_native.security.mechanisms import Credentials, Exchange, PasswordMech
 
 
 class Plain(PasswordMechanism):
-    """The mechanism PLAIN."""
+    """The SASL mechanism that sends the password itself."""
 
     name = "PLAIN"
     slow = False
     exposes = "sees the password"
 
     def exchange(self, host: str, port: int) -> Exchange:
-        """A new authentication."""
+        """Start an authentication."""
         return PlainExchange(self._credentials)
 
 
 class PlainExchange(Exchange):
-    """One message, which is answered with nothing."""
+    """One message with the credentials, and an empty response."""
 
     def __init__(self, credentials: Credentials) -> None:
-        """With these."""
+        """Make the exchange for these credentials."""
         self._credentials = credentials
 
     def begin(self) -> bytes:
-        """NUL, name, NUL, password."""
+        """Return NUL, name, NUL, password."""
         name, password = self._credentials.username, self._credentials.password
         if "\0" in name or "\0" in password:
-            raise SaslError("neither a user name nor a password may have a NUL in it")
+            raise SaslError("neither the user nor the password may have a NUL in it")
         return f"\0{name}\0{password}".encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The broker had nothing against it."""
+        """Accept the broker's empty response: the credentials are valid."""
         self.done = True
         return None

@@ -1,4 +1,4 @@
-"""From ``proxy.url`` to what the engine connects through: a SOCKS5 proxy, or one for HTTP CONNECT."""
+"""The proxy of ``proxy.url``: SOCKS5, or HTTP CONNECT. The engine connects through it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,26 @@ from .sources import refuse
 
 _SCHEMES: Final = ("socks5", "socks5h", "http")
 _LOGIN_BYTES_MAX: Final = 255
-"""Of the user and of the password each: SOCKS5 has a byte for their lengths."""
+"""The maximum length of the user and of the password. SOCKS5 has one byte for each length."""
 _HOST_BYTES_MAX: Final = 255
 _FORM: Final = "socks5://, socks5h:// or http://, then HOST:PORT or USER:PASSWORD@HOST:PORT"
-_SPELLING: Final = f"{_FORM}; in USER and PASSWORD, %40 stands for @, %3A for :, %2F for /, %25 for %"
+_SPELLING: Final = (
+    f"{_FORM}; in USER and PASSWORD, %40 stands for @, %3A for :, %2F for /, %25 for %"
+)
 
 
 class Proxy(NamedTuple):
-    """A proxy that every connection goes through. Nothing shows the login."""
+    """A proxy for every connection. The repr doesn't show the login."""
 
     scheme: str
-    """``socks5`` (brokers' names are looked up here), ``socks5h`` (by the proxy) or ``http`` (CONNECT; likewise)."""
+    """``socks5``, ``socks5h`` or ``http`` (CONNECT).
+
+    With ``socks5`` the client resolves the names of brokers, otherwise the proxy does.
+    """
     host: str
     port: int
     login: bytes
-    """What it is told of the user: the message of RFC 1929 or HTTP's header line. Empty: nothing."""
+    """The login message of RFC 1929, or HTTP's header line; empty without a user."""
 
     def __repr__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -35,9 +40,10 @@ class Proxy(NamedTuple):
 
 
 def proxy_of(config: Config) -> Proxy | None:
-    """What ``proxy.url`` says, None where it isn't set.
+    """Return the proxy of ``proxy.url``, or None if it isn't set.
 
-    :raises KafkaException: With ``_INVALID_ARG`` for what can't be a proxy's address. The value isn't shown.
+    :raises KafkaException: ``_INVALID_ARG`` for an invalid address. The error doesn't show the
+        value.
     """
     text = config.text("proxy.url")
     if not text:
@@ -45,21 +51,26 @@ def proxy_of(config: Config) -> Proxy | None:
     parts, port = _split(text)
     scheme, host = parts.scheme, parts.hostname or ""
     if scheme not in _SCHEMES:
-        more = ": proxies are spoken to without TLS, brokers through them with it" if scheme == "https" else ""
+        more = (
+            ": the client connects to a proxy without TLS, and through it to brokers with TLS"
+            if scheme == "https"
+            else ""
+        )
         refuse(f"proxy.url begins with none of socks5://, socks5h:// and http://{more}", _SPELLING)
     if port is None or not host or len(host) > _HOST_BYTES_MAX:
         refuse(f"proxy.url has no {'port' if host else 'host'}", _SPELLING)
     if parts.path.strip("/") or parts.query or parts.fragment:
-        refuse("proxy.url has something behind the port", _SPELLING)
+        refuse("proxy.url has something after the port", _SPELLING)
     return Proxy(scheme, host, port, b"" if parts.username is None else _login(scheme, parts))
 
 
 def _split(text: str) -> tuple[SplitResult, int | None]:
-    """The parts of an URL; its port, None if there is none."""
+    """Return the parts of a URL, and its port or None."""
     if not text.isascii() or not text.isprintable() or " " in text:
         refuse("proxy.url has characters that no URL has", _SPELLING)
     found = None
-    with suppress(ValueError):  # its text repeats what wasn't understood, perhaps of a password: it may not be chained
+    # The text of the ValueError may repeat a part of a password, so it must not be chained.
+    with suppress(ValueError):
         parts = urlsplit(text)
         found = parts, parts.port or None
     if found is None:
@@ -70,7 +81,9 @@ def _split(text: str) -> tuple[SplitResult, int | None]:
 def _login(scheme: str, parts: SplitResult) -> bytes:
     user, password = (unquote_to_bytes(each or "") for each in (parts.username, parts.password))
     if not user or max(len(user), len(password)) > _LOGIN_BYTES_MAX:
-        refuse(f"proxy.url: a user has 1 to {_LOGIN_BYTES_MAX} bytes, a password no more", _SPELLING)
+        refuse(
+            f"proxy.url: a user has 1 to {_LOGIN_BYTES_MAX} bytes, a password no more", _SPELLING
+        )
     if scheme == "http":
         if b":" in user:
             refuse("proxy.url: with http:// a user has no colon (RFC 7617)", _SPELLING)

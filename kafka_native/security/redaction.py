@@ -1,7 +1,7 @@
-"""Secrets in texts of somebody else: found in whatever spelling they come back, and taken out.
+"""Removes secrets from texts of a provider or a broker, in every spelling.
 
-A provider or a broker may repeat what it was sent, and it repeats what it has seen: the header with base64, the form
-with its percent signs, a JSON text within a JSON text.
+A provider or a broker may repeat what the client sent, in the form that it saw: a header with
+base64, a form with percent signs, a JSON text inside a JSON text.
 
 Thread: any.
 """
@@ -17,47 +17,62 @@ from functools import lru_cache
 from kafka_native._reference.property import REDACTED as REDACTED
 
 DERIVED_MIN = 6
-"""Characters of base64 or hexadecimal digits that say enough of a secret to be taken for it."""
+"""The minimum number of base64 or hexadecimal digits that identify a secret."""
 SPELLED_MAX = 16384
-"""Longer secrets (an assertion from a file) are only looked for as they are."""
+"""The maximum length of a secret that is searched in every spelling.
+
+A longer secret (an assertion from a file) is only searched in plain form.
+"""
 SEARCHED_MAX = 16384
-"""Characters of a text that is searched. Of a longer one nothing is shown but its length: others decide how long it is,
-and a search holds Python's lock."""
+"""The maximum length of a text that is searched.
+
+Of a longer text only the length is shown. The network decides how long a text is, and a search
+holds the interpreter lock.
+"""
 WHOLE_WORD_MAX = 5
-"""Characters of a secret that is only found as a whole word. Elsewhere it is a part of everybody's words, and the gaps
-would tell the secret."""
+"""The maximum length of a secret that is only searched as a whole word.
+
+Such a short secret also occurs inside other words, and the gaps in them would reveal it.
+"""
 RECENT_MAX = 16
 _WORD = re.compile(r"[A-Za-z0-9]+", re.ASCII)
 LAYERS_MAX = 8
-"""Backslashes before a character: 7 with three layers of JSON."""
+"""The maximum number of backslashes before a character. Three layers of JSON write 7."""
 _PERCENT = r"%(?:25){0,3}"
 _ENTITY = rf"(?:&|{_PERCENT}26)(?:amp;){{0,3}}"
 _BACKSLASH = rf"(?i:\\|{_PERCENT}5c|{_ENTITY}#(?:0{{0,6}}92|x0{{0,6}}5c);|x5c|u005c)"
 _GAP = re.escape(REDACTED)
-_BEGIN = r"(?:(?<![^\W_])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[abfnrtv0])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
-"""Where a word begins: also behind a sign that is written with letters or digits, as ``%20`` and ``\\n``."""
+_BEGIN = (
+    r"(?:(?<![^\W_])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[abfnrtv0])"
+    r"|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
+)
+r"""The start of a word.
+
+It may follow an escape that ends with a letter or digit: ``%20``, ``\n``.
+"""
 _END = r"(?![^\W_])"
 _PIECE = re.compile(r"(\\+|)([^\\]|(?<=\\)\Z)")
 
 
 class Secrets:
-    """What one mechanism must not show: what it was made with, and what it has sent lately (tokens, assertions).
+    """The secrets of one mechanism: the configured ones, and recently sent tokens and assertions.
 
-    Iterating goes through them as they are; `redacted()` knows how else they may be written.
+    Iteration yields them in plain form. `redacted()` knows the other spellings.
     """
 
     def __init__(self, lasting: Iterable[str] = ()) -> None:
-        """With those that stay."""
+        """``lasting``: the secrets that never expire."""
         self._lasting = tuple(lasting)
-        self._recent: tuple[str, ...] = ()  # replaced as a whole: another thread may be looking
+        # Replaced as a whole, because another thread may iterate over it
+        self._recent: tuple[str, ...] = ()
 
     def add(self, *secrets: str) -> None:
-        """One that will be replaced by another one; the last few are remembered."""
+        """Add secrets that later ones replace. The last few are remembered."""
         for secret in secrets:
             self._recent = (secret, *(each for each in self._recent if each != secret))[:RECENT_MAX]
 
     def keep(self, *secrets: str) -> None:
-        """More of those that stay."""
+        """Add secrets that never expire."""
         self._lasting = (*self._lasting, *secrets)
 
     def __iter__(self) -> Iterator[str]:
@@ -68,7 +83,7 @@ class Secrets:
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """The text without these secrets, in any of the spellings that are known here."""
+    """Return the text without these secrets, in all known spellings."""
     known = [secret for secret in secrets if secret]
     if len(text) > SEARCHED_MAX:
         for secret in sorted(known, key=len, reverse=True):
@@ -78,36 +93,44 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
     forms = {form for secret in known for form in _forms(secret)}
     lowered = text.lower()
     for form in sorted(forms, key=len, reverse=True):
-        if max(_WORD.findall(form), key=len, default="").lower() in lowered:  # spelled the same everywhere
+        # The longest word of a form is spelled the same in every spelling.
+        if max(_WORD.findall(form), key=len, default="").lower() in lowered:
             pattern = re.escape(form) if len(form) > SPELLED_MAX else _spelled(form)
             pattern = rf"{_BEGIN}{pattern}{_END}" if len(form) <= WHOLE_WORD_MAX else pattern
-            text = re.sub(rf"{_GAP}|{pattern}", REDACTED, text)  # a gap stays one, whatever the secret is
+            # The pattern also matches an earlier replacement, so that no secret can change one.
+            text = re.sub(rf"{_GAP}|{pattern}", REDACTED, text)
     return text
 
 
 def _forms(secret: str) -> set[str]:
-    """The secret, what it becomes where its characters are lost, and its bytes in base64 and hexadecimal digits."""
+    """Return the secret, its base64 and hexadecimal forms, and its forms after a lossy encoding."""
     found = {secret}
     if len(secret) > SPELLED_MAX:
         return found
     data = secret.encode("utf-8", "surrogatepass")
     if not secret.isascii():
         lost = data.decode("ascii", "replace")
-        found |= {secret.encode("ascii", "replace").decode(), lost, lost.replace("\ufffd", "?"), data.decode("latin-1")}
+        found |= {
+            secret.encode("ascii", "replace").decode(),
+            lost,
+            lost.replace("\ufffd", "?"),
+            data.decode("latin-1"),
+        }
     whole = base64.b64encode(data).decode().rstrip("=")
     derived = {whole, data.hex(), data.hex().upper()}
-    for before in range(3):  # also as a part of something else: how far it begins in a group of three bytes
+    # Also as a part of a longer text: `before` is the position in a group of three bytes.
+    for before in range(3):
         coded = base64.b64encode(bytes(before) + data).decode().rstrip("=")
-        first = (before * 8 + 5) // 6  # what has bits of the bytes before it
+        first = (before * 8 + 5) // 6  # Skips the digit with bits of the bytes before
         derived.add(coded[first : (before + len(data)) * 8 // 6])
     derived |= {each.replace("+", "-").replace("/", "_") for each in derived}
     return found | {each for each in derived if len(each) >= DERIVED_MIN}
 
 
 def _spelled(form: str) -> str:
-    """A pattern that finds a text however its characters are written: each one may be written in another way.
+    """Return a pattern that finds a text in every spelling of each character.
 
-    Its repetitions are bounded, and no two of them meet, so that no text takes long.
+    Its repetitions are bounded and no two of them meet, so that no text takes long.
     """
     found = []
     for run, character in _PIECE.findall(form):
@@ -120,13 +143,19 @@ def _spelled(form: str) -> str:
 
 
 def _is_plain(character: str) -> bool:
-    """Whether everybody writes it as it is. Nothing, too, which is behind a backslash at the end."""
+    """Return True if every encoding keeps the character.
+
+    Also for no character, after a last backslash.
+    """
     return not character or (character.isascii() and character.isalnum())
 
 
 @lru_cache(1024)
 def _character(character: str) -> str:
-    r"""A character's spellings, most of them in more than one layer: ``%25%32F`` and ``\\\"``, too."""
+    r"""Return a pattern for a character's spellings.
+
+    Most match several layers: ``%25%32F``, ``\\\"``.
+    """
     if _is_plain(character):
         return character
     code, data = ord(character), character.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""From a client's properties to its SASL mechanism."""
+"""Makes a client's SASL mechanism from its properties."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from kafka_native.types import version
 
 
 def mechanism_of(config: Config) -> Mechanism:
-    """What a client authenticates with whose ``security.protocol`` has SASL.
+    """Return the mechanism of a client whose ``security.protocol`` uses SASL.
 
-    :raises KafkaException: _INVALID_ARG: there is no such mechanism, or it lacks something.
+    :raises KafkaException: ``_INVALID_ARG``: the mechanism is unknown or lacks a property.
     """
     name = config.text("sasl.mechanisms")
     make = MECHANISMS.get(name)
@@ -50,12 +50,18 @@ def mechanism_of(config: Config) -> Mechanism:
 
 
 def _fail(config: Config, text: str, hint: str | None = None) -> NoReturn:
-    raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"Failed to create {config.role}: {text}"), hint=hint)
+    raise KafkaException(
+        KafkaError(KafkaError._INVALID_ARG, f"Failed to create {config.role}: {text}"), hint=hint
+    )
 
 
 def _credentials(config: Config) -> Credentials:
     if not (config.is_set("sasl.username") and config.is_set("sasl.password")):
-        _fail(config, "sasl.username and sasl.password must be set", f"for {config.text('sasl.mechanisms')}")
+        _fail(
+            config,
+            "sasl.username and sasl.password must be set",
+            f"for {config.text('sasl.mechanisms')}",
+        )
     return Credentials(config.text("sasl.username"), config.text("sasl.password"))
 
 
@@ -64,14 +70,21 @@ def _plain(config: Config) -> Mechanism:
 
 
 def _scram(config: Config) -> Mechanism:
-    return Scram(config.text("sasl.mechanisms"), _credentials(config), is_token=config.flag("sasl.scram.tokenauth"))
+    return Scram(
+        config.text("sasl.mechanisms"),
+        _credentials(config),
+        is_token=config.flag("sasl.scram.tokenauth"),
+    )
 
 
 def _oauthbearer(config: Config) -> Mechanism:
     unsecured = config.flag("enable.sasl.oauthbearer.unsecure.jwt")
     if config["sasl.oauthbearer.method"] == "oidc":
         if unsecured:
-            text = "`enable.sasl.oauthbearer.unsecure.jwt` and `sasl.oauthbearer.method=oidc` are mutually exclusive"
+            text = (
+                "`enable.sasl.oauthbearer.unsecure.jwt` and `sasl.oauthbearer.method=oidc` "
+                "are mutually exclusive"
+            )
             _fail(config, text)
         return _oidc(config)
     oauth_cb = config.function("oauth_cb")
@@ -79,8 +92,13 @@ def _oauthbearer(config: Config) -> Mechanism:
     if oauth_cb is not None:
         return OAuthBearer(callback_source(oauth_cb, own), [own or ""])
     if unsecured:
-        return OAuthBearer(unsecured_source(own or ""), exposes="")  # everybody can make such tokens
-    _fail(config, "OAUTHBEARER needs `oauth_cb`, `sasl.oauthbearer.method=oidc` or, for tests, unsecured tokens")
+        # Anyone can make such tokens, so they expose nothing.
+        return OAuthBearer(unsecured_source(own or ""), exposes="")
+    _fail(
+        config,
+        "OAUTHBEARER needs `oauth_cb`, `sasl.oauthbearer.method=oidc` or, for tests, "
+        "unsecured tokens",
+    )
 
 
 def _oidc(config: Config) -> Mechanism:
@@ -107,7 +125,11 @@ def _oidc(config: Config) -> Mechanism:
         wanted |= {"client.id": client_id, "client.secret": secret}
     for name, value in wanted.items():
         if not value:
-            _fail(config, f"`sasl.oauthbearer.{name}` is mandatory when `sasl.oauthbearer.method=oidc` is set")
+            _fail(
+                config,
+                f"`sasl.oauthbearer.{name}` is mandatory "
+                "when `sasl.oauthbearer.method=oidc` is set",
+            )
     provider = _provider(config, url)
     scope = config.text("sasl.oauthbearer.scope")
     if grant == JWT_BEARER:
@@ -131,7 +153,7 @@ def _provider(config: Config, url: str) -> Provider:
 
 
 def _assertion(config: Config) -> Callable[[float], str]:
-    """A file's, or one that is made here."""
+    """Return a source of assertions: a ready one from a file, or one that the client signs."""
     ready, key_file, key_pem, template = (
         config.text("sasl.oauthbearer.assertion.file"),
         config.text("sasl.oauthbearer.assertion.private.key.file"),
@@ -145,11 +167,19 @@ def _assertion(config: Config) -> Callable[[float], str]:
         read(ready, "sasl.oauthbearer.assertion.file")
         return lambda now: read(ready, "sasl.oauthbearer.assertion.file").strip()
     if not key_file and not key_pem:
-        names = "`sasl.oauthbearer.assertion.private.key.file` or `sasl.oauthbearer.assertion.private.key.pem`"
-        _fail(config, f"{names} is mandatory when `sasl.oauthbearer.grant.type` is set to `{JWT_BEARER}`")
+        names = (
+            "`sasl.oauthbearer.assertion.private.key.file` or "
+            "`sasl.oauthbearer.assertion.private.key.pem`"
+        )
+        _fail(
+            config,
+            f"{names} is mandatory when `sasl.oauthbearer.grant.type` is set to `{JWT_BEARER}`",
+        )
     assertion = Assertion(
         algorithm=config.text("sasl.oauthbearer.assertion.algorithm"),
-        key=partial(read, key_file, "sasl.oauthbearer.assertion.private.key.file") if key_file else lambda: key_pem,
+        key=partial(read, key_file, "sasl.oauthbearer.assertion.private.key.file")
+        if key_file
+        else lambda: key_pem,
         passphrase=config.text("sasl.oauthbearer.assertion.private.key.passphrase"),
         claims={
             "aud": config.text("sasl.oauthbearer.assertion.claim.aud"),
@@ -159,9 +189,11 @@ def _assertion(config: Config) -> Callable[[float], str]:
         expires_s=config.integer("sasl.oauthbearer.assertion.claim.exp.seconds"),
         not_before_s=config.integer("sasl.oauthbearer.assertion.claim.nbf.seconds"),
         with_id=config.flag("sasl.oauthbearer.assertion.claim.jti.include"),
-        template=partial(read, template, "sasl.oauthbearer.assertion.jwt.template.file") if template else None,
+        template=partial(read, template, "sasl.oauthbearer.assertion.jwt.template.file")
+        if template
+        else None,
     )
-    assertion(time.time())  # what is wrong with key and template is said now
+    assertion(time.time())  # Reports errors of the key and the template now
     return assertion
 
 
@@ -171,7 +203,10 @@ def _aws_msk_iam(config: Config) -> Mechanism:
 
 def _gssapi(config: Config) -> Mechanism:
     service, keytab = config.text("sasl.kerberos.service.name"), config.text("sasl.kerberos.keytab")
-    principal, command = config.text("sasl.kerberos.principal"), config.text("sasl.kerberos.kinit.cmd")
+    principal, command = (
+        config.text("sasl.kerberos.principal"),
+        config.text("sasl.kerberos.kinit.cmd"),
+    )
     values = {
         "sasl.kerberos.service.name": service,
         "sasl.kerberos.principal": principal,
@@ -195,4 +230,4 @@ MECHANISMS: dict[str, Callable[[Config], Mechanism]] = {
     "AWS_MSK_IAM": _aws_msk_iam,
     "GSSAPI": _gssapi,
 }
-"""Who makes which mechanism, by the name that brokers know it under."""
+"""The function that makes each mechanism, by its name in SaslHandshake."""

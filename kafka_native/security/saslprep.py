@@ -1,4 +1,4 @@
-"""SASLprep (RFC 4013): the one form that names and passwords are compared in, whichever way they were typed."""
+"""SASLprep (RFC 4013): the canonical form of names and passwords, for comparison."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ _PROHIBITED = (
     stringprep.in_table_c7,
     stringprep.in_table_c8,
     stringprep.in_table_c9,
-    stringprep.in_table_a1,  # what Unicode 3.2 doesn't know: a name or password is a "stored string"
+    # Code points that Unicode 3.2 doesn't know: a name or password is a "stored string"
+    stringprep.in_table_a1,
 )
 
 
 def saslprep(text: str) -> str:
-    """The prepared form; ValueError if the text has characters that may not be, or none that are left."""
+    """Return the prepared form of a text.
+
+    :raises ValueError: The text contains prohibited characters, or nothing of it is left.
+    """
     if text.isascii() and text.isprintable():
         return text
     spaced = (" " if stringprep.in_table_c12(each) else each for each in text)

@@ -1,7 +1,10 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): neither side tells the other the password, and both prove it.
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677).
 
-The RFCs want names and passwords prepared (SASLprep); Kafka's own tools and clients hash them as they were typed. Where
-that makes a difference, which it doesn't for ASCII, they go as they are, and prepared after a refusal.
+Neither side sends the password. Both prove that they know it.
+
+The RFCs require that clients prepare names and passwords with SASLprep. Kafka's own tools and
+clients hash them unprepared. For ASCII there is no difference. For other texts the client first
+tries them unprepared. After a refusal it tries them prepared.
 """
 
 from __future__ import annotations
@@ -14,19 +17,29 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafka_native.security.mechanisms import Credentials, Exchange, PasswordMechanism, SaslError, shown
+from kafka_native.security.mechanisms import (
+    Credentials,
+    Exchange,
+    PasswordMechanism,
+    SaslError,
+    shown,
+)
 from kafka_native.security.saslprep import saslprep
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS = range(4096, 1_000_001)
-"""Fewer are no protection (RFC 7677); more would be a broker that keeps its clients busy."""
-MESSAGE_MAX = 4096
-SALT_MAX = 1024
+"""The accepted iteration counts.
+
+A lower count gives no protection (RFC 7677). With a higher count, a broker could keep its clients
+busy.
+"""
+MESSAGE_MAX_BYTES = 4096
+SALT_MAX_BYTES = 1024
 CACHED_MAX = 16
 
 
 class Keys(NamedTuple):
-    """What is derived of a password, a salt and a number of iterations."""
+    """The keys derived from a password, a salt and an iteration count."""
 
     client: bytes
     server: bytes
@@ -36,12 +49,12 @@ class Keys(NamedTuple):
 
 
 def nonce() -> str:
-    """A new one, of 192 random bits."""
+    """Return a new nonce of 192 random bits."""
     return secrets.token_urlsafe(24)
 
 
 def forms(credentials: Credentials) -> list[tuple[str, str]]:
-    """The name and the password as they are, and, if that is something else, as SASLprep has them."""
+    """Return the name and the password unprepared, and prepared by SASLprep if that differs."""
     raw = (credentials.username, credentials.password)
     try:
         prepared = (saslprep(raw[0]), saslprep(raw[1]))
@@ -63,7 +76,7 @@ class Scram(PasswordMechanism):
         is_token: bool = False,
         make_nonce: Callable[[], str] = nonce,
     ) -> None:
-        """``is_token``: the credentials are a delegation token's id and HMAC (KIP-48)."""
+        """``is_token``: the credentials are the id and the HMAC of a delegation token (KIP-48)."""
         super().__init__(credentials)
         self.name = name
         self.hash = HASHES[name]
@@ -73,43 +86,45 @@ class Scram(PasswordMechanism):
         self._keys: dict[tuple[str, bytes, int], Keys] = {}
 
     def set_credentials(self, credentials: Credentials) -> None:
-        """These from the next exchange on."""
+        """Use these credentials from the next exchange on."""
         super().set_credentials(credentials)
         self._refusals = 0
         self._keys = {}
 
     def on_refused(self) -> None:
-        """The next exchange tries the other form of the name and the password, if there is one."""
+        """Let the next exchange use the other form of name and password, if there is one."""
         self._refusals += 1
 
     def exchange(self, host: str, port: int) -> Exchange:
-        """A new authentication."""
+        """Start an authentication."""
         possible = forms(self._credentials)
         username, password = possible[self._refusals % len(possible)]
         return ScramExchange(self, username, password, self._make_nonce(), self._is_token)
 
     def keys(self, password: str, salt: bytes, iterations: int) -> Keys:
-        """What the password becomes; remembered, so that connections to come cost nothing."""
-        known = self._keys
-        keys = known.get((password, salt, iterations))
+        """Return the keys of a password. A cache makes later connections cheap."""
+        cache = self._keys
+        keys = cache.get((password, salt, iterations))
         if keys is None:
             salted = hashlib.pbkdf2_hmac(self.hash, password.encode(), salt, iterations)
             keys = Keys(self.mac(salted, b"Client Key"), self.mac(salted, b"Server Key"))
-            if len(known) >= CACHED_MAX:
-                known.clear()
-            known[password, salt, iterations] = keys
+            if len(cache) >= CACHED_MAX:
+                cache.clear()
+            cache[password, salt, iterations] = keys
         return keys
 
     def mac(self, key: bytes, message: bytes) -> bytes:
-        """HMAC with the mechanism's hash."""
+        """Return the HMAC with the mechanism's hash."""
         return hmac.digest(key, message, self.hash)
 
 
 class ScramExchange(Exchange):
-    """Client first, server first, client final, server final."""
+    """The four messages: client first, server first, client final, server final."""
 
-    def __init__(self, scram: Scram, username: str, password: str, own_nonce: str, is_token: bool) -> None:
-        """With this form of the name and the password."""
+    def __init__(
+        self, scram: Scram, username: str, password: str, own_nonce: str, is_token: bool
+    ) -> None:
+        """Make the exchange for this form of the name and the password."""
         self._scram = scram
         self._password = password
         self._nonce = own_nonce
@@ -118,13 +133,16 @@ class ScramExchange(Exchange):
         self._server_signature: bytes | None = None
 
     def begin(self) -> bytes:
-        """No channel binding, the name, a nonce."""
+        """Return the client-first message: no channel binding, the name, a nonce."""
         return f"n,,{self._first}".encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The proof; then nothing, once the broker has proved that it knows the password, too."""
-        if len(challenge) > MESSAGE_MAX:
-            raise SaslError(f"the broker's SCRAM message has {len(challenge)} bytes, more than {MESSAGE_MAX}")
+        """Return the client's proof. On the broker's second message, verify the broker's proof."""
+        if len(challenge) > MESSAGE_MAX_BYTES:
+            raise SaslError(
+                f"the broker's SCRAM message has {len(challenge)} bytes, "
+                f"more than {MESSAGE_MAX_BYTES}"
+            )
         try:
             text = challenge.decode()
         except UnicodeDecodeError:
@@ -136,15 +154,18 @@ class ScramExchange(Exchange):
 
     def _prove(self, server_first: str) -> bytes:
         values = _attributes(server_first)
-        if list(values)[:3] != ["r", "s", "i"]:  # "m" first would be an extension that must be understood
+        # "m" in the first place would be a mandatory extension.
+        if list(values)[:3] != ["r", "s", "i"]:
             raise SaslError(f"not a SCRAM message of a server: {shown(server_first)}")
         if not values["r"].startswith(self._nonce) or len(values["r"]) == len(self._nonce):
-            raise SaslError("the broker's nonce doesn't continue ours: somebody may be replaying another exchange")
+            raise SaslError(
+                "the broker's nonce doesn't continue ours: it may replay another exchange"
+            )
         salt = _decoded(values["s"], "salt")
-        if not 0 < len(salt) <= SALT_MAX:
+        if not 0 < len(salt) <= SALT_MAX_BYTES:
             raise SaslError(f"the broker's salt has {len(salt)} bytes")
         keys = self._scram.keys(self._password, salt, _iterations(values["i"]))
-        without_proof = f"c=biws,r={values['r']}"  # biws: "n,,", as it was at the beginning
+        without_proof = f"c=biws,r={values['r']}"  # biws: "n,," of the client-first message
         message = f"{self._first},{server_first},{without_proof}".encode()
         stored = hashlib.new(self._scram.hash, keys.client).digest()
         signature = self._scram.mac(stored, message)
@@ -157,13 +178,18 @@ class ScramExchange(Exchange):
         if "e" in values:
             raise SaslError(f"the broker says {shown(values['e'])}")
         signature = _decoded(values.get("v", ""), "signature")
-        if self._server_signature is None or not hmac.compare_digest(signature, self._server_signature):
-            raise SaslError("the broker's signature is wrong: it doesn't know the password, so it isn't our broker")
+        if self._server_signature is None or not hmac.compare_digest(
+            signature, self._server_signature
+        ):
+            raise SaslError(
+                "the broker's signature is wrong: "
+                "it doesn't know the password, so it isn't our broker"
+            )
         self.done = True
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """``a=1,b=2`` by name, in order."""
+    """Parse ``a=1,b=2`` into a dict in the same order."""
     pairs = [part.partition("=") for part in text.split(",")]
     values = {name: value for name, equals, value in pairs if equals and len(name) == 1}
     if len(values) != len(pairs):

@@ -1,4 +1,7 @@
-"""Where certificates and keys come from: files, remembered as they were, and texts in the configuration."""
+"""The sources of certificates and keys: files, and texts in the configuration.
+
+`Files` also notices when one of the files changes.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,27 @@ from typing import Final, NoReturn
 from kafka_native.errors import KafkaError, KafkaException
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""More than any list of authorities has; what is longer isn't read."""
+"""The maximum size of a file. Every list of authorities is smaller."""
 
 _Stamp = tuple[int, int, int]
 
 
 def refuse(text: str, hint: str | None = None) -> NoReturn:
-    """Raise what is wrong with the configuration."""
+    """Raise a KafkaException with ``_INVALID_ARG``."""
     raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text), hint=hint)
 
 
 @dataclass(frozen=True)
 class Material:
-    """What a property stands for, and how messages call it. The content is in no repr: it may be a key."""
+    """The content of a property, with its source for error texts.
+
+    The repr doesn't show the content, because it may be a key.
+    """
 
     name: str
-    """The property."""
+    """The name of the property."""
     path: str
-    """The file; empty for a text in the configuration."""
+    """The path of the file; empty for a text in the configuration."""
     content: bytes = field(repr=False)
 
     def __str__(self) -> str:
@@ -35,18 +41,19 @@ class Material:
 
 
 class Files:
-    """The files and directories that something was made of."""
+    """The files and directories that a TLS context was made of."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Make an empty set of files."""
         self._stamps: dict[str, _Stamp | None] = {}
 
     def read(self, name: str, path: str) -> Material:
-        """The content of a property's file, which is watched from now on.
+        """Return the content of a property's file, and watch the file from now on.
 
-        :raises KafkaException: With the property and the path, if it can't be read or is no file.
+        :raises KafkaException: The file can't be read, or the path is not a regular file. The error
+            names the property and the path.
         """
-        self.watch(path)  # before it is read: what changes meanwhile is seen later
+        self.watch(path)  # Before the read, so that a concurrent change is noticed later
         try:
             with open(path, "rb", opener=_open) as file:
                 found = os.fstat(file.fileno())
@@ -59,21 +66,24 @@ class Files:
             refuse(f"{name}={path}: {_why(error)}", _relative(path))
 
     def watch(self, path: str) -> None:
-        """Remember what this file or directory is like."""
+        """Remember the current state of this file or directory."""
         self._stamps[path] = _stamp(path)
 
     def changed(self) -> bool:
-        """Whether one of them is another one by now, or is gone."""
+        """Return True if one of the files or directories has changed or is gone."""
         return any(_stamp(path) != before for path, before in self._stamps.items())
 
 
 def _open(path: str, flags: int) -> int:
-    """Opens a file; a FIFO without waiting for somebody to write into it."""
+    """Open a file. The open of a FIFO doesn't wait for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _stamp(path: str) -> _Stamp | None:
-    """What differs when a file is replaced or written; None where there is none. Symbolic links are followed."""
+    """Return values that change when the file changes, or None if it doesn't exist.
+
+    The function follows symbolic links.
+    """
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -90,4 +100,4 @@ def _why(error: OSError | ValueError) -> str:
 
 
 def _relative(path: str) -> str | None:
-    return None if os.path.isabs(path) else f"it is looked for in {os.getcwd()}"
+    return None if os.path.isabs(path) else f"the path is relative to {os.getcwd()}"

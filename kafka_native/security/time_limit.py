@@ -1,4 +1,4 @@
-"""Calls that have to end in time even where nothing ends them: a name's look-up, another library's HTTP."""
+"""Time limits for calls that have none: a DNS lookup, another library's HTTP request."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from kafka_native.threads import Event, Lock, Thread
 T = TypeVar("T")
 
 FETCH_S = 30.0
-"""For one token or one set of credentials: look-up, connection, TLS and the whole answer together."""
+"""The limit for one token or one set of credentials, from the lookup to the end of the response."""
 HANGING_MAX = 3
-"""Calls of one kind that were given up and haven't ended: there is no further one until one of them has."""
+"""The maximum number of given-up calls of one kind that still run. A further call fails at once."""
 
 
 class LimitedCalls:
-    """Makes calls of one kind, each on a thread of its own, and waits for each no longer than it may take.
+    """Makes calls of one kind, each on its own thread, and waits for each with a time limit.
 
-    Nothing ends a thread from outside. A call that was given up goes on until it ends by itself; its outcome is lost.
-
-    Thread: any.
+    A thread can't be ended from outside. After the time limit, the call continues until it ends by
+    itself, and its result is ignored.
     """
 
     def __init__(self, what: str) -> None:
-        """``what`` is called, for errors: ``the look-up of h``."""
+        """``what``: the name of the call in errors, for instance ``the lookup of h``."""
         self._what = what
         self._lock = Lock()  # guards _running
         self._running = 0
 
     def run(self, work: Callable[[], T], limit_s: float) -> T:
-        """What ``work`` returns, or raises, within this time.
+        """Run ``work`` and return its result, or raise its exception.
 
-        :raises SaslError: It hasn't ended in time, or too many before it haven't ended.
+        :raises SaslError: It hasn't ended within the limit, or too many earlier calls still run.
         """
         with self._lock:
             if self._running >= HANGING_MAX:
-                raise SaslError(f"{self._what}: {self._running} attempts before this one haven't ended")
+                raise SaslError(
+                    f"{self._what}: {self._running} attempts before this one haven't ended"
+                )
             self._running += 1
         ended = Event()
         found: list[T] = []
@@ -69,7 +70,7 @@ class LimitedCalls:
 
 
 def some_left_s(deadline: float) -> float:
-    """Seconds until this time of the monotonic clock; TimeoutError if there are none."""
+    """Return the seconds until the deadline. Raise TimeoutError if it has passed."""
     seconds = left_s(deadline)
     if not seconds:
         raise TimeoutError

@@ -1,7 +1,10 @@
-"""From the ``ssl.*`` properties to a context of OpenSSL's, which the C transport makes its connections with.
+"""Makes an OpenSSL context from the ``ssl.*`` properties.
 
-A context is made on the thread that makes the client, and again on the control thread when a file has changed; no code
-of Python's runs when it is used: keys are decrypted here, and there is no callback in it.
+The C transport makes connections with it.
+
+The application's thread makes the context together with the client. The control thread makes a new
+one when a file has changed. A connection runs no Python code: this module decrypts the keys and
+sets no callback.
 """
 
 from __future__ import annotations
@@ -21,73 +24,88 @@ from .sources import Files, Material, refuse
 
 
 class TlsContext:
-    """An SSL_CTX made of a configuration.
+    """An SSL_CTX that is made from a configuration.
 
-    TLS 1.2 and 1.3, without renegotiation. Verifies the peer unless ``enable.ssl.certificate.verification`` is false;
-    checking the name is the connection's part (`identifies_hosts`).
+    It supports TLS 1.2 and 1.3, without renegotiation. It verifies the broker unless
+    ``enable.ssl.certificate.verification`` is false. The connection checks the host name
+    (`identifies_hosts`).
 
-    :raises KafkaException: With ``_INVALID_ARG``, the property and the file, for what can't be read, doesn't belong
-        together or contradicts itself; with ``_SSL`` if OpenSSL can't do it.
+    :raises KafkaException: ``_INVALID_ARG`` for unreadable, mismatching or contradictory settings;
+        the error names the property and the file. ``_SSL`` if OpenSSL lacks a function.
     """
 
     def __init__(self, config: Config) -> None:
         """Read the files that the configuration names."""
         self.verifies: Final = config.flag("enable.ssl.certificate.verification")
-        """The broker's certificate has to be one of an authority's."""
-        self.identifies_hosts: Final = self.verifies and config.text("ssl.endpoint.identification.algorithm") == "https"
-        """A broker's certificate has to name the host, or the address, that was connected to."""
+        """True if a trusted authority has to vouch for the broker's certificate."""
+        self.identifies_hosts: Final = (
+            self.verifies and config.text("ssl.endpoint.identification.algorithm") == "https"
+        )
+        """True if the broker's certificate has to name the host or address of the connection."""
         self.remarks: Final[list[str]] = []
-        """What the user should be warned of."""
+        """Warnings for the user."""
         self._config = config
         self._files = Files()
         self.context: Final = SSL.Context(SSL.TLS_CLIENT_METHOD)
-        """pyOpenSSL's view of it."""
+        """The SSL_CTX as a pyOpenSSL object."""
         self.context.set_min_proto_version(SSL.TLS1_2_VERSION)
-        # An end without close_notify is an end: whether something is missing is told by Kafka's frames. As an error, it
-        # would make the session one that can't be resumed.
-        self.context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION | lib.SSL_OP_IGNORE_UNEXPECTED_EOF)
+        # OpenSSL treats an end without close_notify as a normal end, because Kafka's frames show
+        # whether data is missing. As an error, it would prevent the resumption of the session.
+        self.context.set_options(
+            SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION | lib.SSL_OP_IGNORE_UNEXPECTED_EOF
+        )
         self.context.set_verify(SSL.VERIFY_PEER if self.verifies else SSL.VERIFY_NONE)
         self._restrict()
-        self.authorities: Final = Authorities(self.context, config, self._files, required=self.verifies)
-        """Whom it trusts."""
+        self.authorities: Final = Authorities(
+            self.context, config, self._files, required=self.verifies
+        )
+        """The trusted authorities."""
         self._set_store_flags()
         own = _identity_of(config, self._files)
         if own is not None:
-            self._show(own)
+            self._use_identity(own)
         self.identity: Final = own and own._replace(key=None)
-        """The client's own certificate, None where none is set. The key is in the context alone."""
+        """The client's own certificate, or None. Only the context has the key."""
         cipher_suites.check_offered(self.context)
         if not self.verifies:
             self.remarks.append(
-                "enable.ssl.certificate.verification=false: whoever answers in the brokers' place isn't noticed"
+                "enable.ssl.certificate.verification=false: the client doesn't detect servers "
+                "that impersonate a broker"
             )
         elif not self.identifies_hosts:
             self.remarks.append(
-                "ssl.endpoint.identification.algorithm=none: whoever has a certificate of a trusted authority, for any "
-                "host, can take a broker's place"
+                "ssl.endpoint.identification.algorithm=none: anyone with a certificate of a "
+                "trusted authority, for any host, can impersonate a broker"
             )
 
     @property
     def pointer(self) -> int:
-        """The address of the SSL_CTX, which lives as long as this object."""
+        """The address of the SSL_CTX. It lives as long as this object."""
         return int(ffi.cast("uintptr_t", self.context._context))
 
     def changed(self) -> bool:
-        """Whether a file or directory that it was made of is another one by now; then a new context is due."""
+        """Return True if one of the context's files or directories has changed.
+
+        Then make a new context.
+        """
         return self._files.changed()
 
-    def explain(self, reason: str, verify_error: int, host: str, port: int, certificate: bytes) -> str:
-        """Say what a failed handshake was about and what to set.
+    def explain(
+        self, reason: str, verify_error: int, host: str, port: int, certificate: bytes
+    ) -> str:
+        """Return the cause of a failed handshake, and which properties to set.
 
         :param reason: OpenSSL's reason, for instance ``certificate verify failed``; may be empty.
-        :param verify_error: An X509_V_ERR number, 0 if the certificate was no problem.
-        :param host: What was connected to, as in the broker's address.
-        :param port: Its port.
-        :param certificate: The broker's own certificate in DER form, empty if it isn't known. Where the cause is one
-            above it, that one follows.
+        :param verify_error: An X509_V_ERR number; 0 if the certificate was not the problem.
+        :param host: The host of the connection, as in the broker's address.
+        :param port: The port.
+        :param certificate: The broker's own certificate in DER form, or empty. If a certificate
+            above it is the cause, that certificate follows.
         """
-        # Without verification there is a result, too, but it isn't what failed.
-        failure = tls_errors.Failure(reason, verify_error if self.verifies else 0, host, port, certificate)
+        # Without verification there is a verify result, too, but it isn't the cause
+        failure = tls_errors.Failure(
+            reason, verify_error if self.verifies else 0, host, port, certificate
+        )
         return tls_errors.explain(failure, self._config, self.authorities, self.identity)
 
     def __repr__(self) -> str:
@@ -96,24 +114,31 @@ class TlsContext:
         return f"TlsContext({library_version()}, authorities: {trusted}, own certificate: {shown})"
 
     def _restrict(self) -> None:
-        """Cipher suites, curves and signature algorithms, where the user wants others than OpenSSL does."""
-        self.remarks.extend(cipher_suites.restrict(self.context, self._config.text(cipher_suites.PROPERTY)))
-        self._offer("ssl.curves.list", "SSL_CTX_set1_curves_list")
-        self._offer("ssl.sigalgs.list", "SSL_CTX_set1_sigalgs_list")
+        """Apply the user's cipher suites, curves and signature algorithms."""
+        self.remarks.extend(
+            cipher_suites.restrict(self.context, self._config.text(cipher_suites.PROPERTY))
+        )
+        self._set_list_of("ssl.curves.list", "SSL_CTX_set1_curves_list")
+        self._set_list_of("ssl.sigalgs.list", "SSL_CTX_set1_sigalgs_list")
 
-    def _offer(self, name: str, function: str) -> None:
-        """Narrow down what is offered to a property's list, where it is set."""
+    def _set_list_of(self, name: str, function: str) -> None:
+        """Pass the list of a property to OpenSSL, if it is set."""
         if self._config.text(name):
             set_list(self.context._context, function, [self._config.text(name)], name)
 
     def _set_store_flags(self) -> None:
         store, location = self.context.get_cert_store(), self._config.text("ssl.crl.location")
         assert store is not None, "a new context has a store"
-        flags = crypto.X509StoreFlags.PARTIAL_CHAIN  # an intermediate authority needs no root above it
+        # With PARTIAL_CHAIN, an intermediate authority needs no root above it.
+        flags = crypto.X509StoreFlags.PARTIAL_CHAIN
         if self._config.text("ssl.crl.check") == "chain":
             if not location:
-                refuse("ssl.crl.check=chain: there are no revocation lists to check with", "set ssl.crl.location")
-            # Up to the root: the list that an authority may be in is verified with the key of the one above it.
+                refuse(
+                    "ssl.crl.check=chain: there are no revocation lists to check with",
+                    "set ssl.crl.location",
+                )
+            # Up to the root: OpenSSL verifies each authority's revocation list with the key of the
+            # authority above it.
             flags = crypto.X509StoreFlags.CRL_CHECK | crypto.X509StoreFlags.CRL_CHECK_ALL
         if location:
             for each in revocation_lists(self._files.read("ssl.crl.location", location)):
@@ -121,7 +146,7 @@ class TlsContext:
             flags |= crypto.X509StoreFlags.CRL_CHECK
         store.set_flags(flags)
 
-    def _show(self, own: Identity) -> None:
+    def _use_identity(self, own: Identity) -> None:
         """Put the client's certificate, its chain and its key into the context."""
         try:
             self.context.use_certificate(own.certificate)
@@ -132,37 +157,54 @@ class TlsContext:
         except (SSL.Error, crypto.Error) as error:
             refuse(f"{own.source}: {reasons(error)}")
         except TypeError:
-            refuse(f"{own.source}: TLS has no use for this kind of key", "keys are RSA, EC, Ed25519 or Ed448")
+            refuse(
+                f"{own.source}: TLS doesn't support this kind of key",
+                "keys are RSA, EC, Ed25519 or Ed448",
+            )
         now = datetime.now(timezone.utc)
         first, last = own.certificate.not_valid_before_utc, own.certificate.not_valid_after_utc
         if not first <= now <= last:
-            when = f"expired on {last:%Y-%m-%d}" if now > last else f"isn't valid before {first:%Y-%m-%d}"
-            self.remarks.append(f"the client's certificate, {subject(own.certificate)} of {own.source}, {when}")
+            when = (
+                f"expired on {last:%Y-%m-%d}"
+                if now > last
+                else f"isn't valid before {first:%Y-%m-%d}"
+            )
+            self.remarks.append(
+                f"the client's certificate, {subject(own.certificate)} of {own.source}, {when}"
+            )
 
 
 def _identity_of(config: Config, files: Files) -> Identity | None:
-    """The client's certificate and key, by one of the ways to name them."""
+    """Return the client's certificate and key from the properties that name them, or None."""
     store = config.text("ssl.keystore.location")
     chain = _material(
-        files, "ssl.certificate", config.text("ssl.certificate.location"), config.text("ssl.certificate.pem")
+        files,
+        "ssl.certificate",
+        config.text("ssl.certificate.location"),
+        config.text("ssl.certificate.pem"),
     )
     key = _material(files, "ssl.key", config.text("ssl.key.location"), config.text("ssl.key.pem"))
     if store and (other := chain or key):
         refuse(f"ssl.keystore.location and {other.name}: set one of them")
     if store:
-        password = config.text("ssl.keystore.password") if config.is_set("ssl.keystore.password") else None
+        password = (
+            config.text("ssl.keystore.password") if config.is_set("ssl.keystore.password") else None
+        )
         return keystore(files.read("ssl.keystore.location", store), password)
     if chain and key:
         return identity(chain, key, config.text("ssl.key.password"))
     if chain:
         refuse(f"{chain}: there is no key for it", "set ssl.key.location or ssl.key.pem")
     if key:
-        refuse(f"{key}: there is no certificate for it", "set ssl.certificate.location or ssl.certificate.pem")
+        refuse(
+            f"{key}: there is no certificate for it",
+            "set ssl.certificate.location or ssl.certificate.pem",
+        )
     return None
 
 
 def _material(files: Files, name: str, path: str, text: str) -> Material | None:
-    """What NAME.location or NAME.pem stands for."""
+    """Return the content of the property NAME.location or NAME.pem, or None."""
     if path and text:
         refuse(f"{name}.location and {name}.pem: set one of them")
     if path:

@@ -1,7 +1,7 @@
-"""What a failed TLS handshake was about, in the user's terms.
+"""Explains a failed TLS handshake in the user's terms.
 
-OpenSSL's reasons are few words; what they mean depends on what was configured and on what the broker showed. Everything
-that comes from the network is cut and cleaned before it is put into a sentence.
+OpenSSL's reasons are short. Their meaning depends on the configuration and on the broker's
+certificate. Every text from the network is cleaned and cut before it becomes part of an error.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ CERTIFICATE_BYTES_MAX: Final = 64 * 1024
 NAMES_MAX: Final = 5
 
 EXPIRED, NOT_YET_VALID = 10, 9
-NO_ISSUER: Final = (2, 20, 21)  # no issuer (at all, here), no way to check the leaf's signature
+NO_ISSUER: Final = (2, 20, 21)  # No issuer (at all, or here), no way to check the leaf's signature
 SELF_SIGNED, SELF_SIGNED_IN_CHAIN = 18, 19
 NO_CRL, REVOKED, CRL_EXPIRED = 3, 23, 12
-NO_CRL_SIGNER: Final = (8, 33)  # the list is signed with another key, with no key that is known
-OTHER_NAMES: Final = (62, 64)  # host, address
+NO_CRL_SIGNER: Final = (8, 33)  # Another key signed the list, or an unknown key did
+OTHER_NAMES: Final = (62, 64)  # Host, address
 WRONG_PURPOSE: Final = (26, 79, 24)
 TOO_WEAK: Final = (66, 67, 68)
 
 
 class Failure(NamedTuple):
-    """A handshake that failed; the fields are those of `TlsContext.explain`."""
+    """A failed handshake. The fields are the parameters of `TlsContext.explain`."""
 
     reason: str
     verify_error: int
@@ -45,28 +45,28 @@ class Failure(NamedTuple):
 
     @property
     def broker(self) -> str:
-        """Its address, readable."""
+        """The address of the broker, cleaned."""
         host = clean(self.host, 255)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
     def peers(self) -> tuple[Peer, Peer | None]:
-        """The broker's own certificate, and the one above it that isn't accepted, where it is that one."""
+        """The broker's own certificate, and the certificate above it if that one is the cause."""
         first = _der_bytes(self.certificates)
         above = self.certificates[first:]
         return Peer(self.certificates[:first]), Peer(above) if above else None
 
 
 class Peer:
-    """What a broker's certificate says, as far as it can be read: cryptography reads each part when it is asked for."""
+    """A broker's certificate. Each property parses it, and has a default if that fails."""
 
     def __init__(self, der: bytes) -> None:
-        """``der``: somebody else's bytes, empty if there are none."""
+        """``der``: bytes from the network, or empty."""
         self._der = der if len(der) <= CERTIFICATE_BYTES_MAX else b""
 
     @property
     def names(self) -> str:
-        """The hosts and addresses that it is for."""
+        """The hosts and addresses in the certificate."""
         found = self._read(_names, None)
         if found is None:
             return "no host that could be read"
@@ -76,38 +76,42 @@ class Peer:
 
     @property
     def is_for_no_host(self) -> bool:
-        """It can be read, and has no host and no address among its alternative names."""
+        """True if the readable certificate's alternative names contain no host or address."""
         return self._read(_names, None) == []
 
     @property
     def issuer(self) -> str:
-        """Who signed it."""
+        """The issuer's name."""
         return self._read(lambda one: clean(one.issuer.rfc4514_string()), "an unknown one")
 
     @property
     def subject(self) -> str:
-        """Whose it is."""
+        """The subject's name."""
         return self._read(subject, "an unknown one")
 
     @property
     def from_when(self) -> datetime | None:
-        """Since when it is valid."""
+        """The start of its validity."""
         return self._read(lambda one: one.not_valid_before_utc, None)
 
     @property
     def until_when(self) -> datetime | None:
-        """Until when it is valid."""
+        """The end of its validity."""
         return self._read(lambda one: one.not_valid_after_utc, None)
 
     def _read(self, read: Callable[[x509.Certificate], _T], otherwise: _T) -> _T:
         try:
             return read(x509.load_der_x509_certificate(self._der)) if self._der else otherwise
-        except Exception:  # it may be made to be a nuisance; cryptography has many for that: ValueError, KeyError ...
+        # The certificate may be malicious. cryptography raises many kinds of exceptions, for
+        # instance ValueError and KeyError
+        except Exception:
             return otherwise
 
 
-def explain(failure: Failure, config: Config, authorities: Authorities, own: Identity | None) -> str:
-    """See `TlsContext.explain`."""
+def explain(
+    failure: Failure, config: Config, authorities: Authorities, own: Identity | None
+) -> str:
+    """Return the text for `TlsContext.explain`."""
     if failure.verify_error:
         sentence = _of_certificate(failure, config, authorities)
         said = _verify_text(failure.verify_error)
@@ -118,7 +122,7 @@ def explain(failure: Failure, config: Config, authorities: Authorities, own: Ide
 
 
 def _of_certificate(failure: Failure, config: Config, authorities: Authorities) -> str:
-    """Why the broker's certificate isn't accepted."""
+    """Explain why the broker's certificate isn't accepted."""
     error, whose = failure.verify_error, f"the certificate of {failure.broker}"
     peer, above = failure.peers
     if error in OTHER_NAMES:
@@ -133,52 +137,72 @@ def _of_certificate(failure: Failure, config: Config, authorities: Authorities) 
     if error in (*NO_ISSUER, SELF_SIGNED_IN_CHAIN):
         what = f"its issuer '{peer.issuer}' is none of the CAs of {authorities.where()}"
         if error == SELF_SIGNED_IN_CHAIN:
-            what = f"the root above its issuer '{peer.issuer}' is none of the CAs of {authorities.where()}"
+            what = (
+                f"the root above its issuer '{peer.issuer}' is none of the CAs "
+                f"of {authorities.where()}"
+            )
         if above is not None and config.text("ssl.crl.check") == "chain":
-            what = f"ssl.crl.check=chain needs all CAs up to the root, and '{above.issuer}' isn't one of "
-            what += f"{authorities.where()}"
+            what = "ssl.crl.check=chain needs all CAs up to the root, "
+            what += f"and '{above.issuer}' isn't one of {authorities.where()}"
         return f"{whose} can't be verified: {what}; set ssl.ca.location to the CA's certificate"
     if error in (REVOKED, NO_CRL, CRL_EXPIRED, *NO_CRL_SIGNER):
-        return _of_revocation(error, peer, above, whose, f"ssl.crl.location={config.text('ssl.crl.location')}")
+        return _of_revocation(
+            error, peer, above, whose, f"ssl.crl.location={config.text('ssl.crl.location')}"
+        )
     if error in WRONG_PURPOSE:
         return f"{whose}, {peer.subject}, or one above it isn't meant for servers (key usage)"
     if error in TOO_WEAK:
-        return f"{whose} or one above it has a key or a signature that is too weak for {library_version()}"
+        return (
+            f"{whose} or one above it has a key or a signature that is too weak "
+            f"for {library_version()}"
+        )
     return f"{whose}, {peer.subject}, isn't accepted"
 
 
 def _of_names(failure: Failure, peer: Peer, whose: str) -> str:
-    """The certificate is another host's."""
+    """Explain a certificate for another host."""
     host = clean(failure.host, 255)
     unless = "set ssl.endpoint.identification.algorithm=none if names are checked otherwise"
     if peer.is_for_no_host:
         kind = "IP" if failure.verify_error == OTHER_NAMES[1] else "DNS"
         return (
-            f"{whose}, {peer.subject}, names no host in its subjectAltName, and the common name isn't taken for one: "
+            f"{whose}, {peer.subject}, names no host in its subjectAltName, "
+            "and the common name isn't taken for one: "
             f"give the broker a certificate with subjectAltName={kind}:{host}, or {unless}"
         )
-    return f"{whose} is for {peer.names}, not {host}: connect to the broker by a name of its certificate, or {unless}"
+    return (
+        f"{whose} is for {peer.names}, not {host}: "
+        f"connect to the broker by a name of its certificate, or {unless}"
+    )
 
 
 def _of_revocation(error: int, peer: Peer, above: Peer | None, whose: str, lists: str) -> str:
-    """What the revocation lists say, or don't. ``lists``: their property with its value."""
+    """Explain the result of the revocation check. ``lists``: their property with its value."""
     one = peer if above is None else above
     if error == REVOKED:
-        what = f"{whose}, {peer.subject}," if above is None else f"{above.subject}, a CA above {whose},"
+        what = (
+            f"{whose}, {peer.subject},"
+            if above is None
+            else f"{above.subject}, a CA above {whose},"
+        )
         return f"{what} is revoked, says {lists}"
     if error == CRL_EXPIRED:
         what = "its issuer" if above is None else "the CA"
-        return f"{whose} can't be verified: the list of {what} '{one.issuer}' in {lists} is too old: get a new one"
+        return (
+            f"{whose} can't be verified: the list of {what} '{one.issuer}' in {lists} "
+            f"is too old: get a new one"
+        )
     if error in NO_CRL_SIGNER:
         return (
-            f"{whose} can't be verified: the list of '{one.issuer}' in {lists} isn't signed by a trusted CA of this "
-            "name: ssl.ca.location needs that CA"
+            f"{whose} can't be verified: the list of '{one.issuer}' in {lists} isn't signed "
+            "by a trusted CA of this name: ssl.ca.location needs that CA"
         )
     if above is None:
         return f"{whose} can't be verified: {lists} has no list of its issuer '{peer.issuer}'"
     return (
-        f"{whose} can't be verified: {lists} has no list of '{above.issuer}', which issued the CA '{above.subject}' "
-        "above it: add that list, or set ssl.crl.check=leaf, which checks the broker's own certificate alone"
+        f"{whose} can't be verified: {lists} has no list of '{above.issuer}', "
+        f"which issued the CA '{above.subject}' above it: add that list, "
+        "or set ssl.crl.check=leaf, which checks the broker's own certificate alone"
     )
 
 
@@ -189,15 +213,20 @@ def _of_dates(error: int, peer: Peer, above: Peer | None, whose: str) -> str:
     if error == EXPIRED and last is not None and last < now:
         return f"{what}, {one.subject}, expired on {last:%Y-%m-%d}"
     if error == NOT_YET_VALID and first is not None and first > now:
-        return f"{what}, {one.subject}, isn't valid before {first:%Y-%m-%d %H:%M} UTC: is this machine's clock right?"
+        return (
+            f"{what}, {one.subject}, isn't valid before {first:%Y-%m-%d %H:%M} UTC: "
+            "is this machine's clock right?"
+        )
     state = "has expired" if error == EXPIRED else "isn't valid yet"
     return f"a certificate above {whose}, which '{peer.issuer}' has issued, {state}"
 
 
 def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
-    """Why there was no handshake, where the broker's certificate wasn't the problem."""
+    """Explain a failed handshake whose cause isn't the broker's certificate."""
     reason, broker = failure.reason.lower(), failure.broker
-    kind = next((kind for kind, parts in _REASONS.items() if any(part in reason for part in parts)), "")
+    kind = next(
+        (kind for kind, parts in _REASONS.items() if any(part in reason for part in parts)), ""
+    )
     if kind == "ended" or not reason:
         return f"{broker} ended the connection in the middle of the TLS handshake: {_PLAINTEXT}"
     if kind == "no tls":
@@ -207,13 +236,18 @@ def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
     if kind == "versions":
         return f"{broker} and this client have no version of TLS in common: {_limits(config)}"
     if kind == "nothing shared":
-        perhaps = "" if own is not None or "alert" not in reason else f"; if it wants a client certificate, {_SET_ONE}"
-        return f"{broker} and this client don't agree: {_limits(config)}{perhaps}"
+        hint = (
+            ""
+            if own is not None or "alert" not in reason
+            else f"; if it wants a client certificate, {_SET_ONE}"
+        )
+        return f"{broker} and this client don't agree: {_limits(config)}{hint}"
     if kind == "name":
         return f"{broker} has no certificate for the name {clean(failure.host, 255)}"
     if kind == "weak":
         return (
-            f"a key of {broker} is too weak for {library_version()}: give the broker a stronger one; until then "
+            f"a key of {broker} is too weak for {library_version()}: "
+            "give the broker a stronger one; until then "
             "ssl.cipher.suites=DEFAULT@SECLEVEL=1, or 0, accepts it"
         )
     if kind == "unprotected":
@@ -221,12 +255,20 @@ def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
     return f"the TLS handshake with {broker} failed"
 
 
-_PLAINTEXT: Final = "a PLAINTEXT listener? security.protocol=plaintext, or sasl_plaintext, is for those"
+_PLAINTEXT: Final = (
+    "a PLAINTEXT listener? security.protocol=plaintext, or sasl_plaintext, is for those"
+)
 _SET_ONE: Final = "set ssl.keystore.location, or ssl.certificate.location and ssl.key.location"
 
-# Parts of OpenSSL's reasons, of all its versions from 3.0 on; the first that fits counts.
+# Parts of OpenSSL's reasons, of all its versions from 3.0 on. The first match counts.
 _REASONS: Final = {
-    "no tls": ("wrong version number", "packet length too long", "http request", "record layer failure", "record type"),
+    "no tls": (
+        "wrong version number",
+        "packet length too long",
+        "http request",
+        "record layer failure",
+        "record type",
+    ),
     "ended": ("eof", "closed", "reset"),
     "versions": ("protocol version", "unsupported protocol"),
     "name": ("unrecognized name",),
@@ -249,8 +291,9 @@ _REASONS: Final = {
         "signature algorithm",
         "alert illegal parameter",
     ),
-    "weak": ("key too small", "modulus too small", "too weak"),  # a record may be too small, too
-    # csrc/engine/tls.c's own: handshake_flaw()
+    # Specific, because a record can be "too small", too
+    "weak": ("key too small", "modulus too small", "too weak"),
+    # The texts of handshake_flaw() in csrc/engine/tls.c
     "unprotected": ("has no encryption", "showed no certificate", "wasn't verified"),
 }
 
@@ -262,30 +305,34 @@ def _of_own_certificate(broker: str, own: Identity | None) -> str:
     expired = f": it expired on {last:%Y-%m-%d}" if last < datetime.now(timezone.utc) else ""
     issuer = clean(own.certificate.issuer.rfc4514_string())
     return (
-        f"{broker} refuses the client's certificate, {subject(own.certificate)} of {own.source}{expired}; "
-        f"its truststore needs the issuer '{issuer}'"
+        f"{broker} refuses the client's certificate, {subject(own.certificate)} "
+        f"of {own.source}{expired}; its truststore needs the issuer '{issuer}'"
     )
 
 
 def _limits(config: Config) -> str:
-    """What the user has narrowed down."""
-    names = [n for n in ("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list") if config.text(n)]
+    """Return a hint about the properties that limit the client's offer."""
+    names = [
+        n for n in ("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list") if config.text(n)
+    ]
     if names:
         return f"see what {' and '.join(names)} leave{'s' if len(names) == 1 else ''} to offer"
     return "see the broker's ssl.enabled.protocols and ssl.cipher.suites"
 
 
 def _names(certificate: x509.Certificate) -> list[str]:
-    """Hosts and addresses. The common name isn't one: it isn't looked at when a certificate is verified."""
+    """Return hosts and addresses. The common name is left out, because verification ignores it."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
-    return names.get_values_for_type(x509.DNSName) + [str(each) for each in names.get_values_for_type(x509.IPAddress)]
+    return names.get_values_for_type(x509.DNSName) + [
+        str(each) for each in names.get_values_for_type(x509.IPAddress)
+    ]
 
 
 def _der_bytes(text: bytes) -> int:
-    """How long the first element of a DER text is; all of it, where that can't be told."""
+    """Return the length of the first DER element, or of the whole text if that is unclear."""
     if len(text) < 2 or text[1] == 0x80:
         return len(text)
     if text[1] < 0x80:
@@ -295,5 +342,5 @@ def _der_bytes(text: bytes) -> int:
 
 
 def _verify_text(error: int) -> str:
-    """OpenSSL's words for an X509_V_ERR number."""
+    """Return OpenSSL's text for an X509_V_ERR number."""
     return clean(ffi.string(lib.X509_verify_cert_error_string(error)).decode("ascii", "replace"))

@@ -1,10 +1,11 @@
-"""Kafka as a data source of Apache Spark: ``format("kafka_native")``.
+"""A data source of Apache Spark for Kafka: ``format("kafka_native")``.
 
     from kafka_native.spark import KafkaNativeDataSource
 
     spark.dataSource.register(KafkaNativeDataSource)
 
-It needs PySpark 4.0 or newer and pyarrow: ``pip install 'kafka-native[spark]'``. docs/guide/spark.md is its guide.
+It needs PySpark 4.0 or newer and pyarrow: ``pip install 'kafka-native[spark]'``. See
+docs/guide/spark.md.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ try:
     import pyspark.sql.datasource  # noqa: F401
 except ImportError as _missing:
     raise ImportError(
-        f"kafka_native.spark needs PySpark 4.0 or newer and pyarrow: pip install 'kafka-native[spark]' ({_missing})"
+        "kafka_native.spark needs PySpark 4.0 or newer and pyarrow: "
+        f"pip install 'kafka-native[spark]' ({_missing})"
     ) from None
 
 from kafka_native.spark.datasource import KafkaNativeDataSource

@@ -1,4 +1,4 @@
-"""``python -m kafka_native.spark COMMAND``: the direct pipelines."""
+"""The command line of the pipelines: ``python -m kafka_native.spark COMMAND``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NEEDS = "the pipelines need a few more packages: pip install 'kafka-native[spark
 
 
 def main() -> None:
-    """The entry point; says in one line what is missing."""
+    """The entry point. If a package of the extras is missing, it prints one line that names it."""
     try:
         from kafka_native.spark.commands import cli
         from kafka_native.terminal.lines import escape_tracebacks

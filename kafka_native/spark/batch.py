@@ -1,4 +1,4 @@
-"""Batch queries: plans the ranges on the driver, reads one in each task."""
+"""Batch queries: the driver plans ranges of offsets, each task reads one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _LATEST: Final = Limit("latest", "endingOffsets")
 class _PushFilters:
     """The reader's pushFilters().
 
-    PySpark refuses a reader that overrides this method where ``spark.sql.python.filterPushdown.enabled`` is false, its
-    default. Whether a method is an override it tells by ``__func__``: this one says that it isn't, so the source
-    works with either setting, and filters narrow what is read where Spark hands them over.
+    PySpark rejects a reader that overrides this method while
+    ``spark.sql.python.filterPushdown.enabled`` is false, its default. It recognizes an override by
+    ``__func__``. This object returns the base class's function there, so the source works with both
+    settings.
     """
 
     def __init__(self, narrowing: Narrowing) -> None:
@@ -38,16 +39,17 @@ class _PushFilters:
 
 
 class BatchReader(DataSourceReader):
-    """Reads from where the query starts to where it ends; both are settled when the query is planned."""
+    """Reads from the query's start to its end. The planning fixes both."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """``options`` are checked for batch queries here."""
+        """Check the options for batch queries."""
         self.options = options.for_batch()
         self.narrowing = Narrowing()
-        setattr(self, "pushFilters", _PushFilters(self.narrowing))  # noqa: B010  # mypy has it for a method
+        # PySpark looks for an attribute; mypy knows a method of this name.
+        setattr(self, "pushFilters", _PushFilters(self.narrowing))  # noqa: B010
 
     def partitions(self) -> list[OffsetRange]:
-        """One range for each task."""
+        """The ranges of the query, one for each task."""
         options = self.options
         with OffsetReader(options) as cluster:
             keys = cluster.partitions()
@@ -58,7 +60,7 @@ class BatchReader(DataSourceReader):
         return split(ranges, options.min_partitions, options.max_records_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range; of none at all, if there was no range to be read."""
+        """Read the records of one range."""
         if not isinstance(partition, OffsetRange):
-            return iter(())  # PySpark's stand-in for an empty list of partitions
+            return iter(())  # PySpark's placeholder for an empty list of partitions
         return range_reader.read_rows(self.options, partition)

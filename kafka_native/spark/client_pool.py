@@ -1,7 +1,8 @@
-"""The clients of a Python worker: made once for each configuration, kept for as long as the worker lives.
+"""A pool of clients in a Python worker: made for each configuration, kept while the worker lives.
 
-With ``spark.python.worker.reuse`` the next task of the same configuration finds its client connected. A worker runs one
-task at a time, and a task has its client to itself; a fork leaves all of them to the parent.
+With ``spark.python.worker.reuse`` the next task with the same configuration gets a connected
+client. A worker runs one task at a time, and a task has its clients for itself. After a fork, the
+clients stay with the parent.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pyspark import TaskContext
 
 from kafka_native import Consumer, Producer
 
-__all__ = ["Kept", "Pool", "admitted", "settle"]
+__all__ = ["Kept", "Pool", "admitted", "freeze_imports"]
 
 C = TypeVar("C")
 A = TypeVar("A", Consumer, Producer)
@@ -27,41 +28,42 @@ A = TypeVar("A", Consumer, Producer)
 _ADMISSION_S: Final = 10.0
 
 _KEPT_MAX: Final = 4
-"""Clients that are kept; beyond that the one used longest ago is closed."""
+"""The largest number of idle clients. Beyond it the least recently used one is closed."""
 
 
-_settled = 0
-"""How many modules there were when garbage collection was last told to leave alone what there is."""
+_frozen_modules = 0
+"""The number of imported modules at the last ``gc.freeze()``."""
 
 
-def settle() -> None:
-    """At the end of a task: what the worker has imported is left out of garbage collection from now on.
+def freeze_imports() -> None:
+    """Exclude the imported modules from garbage collection. Call it at the end of a task.
 
-    PySpark collects garbage after each task, before the worker takes the next one, and went through every module each
-    time: 20 to 90 ms, several times what a small task takes. It is done again only where a task has imported more.
+    PySpark collects garbage after each task, before the worker takes the next one. Without this it
+    scans all modules each time: 20 to 90 ms, several times as long as a small task. A later call
+    only acts if a task has imported more modules.
     """
-    global _settled
-    if len(sys.modules) > _settled and TaskContext.get() is not None:
-        _settled = len(sys.modules)
-        gc.collect()  # so that no garbage stays for good
+    global _frozen_modules
+    if len(sys.modules) > _frozen_modules and TaskContext.get() is not None:
+        _frozen_modules = len(sys.modules)
+        gc.collect()  # objects frozen below are never collected
         gc.freeze()
 
 
 @dataclass(frozen=True)
 class Kept(Generic[C]):
-    """An idle client."""
+    """An idle client, and its configuration."""
 
     config: Mapping[str, Any]
     client: C
 
 
 def admitted(client: A) -> A:
-    """A new client, once a broker has let it in; brokers that can't be reached are for its calls to wait for.
+    """Wait until a broker accepts a new client, or all brokers are down, 10 s at most.
 
-    Calls wait for a wrong password, too, for as long as they may, as a broker may come up that knows it. A task that is
-    tried again, by a query that is, is told at once.
+    A client's own calls retry after a wrong password, because another broker may accept it. A
+    task reports it at once: Spark retries the task anyway.
 
-    :raises KafkaException: TLS or SASL has failed (_SSL, _AUTHENTICATION); the client is closed.
+    :raises KafkaException: TLS or SASL failed (_SSL, _AUTHENTICATION). The client is closed.
     """
     try:
         client._client.await_admission(_ADMISSION_S)
@@ -72,12 +74,15 @@ def admitted(client: A) -> A:
 
 
 class Pool(Generic[C]):
-    """Clients of one kind."""
+    """A pool of idle clients of one kind."""
 
     def __init__(
-        self, make: Callable[[dict[str, Any]], C], is_fit: Callable[[C], bool], close: Callable[[C, float], object]
+        self,
+        make: Callable[[dict[str, Any]], C],
+        is_fit: Callable[[C], bool],
+        close: Callable[[C, float], object],
     ) -> None:
-        """``is_fit``: whether a client can be kept after its task; ``close``: within so many seconds."""
+        """``is_fit``: whether a client can be kept; ``close``: close within this many seconds."""
         self._make = make
         self._is_fit = is_fit
         self._close = close
@@ -85,17 +90,22 @@ class Pool(Generic[C]):
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """In a child: the clients' threads didn't survive the fork, and who held the lock may not be there."""
-        self.idle: list[Kept[C]] = []  # used longest ago first
-        self._lock = threading.Lock()  # guards idle; a worker has one thread, other programs may have more
+        """Forget the clients in a forked child: their threads don't exist there.
+
+        The lock may be held by a thread that doesn't exist, either.
+        """
+        self.idle: list[Kept[C]] = []  # the least recently used one first
+        # Guards idle. A worker has one thread, other programs may have more.
+        self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def lent(self, config: Mapping[str, Any]) -> Iterator[C]:
-        """A client of this configuration for the length of a ``with`` block: an idle one, or a new one.
+    def borrowed(self, config: Mapping[str, Any]) -> Iterator[C]:
+        """Borrow a client for a ``with`` block: an idle one with this configuration, or a new one.
 
-        It is kept if the block doesn't raise and leaves it fit, and else closed at once.
+        After the block the client is kept if the block didn't raise and `is_fit` agrees. Otherwise
+        it is closed at once.
 
-        :raises KafkaException: The configuration can't be.
+        :raises KafkaException: The configuration is invalid.
         """
         pid = os.getpid()
         kept = self._take(config) or Kept(config, self._make(dict(config)))
@@ -105,14 +115,14 @@ class Pool(Generic[C]):
             is_fit = pid == os.getpid() and self._is_fit(kept.client)
         finally:
             if is_fit:
-                self._give_back(kept)
+                self._return(kept)
             elif pid == os.getpid():
                 self._close(kept.client, 0)
 
     def close_idle(self, timeout_s: float = 0) -> None:
-        """Closes the clients that are kept.
+        """Close the idle clients.
 
-        :param timeout_s: Seconds that a producer may take to deliver what is queued.
+        :param timeout_s: Seconds for a producer to deliver queued messages.
         """
         while True:
             with self._lock:
@@ -129,7 +139,7 @@ class Pool(Generic[C]):
                     return kept
         return None
 
-    def _give_back(self, kept: Kept[C]) -> None:
+    def _return(self, kept: Kept[C]) -> None:
         with self._lock:
             self.idle.append(kept)
             surplus = [self.idle.pop(0) for _ in range(len(self.idle) - _KEPT_MAX)]

@@ -1,4 +1,4 @@
-"""The data source that Spark knows as ``kafka_native``."""
+"""The class that Spark registers as the data source ``kafka_native``."""
 
 from __future__ import annotations
 
@@ -21,66 +21,74 @@ if TYPE_CHECKING:
 
 
 class KafkaNativeDataSource(DataSource):
-    """Kafka topics as a source and sink of batch queries and streams.
+    """Kafka topics as source and sink of batch queries and streams.
 
         spark.dataSource.register(KafkaNativeDataSource)
-        frame = spark.read.format("kafka_native").option("kafka.bootstrap.servers", "localhost:9092")
-        frame.option("subscribe", "greetings").load()
+        frame = spark.read.format("kafka_native").option("subscribe", "greetings")
+        frame.option("kafka.bootstrap.servers", "localhost:9092").load()
 
-    Options, columns and offsets are those of Spark's own connector, ``format("kafka")``; docs/guide/spark.md has what
-    there is beyond.
+    Options, columns and offsets are those of Spark's own connector, ``format("kafka")``.
+    docs/guide/spark.md lists the additional ones.
     """
 
     @classmethod
     def name(cls) -> str:
-        """What ``format()`` takes: ``kafka_native``."""
+        """The name for ``format()``: ``kafka_native``."""
         return "kafka_native"
 
     def schema(self) -> str:
-        """The source's columns, as the options want them.
+        """The columns of the source, which depend on the options.
 
-        :raises OptionError: An option can't be.
+        :raises OptionError: An option is invalid.
         """
-        return ", ".join(f"`{name}` {kind}" for name, kind in _kinds(SourceOptions.parse(self.options)).items())
+        return ", ".join(
+            f"`{name}` {kind}" for name, kind in _kinds(SourceOptions.parse(self.options)).items()
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
+        """Make the reader of ``spark.read``."""
         from kafka_native.spark import batch
 
         return batch.BatchReader(self._source_options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For ``spark.readStream``."""
+        """Make the reader of ``spark.readStream``."""
         from kafka_native.spark import stream_reader
 
         return stream_reader.StreamReader(self._source_options(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For ``frame.write``."""
+        """Make the writer of ``frame.write``."""
         from kafka_native.spark import writers
 
         return writers.batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """For ``frame.writeStream``."""
+        """Make the writer of ``frame.writeStream``."""
         from kafka_native.spark import writers
 
         return writers.stream_writer(self.options, schema, overwrite)
 
     def __repr__(self) -> str:
-        """The options without secrets."""
+        """The options, with secrets replaced."""
         return f"KafkaNativeDataSource({redacted(lowered(self.options))})"
 
     def _source_options(self, schema: StructType) -> SourceOptions:
-        """The options, after making sure that nobody asked for other columns than there are."""
+        """The parsed options. A schema with other columns than the source's is an error."""
         options = SourceOptions.parse(self.options)
         kinds = _kinds(options)
         asked = {field.name: field.dataType.simpleString() for field in schema.fields}
         if asked != kinds or list(asked) != list(kinds):
-            raise OptionError("schema", "the columns are fixed: leave schema() out, and choose some with columns=")
+            raise OptionError(
+                "schema", "the columns are fixed: leave schema() out, and choose some with columns="
+            )
         return options
 
 
 def _kinds(options: SourceOptions) -> Mapping[str, str]:
-    """The columns, in order, with their types in Spark's words."""
-    return RANGE_COLUMNS if options.rows == "ranges" else {name: COLUMNS[name] for name in options.columns}
+    """The columns in their order, with Spark's names of the types."""
+    return (
+        RANGE_COLUMNS
+        if options.rows == "ranges"
+        else {name: COLUMNS[name] for name in options.columns}
+    )

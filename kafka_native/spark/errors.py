@@ -1,25 +1,25 @@
-"""What the source and the sink raise."""
+"""The exceptions of the source and the sink."""
 
 from __future__ import annotations
 
 
 class OptionError(ValueError):
-    """An option that can't be. The text names it and says what to write; it never shows a value that may be a secret.
+    """An option is invalid. The text names it and says what to write; it never shows secrets.
 
-    :param option: The option's name, as the guide writes it.
-    :param text: What is wrong, and what to write.
+    :param option: The option's name, as the guide spells it.
+    :param text: The problem, and what to write.
     """
 
     def __init__(self, option: str, text: str) -> None:
-        """Make the error; see the class."""
+        """Store the arguments; see the class."""
         super().__init__(f"option {option}: {text}")
         self.option = option
         self.text = text
 
     def __reduce__(self) -> tuple[type[OptionError], tuple[str, str]]:
-        """With both its parts: workers send errors to the driver."""
+        """Pickle both arguments: workers send errors to the driver."""
         return (OptionError, (self.option, self.text))
 
 
 class DataLossError(RuntimeError):
-    """Records that were to be read don't exist any more (``failOnDataLoss``)."""
+    """Records that the query needs have been deleted (``failOnDataLoss``)."""

@@ -1,15 +1,16 @@
-"""Exactly once: each micro-batch is one Kafka transaction, which the driver begins and ends, and its tasks write to.
+"""Exactly once: each micro-batch is one Kafka transaction.
 
-`begin()` on the driver has a new epoch of the transactional id, which fences and aborts whatever is left of the batch
-before, and reads which batch was last committed. Each task takes up that identity (`Writing`), claims the partitions
-that it is going to write to, and ends when all of its rows are acknowledged. `commit()`, on the driver again but in
-another process, adds the marker, the batch's id as an offset of a group, and ends the transaction: rows and marker are
-there together or not at all. A batch that runs again although its marker is there is left out.
+`begin`, on the driver, gets a new epoch of the transactional id. This fences and aborts the rest of
+the previous batch. It also reads which batch was committed last. Each task adopts the producer's
+identity (`Writing`), claims the partitions that it writes to, and ends when all its rows are
+acknowledged. `commit`, in another process on the driver, adds a marker and ends the transaction.
+The marker is the batch's id, stored as an offset of a group. So rows and marker become visible
+together or not at all. A batch whose marker exists is skipped when it runs again.
 
-A partition's batches are numbered, so only one attempt of one task may write to it in a micro-batch. Spark doesn't
-promise that: it tries tasks again, runs copies of slow ones, and after a lost shuffle a stage while tasks of its first
-attempt are still running. A claim is what makes sure of it, see `Writing.claim()`. docs/guide/transactions.md draws the
-protocol and says why it holds.
+The batches of a partition have sequence numbers. So only one attempt of one task may write to a
+partition in a micro-batch. Spark doesn't guarantee that: it retries tasks, runs copies of slow
+tasks, and after a lost shuffle repeats a stage while old tasks still run. Claims guarantee it, see
+`Writing.claim`. docs/guide/transactions.md explains the protocol.
 """
 
 from __future__ import annotations
@@ -25,27 +26,40 @@ from pyspark import TaskContext
 from kafka_native import KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native.admin import AdminClient
 from kafka_native.config import parse
-from kafka_native.control.transactions import Shared
+from kafka_native.control.producer.transactions import Shared
 from kafka_native.producer import adopt, share, trouble
 from kafka_native.spark.client_pool import Pool, admitted
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.offsets import UNKNOWN, Key
+from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS, Key
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.properties import common_properties
 from kafka_native.types import ConsumerGroupMetadata, ConsumerGroupTopicPartitions
 
-__all__ = ["ExactlyOnceError", "Turn", "Writing", "abort", "begin", "check", "close_idle", "commit", "writing"]
+__all__ = [
+    "ExactlyOnceError",
+    "Turn",
+    "Writing",
+    "abort",
+    "begin",
+    "check",
+    "close_idle",
+    "commit",
+    "writing",
+]
 
-CALL_S: Final = 60.0
-"""How long one step may take: what the coordinators don't answer by then fails the micro-batch."""
+CALL_TIMEOUT_S: Final = 60.0
+"""Seconds for one step. If a coordinator doesn't answer in time, the micro-batch fails."""
 CLAIMING: Final = ".claiming"
-"""Behind the transactional id: the group whose offsets say who was the last to want a partition."""
+"""Suffix of the transactional id: a group.
+
+Its offsets name the last task that wanted a partition.
+"""
 CLAIMED: Final = ".claimed"
-"""The group whose offsets say in which micro-batch a partition was claimed."""
-_AGAIN_S: Final = 0.05
+"""Suffix of the transactional id: a group. Its offsets name the task that claimed a partition."""
+_RETRY_INTERVAL_S: Final = 0.05
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
-_OVER: Final = frozenset(
+_TRANSACTION_OVER_ERRORS: Final = frozenset(
     {
         KafkaError._FENCED,
         KafkaError.PRODUCER_FENCED,
@@ -54,56 +68,68 @@ _OVER: Final = frozenset(
         KafkaError.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""What is said of a transaction that isn't this batch's any more."""
-_WITHOUT_TRANSACTIONS: Final = frozenset({KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
+"""The brokers' errors for a transaction that no longer belongs to this batch."""
+_NO_TRANSACTIONS_ERRORS: Final = frozenset(
+    {KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+)
 
 
 class ExactlyOnceError(RuntimeError):
-    """A micro-batch that can't be written exactly once. Nothing of it is committed; the text says what to do."""
+    """A micro-batch can't be written exactly once.
+
+    Nothing is committed; the text says what to do.
+    """
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What the driver gives the tasks of one micro-batch, and they hand on to where it is committed."""
+    """A micro-batch's transaction. The driver sends it to the tasks, they send it to the commit."""
 
     shared: Shared
     done: Mapping[str, int] = field(default_factory=dict)
-    """By query, the id of the last micro-batch that is committed: one, unless the id was used by several queries."""
+    """The last committed micro-batch of each query that used the transactional id, usually one."""
 
     @property
     def name(self) -> str:
-        """Which micro-batch it is, for claims."""
+        """A name of the micro-batch for claims."""
         return f"{self.shared.producer_id}:{self.shared.epoch}"
 
     def has_done(self, query: str, batch_id: int) -> bool:
-        """Whether a micro-batch is committed already, and only runs again because Spark couldn't note it."""
+        """Whether a micro-batch is committed. It runs again if Spark couldn't record that."""
         return batch_id <= self.done.get(query, -1)
 
 
-# --- the driver's side ---
+# --- on the driver ---
 
 
 def begin(options: SinkOptions) -> Turn:
-    """Begins a micro-batch: what was left open under the transactional id is aborted, and who wrote to it fenced.
+    """Begin a micro-batch: abort the open transaction of the id, and fence its producers.
 
     :raises OptionError: ``kafka.transaction.timeout.ms`` is more than the brokers allow.
     :raises ExactlyOnceError: The brokers have no transactions.
-    :raises KafkaException: They don't answer, or don't allow it.
+    :raises KafkaException: The brokers don't answer, or don't allow it.
     """
     try:
         with admitted(Producer(dict(options.producer))) as producer:
-            producer.init_transactions(CALL_S)
+            producer.init_transactions(CALL_TIMEOUT_S)
             shared = share(producer)
     except KafkaException as error:
         code = error.args[0].code()
         if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-            text = f"{_timeout_ms(options)} is more than the brokers' transaction.max.timeout.ms: write less"
+            text = (
+                f"{_timeout_ms(options)} is more than the brokers' transaction.max.timeout.ms: "
+                "write less"
+            )
             raise OptionError("kafka.transaction.timeout.ms", text) from error
-        if code in _WITHOUT_TRANSACTIONS:
-            text = "the brokers have no transactions, as before Apache Kafka 0.11: leave kafka.transactional.id out"
+        if code in _NO_TRANSACTIONS_ERRORS:
+            text = (
+                "the brokers have no transactions, as before Apache Kafka 0.11: "
+                "leave kafka.transactional.id out"
+            )
             raise ExactlyOnceError(text) from error
         raise
-    with _admins.lent(common_properties(options.producer)) as admin:  # only now: nothing is about to change it any more
+    # Read the markers after the fencing: from now on no other producer can change them.
+    with _admins.borrowed(common_properties(options.producer)) as admin:
         places = _offsets(admin, options.transactional_id, None)
     done: dict[str, int] = {}
     for offset, query in places.values():
@@ -111,12 +137,14 @@ def begin(options: SinkOptions) -> Turn:
     return Turn(shared, done)
 
 
-def commit(options: SinkOptions, turn: Turn, query: str, batch_id: int, written: Collection[Key]) -> None:
-    """Commits a micro-batch, and that it is committed.
+def commit(
+    options: SinkOptions, turn: Turn, query: str, batch_id: int, written: Collection[Key]
+) -> None:
+    """Commit a micro-batch together with its marker.
 
-    :param written: The partitions that its tasks have written to. All of them have ended.
-    :raises ExactlyOnceError: Its transaction is over.
-    :raises KafkaException: The coordinators don't answer: whether it is committed shows at the query's next start.
+    :param written: The partitions that its tasks, all of them ended, have written to.
+    :raises ExactlyOnceError: The transaction is over.
+    :raises KafkaException: A coordinator doesn't answer. The query's next start reads the outcome.
     """
     if not written:
         return  # there is no transaction
@@ -125,36 +153,40 @@ def commit(options: SinkOptions, turn: Turn, query: str, batch_id: int, written:
         with Producer(dict(options.producer)) as producer:
             adopt(producer, turn.shared)
             group = ConsumerGroupMetadata(options.transactional_id)
-            producer.send_offsets_to_transaction([marker], group, CALL_S)
-            producer.commit_transaction(CALL_S)
+            producer.send_offsets_to_transaction([marker], group, CALL_TIMEOUT_S)
+            producer.commit_transaction(CALL_TIMEOUT_S)
     except KafkaException as error:
-        if error.args[0].code() not in _OVER:
+        if error.args[0].code() not in _TRANSACTION_OVER_ERRORS:
             raise
-        raise _explained(error.args[0], options, f"micro-batch {batch_id} can't be committed") from error
+        raise _explained(
+            error.args[0], options, f"micro-batch {batch_id} can't be committed"
+        ) from error
 
 
 def abort(options: SinkOptions, turn: Turn) -> None:
-    """Aborts a micro-batch, so that readers needn't wait for its end. If another one has begun, it is aborted already.
+    """Abort a micro-batch, so that consumers don't wait for its end.
+
+    A newer batch has done so already.
 
     :raises KafkaException: The coordinator doesn't answer.
     """
     try:
         with Producer(dict(options.producer)) as producer:
             adopt(producer, turn.shared)
-            producer.abort_transaction(CALL_S)
+            producer.abort_transaction(CALL_TIMEOUT_S)
     except KafkaException as error:
-        if error.args[0].code() not in _OVER:
+        if error.args[0].code() not in _TRANSACTION_OVER_ERRORS:
             raise
 
 
-# --- a task's side ---
+# --- in a task ---
 
 
 class Writing:
     """One attempt of a task in the transaction of its micro-batch."""
 
     def __init__(self, options: SinkOptions, turn: Turn, who: str) -> None:
-        """``who``: the task's number, a slash, and what no other attempt of any task has."""
+        """``who``: the task's number, a slash, and an id that only this attempt has."""
         self._options = options
         self._turn = turn
         self._who = who
@@ -162,31 +194,37 @@ class Writing:
 
     @property
     def written(self) -> frozenset[Key]:
-        """The partitions that it may write to, and has."""
+        """The partitions that this attempt has claimed."""
         return frozenset(self._claimed)
 
     @contextmanager
     def joined(self, producer: Producer) -> Iterator[None]:
-        """The producer is in the micro-batch's transaction; errors of it say what they mean here."""
+        """Put the producer into the micro-batch's transaction. Its errors get a clearer text."""
         try:
             adopt(producer, self._turn.shared)
             yield
         except Exception as error:
             cause = error.args[0] if isinstance(error, KafkaException) else trouble(producer)
-            if cause is None or cause.code() not in _OVER:
+            if cause is None or cause.code() not in _TRANSACTION_OVER_ERRORS:
                 raise
             raise _explained(cause, self._options, "rows can't be written") from error
 
     def claim(self, keys: Collection[Key]) -> None:
-        """Makes sure that nobody else writes to some partitions in this micro-batch, before the first row is sent.
+        """Claim partitions for this attempt, before it sends the first row to them.
 
-        Of any number of attempts, at most one gets through: a splitter of two registers a partition, which are offsets
-        that groups commit. Each attempt writes itself into the first, gives up if the second is taken, takes it, and
-        gives up unless it is still the one in the first. Had two got through, the later one of the first register would
-        have written it before the earlier one looked for the last time, or found the second one taken.
+        At most one attempt succeeds. Each partition has two registers, which are committed offsets
+        of two groups. An attempt does four steps:
 
-        :raises ExactlyOnceError: Somebody else may.
-        :raises KafkaException: A partition doesn't exist; the group's coordinator doesn't answer.
+        1. Write itself into the first register.
+        2. Give up if the second register is taken.
+        3. Take the second register.
+        4. Give up unless it is still in the first register.
+
+        Two attempts can't both succeed. If the later one writes the first register before the
+        earlier one's step 4, that step fails. If it writes it afterwards, its own step 2 fails.
+
+        :raises ExactlyOnceError: Another attempt may have written to a partition.
+        :raises KafkaException: A partition doesn't exist, or the coordinator doesn't answer.
         """
         new = sorted(set(keys) - self._claimed)
         if not new:
@@ -194,7 +232,7 @@ class Writing:
         claiming, claimed = (self._options.transactional_id + end for end in (CLAIMING, CLAIMED))
         task, taken = f"{self._turn.name}/{self._who}", f"{self._turn.name}/"
         patience_s = self._options.propagation_s
-        with _admins.lent(common_properties(self._options.producer)) as admin:
+        with _admins.borrowed(common_properties(self._options.producer)) as admin:
             _commit_texts(admin, claiming, dict.fromkeys(new, task), patience_s)
             for key, (_, text) in _offsets(admin, claimed, new).items():
                 if text.startswith(taken):
@@ -210,23 +248,25 @@ class Writing:
         tasks = sorted({own, *text.split("/")[1].split("+")})
         where = f"{key[0]} [{key[1]}]"
         if len(tasks) > 1:
-            # Spark tries them again and shows the last error: it has to find this one, not just its own first attempt
+            # Spark retries the tasks and shows the last error. This text must still be found then,
+            # so the register gets both numbers.
             both = f"{self._turn.name}/{'+'.join(tasks)}/"
             _commit_texts(admin, self._options.transactional_id + CLAIMED, {key: both}, 0)
             return ExactlyOnceError(
-                f"tasks {' and '.join(tasks)} of one micro-batch have rows for {where}: bring each partition's rows "
-                "into one task, with kafka_native.spark.by_partition(frame, partitions) or "
+                f"tasks {' and '.join(tasks)} of one micro-batch have rows for {where}: "
+                "bring each partition's rows into one task, with "
+                "kafka_native.spark.by_partition(frame, partitions) or "
                 'repartition(partitions, "partition"), as the last step before writeStream'
             )
         return ExactlyOnceError(
-            f"task {own} was run again in one micro-batch after it had begun to write to {where}: that fails the "
-            "batch. Start the query again; it goes on where it was, exactly once. (Speculation has to be off: "
-            "spark.speculation=false)"
+            f"task {own} was run again in one micro-batch after it had begun to write to {where}: "
+            "that fails the batch. Start the query again; it goes on where it was, exactly once. "
+            "(Speculation has to be off: spark.speculation=false)"
         )
 
 
 def check(producer: Producer) -> None:
-    """In `Writing.joined()`, while acknowledgements are waited for: there may be none to come.
+    """Check the transaction while a task in `Writing.joined` waits for acknowledgements.
 
     :raises KafkaException: The transaction can't be committed any more.
     """
@@ -236,9 +276,9 @@ def check(producer: Producer) -> None:
 
 
 def writing(options: SinkOptions, turn: Turn) -> Writing:
-    """In a task: this attempt of it.
+    """The current attempt, in a task.
 
-    :raises ExactlyOnceError: It is none of Spark's tasks.
+    :raises ExactlyOnceError: This code doesn't run in a task of Spark's.
     """
     context = TaskContext.get()
     if context is None:
@@ -247,65 +287,89 @@ def writing(options: SinkOptions, turn: Turn) -> Writing:
 
 
 def batch_of_task() -> tuple[str, int]:
-    """In a task of a streaming query: the query's id and the micro-batch's.
+    """The ids of the query and the micro-batch, in a task of a streaming query.
 
-    Spark tells ``write()`` in no other way which ones they are.
+    Spark passes them to ``write()`` in no other way.
 
-    :raises ExactlyOnceError: It is no such task.
+    :raises ExactlyOnceError: This code doesn't run in such a task.
     """
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty(_QUERY_ID)
     batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
     if query is None or batch_id is None:
-        raise ExactlyOnceError("Spark doesn't tell the task which query and micro-batch it belongs to")
+        raise ExactlyOnceError("Spark doesn't give the task the ids of its query and micro-batch")
     return query, int(batch_id)
 
 
-# --- offsets of groups as registers ---
+# --- committed offsets of groups as registers ---
 
 _admins: Final = Pool(AdminClient, lambda admin: True, lambda admin, _timeout_s: admin.close())
 close_idle: Final = _admins.close_idle
 
 
-def _offsets(admin: AdminClient, group: str, keys: Collection[Key] | None) -> dict[Key, tuple[int, str]]:
-    """What a group has committed, offset and metadata, of some partitions or of all; waits for open transactions."""
+def _offsets(
+    admin: AdminClient, group: str, keys: Collection[Key] | None
+) -> dict[Key, tuple[int, str]]:
+    """A group's committed offsets with their metadata, of some or all partitions.
+
+    It waits for the end of open transactions.
+    """
     asked = None if keys is None else [TopicPartition(*key) for key in keys]
     request = [ConsumerGroupTopicPartitions(group, asked)]
-    deadline = time.monotonic() + CALL_S
+    deadline = time.monotonic() + CALL_TIMEOUT_S
     while True:
         try:
-            futures = admin.list_consumer_group_offsets(request, require_stable=True, request_timeout=CALL_S)
+            futures = admin.list_consumer_group_offsets(
+                request, require_stable=True, request_timeout=CALL_TIMEOUT_S
+            )
             found = futures[group].result().topic_partitions or []
             break
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNSTABLE_OFFSET_COMMIT or time.monotonic() > deadline:
+            if (
+                error.args[0].code() != KafkaError.UNSTABLE_OFFSET_COMMIT
+                or time.monotonic() > deadline
+            ):
                 raise
-            time.sleep(_AGAIN_S)
+            time.sleep(_RETRY_INTERVAL_S)
     _check(found)
-    return {(each.topic, each.partition): (each.offset, each.metadata or "") for each in found if each.offset >= 0}
+    return {
+        (each.topic, each.partition): (each.offset, each.metadata or "")
+        for each in found
+        if each.offset >= 0
+    }
 
 
-def _commit_texts(admin: AdminClient, group: str, texts: Mapping[Key, str], patience_s: float) -> None:
-    """Commits texts for partitions; those that are too new for the coordinator to know them are tried again."""
+def _commit_texts(
+    admin: AdminClient, group: str, texts: Mapping[Key, str], patience_s: float
+) -> None:
+    """Commit texts for partitions. Retry partitions that the coordinator doesn't know yet."""
     until = time.monotonic() + patience_s
     left = dict(texts)
     while True:
         places = [TopicPartition(*key, 0, text) for key, text in left.items()]
         request = [ConsumerGroupTopicPartitions(group, places)]
-        futures = admin.alter_consumer_group_offsets(request, request_timeout=CALL_S)
+        futures = admin.alter_consumer_group_offsets(request, request_timeout=CALL_TIMEOUT_S)
         outcome = futures[group].result().topic_partitions or []
-        unknown = {(each.topic, each.partition) for each in outcome if each.error and each.error.code() in UNKNOWN}
+        unknown = {
+            (each.topic, each.partition)
+            for each in outcome
+            if each.error and each.error.code() in UNKNOWN_PARTITION_ERRORS
+        }
         _check([each for each in outcome if (each.topic, each.partition) not in unknown])
         if not unknown or time.monotonic() >= until:
             return _check(outcome)
         left = {key: text for key, text in left.items() if key in unknown}
-        time.sleep(_AGAIN_S)
+        time.sleep(_RETRY_INTERVAL_S)
 
 
 def _check(outcome: Collection[TopicPartition]) -> None:
     for each in outcome:
         if each.error is not None:
-            raise KafkaException(KafkaError(each.error.code(), f"{each.topic} [{each.partition}]: {each.error.str()}"))
+            raise KafkaException(
+                KafkaError(
+                    each.error.code(), f"{each.topic} [{each.partition}]: {each.error.str()}"
+                )
+            )
 
 
 def _timeout_ms(options: SinkOptions) -> int:
@@ -313,9 +377,10 @@ def _timeout_ms(options: SinkOptions) -> int:
 
 
 def _explained(cause: KafkaError, options: SinkOptions, what: str) -> ExactlyOnceError:
-    """What has ended a transaction before its time."""
+    """The error for a transaction that has ended too early."""
     return ExactlyOnceError(
-        f"{what}: its transaction is over ({cause.name()}). It took longer than kafka.transaction.timeout.ms "
-        f"({_timeout_ms(options)} ms), or a query with the same kafka.transactional.id, "
-        f"{options.transactional_id!r}, was started after this one. Start the query again; it goes on where it was"
+        f"{what}: its transaction is over ({cause.name()}). It took longer than "
+        f"kafka.transaction.timeout.ms ({_timeout_ms(options)} ms), or a query with the same "
+        f"kafka.transactional.id, {options.transactional_id!r}, was started after this one. "
+        "Start the query again; it goes on where it was"
     )

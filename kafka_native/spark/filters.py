@@ -1,9 +1,9 @@
-"""Filters of a query that narrow what is read: Spark hands them to batch readers (PySpark 4.1 and newer).
+"""Filters of a query that reduce the offsets to read. PySpark 4.1 and newer pass them to readers.
 
-Those on topic, partition and offset are kept exactly, so Spark needn't look again. A least timestamp moves the start of
-a range to the first record that is as young, and Spark still filters what follows: producers' clocks aren't in order.
-For the same reason a greatest timestamp narrows nothing: behind the first record that is too young there may be older
-ones, and a broker doesn't tell the last one that is old enough.
+Filters on topic, partition and offset are applied exactly, so Spark doesn't apply them again. A
+minimum timestamp moves the start to the first record that is new enough. Spark still filters the
+records after it, because timestamps aren't sorted. A maximum timestamp changes nothing: older
+records may follow a newer one, and brokers can't find the last record before a time.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 
 @dataclass
 class Narrowing:
-    """What a query's filters leave to be read. It can be pickled."""
+    """The topics, partitions, offsets and times that a query's filters keep. It can be pickled."""
 
     topics: frozenset[str] | None = None
-    """None: all."""
+    """None: all topics."""
     partitions: frozenset[int] | None = None
-    """None: all."""
+    """None: all partitions."""
     least_offset: int = 0
     end_offset: int = _OFFSET_MAX
-    """The first offset that isn't wanted."""
+    """The first offset that the query doesn't need."""
     least_ms: int | None = None
-    """The least timestamp, in milliseconds since 1970; None: any."""
+    """The minimum timestamp in milliseconds since 1970; None: no limit."""
 
     def take(self, wanted: Any) -> bool:
-        """Takes a filter of PySpark's into account, if it is of use; whether Spark needn't apply it again."""
+        """Apply a filter of PySpark's if possible. Returns True if Spark needn't apply it again."""
         name = type(wanted).__name__
         attribute: tuple[str, ...] = getattr(wanted, "attribute", ())
         if len(attribute) != 1:
@@ -46,11 +46,11 @@ class Narrowing:
         if name == "IsNotNull":
             return column in _NEVER_NULL
         value = getattr(wanted, "value", None)
-        take = _TAKERS.get(column)
+        take = _FILTER_HANDLERS.get(column)
         return take is not None and value is not None and take(self, name, value)
 
     def keeps(self, key: Key) -> bool:
-        """Whether anything of a partition may be wanted."""
+        """Whether the filters keep the partition."""
         topic, partition = key
         return (self.topics is None or topic in self.topics) and (
             self.partitions is None or partition in self.partitions
@@ -62,10 +62,11 @@ class Narrowing:
         ends: Mapping[Key, int],
         at_times: Callable[[Mapping[Key, int]], Mapping[Key, int | None]],
     ) -> tuple[dict[Key, int], dict[Key, int]]:
-        """Starts and ends with what the filters leave out taken away.
+        """Reduce starts and ends to what the filters keep.
 
-        :param at_times: The first offset of partitions at a time, as `OffsetReader.at_times()`. It is asked after the
-        ends are known: what it doesn't find can't be before them.
+        :param at_times: Returns the first offset of partitions at a time, like
+            `OffsetReader.at_times`. It is called after the ends are known: a record that it doesn't
+            find is after them.
         """
         keys = [key for key in starts if self.keeps(key)]
         first = {key: max(starts[key], self.least_offset) for key in keys}
@@ -78,10 +79,12 @@ class Narrowing:
 
 
 def _take_members(field: str, kind: type) -> Callable[[Narrowing, str, Any], bool]:
-    """Takes equalities of a column that are kept as a set in this field, with values of this type."""
+    """Make the handler of filters that compare a column with values of a type."""
 
     def take(into: Narrowing, name: str, value: Any) -> bool:
-        values: Iterable[Any] = value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
+        values: Iterable[Any] = (
+            value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
+        )
         found = frozenset(values)
         if not found or not all(type(each) is kind for each in found):
             return False
@@ -99,11 +102,18 @@ def _take_offset(into: Narrowing, name: str, value: Any) -> bool:
         into.least_offset = max(into.least_offset, value + (name == "GreaterThan"))
     if name in ("EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual"):
         into.end_offset = min(into.end_offset, value + (name != "LessThan"))
-    return name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual", "GreaterThan", "LessThan", "LessThanOrEqual")
+    return name in (
+        "EqualTo",
+        "EqualNullSafe",
+        "GreaterThanOrEqual",
+        "GreaterThan",
+        "LessThan",
+        "LessThanOrEqual",
+    )
 
 
 def _take_timestamp(into: Narrowing, name: str, value: Any) -> bool:
-    """Never exact: what follows the first young record may be older."""
+    """Take a minimum timestamp. Spark must still filter: older records may follow."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return False
     if name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual", "GreaterThan"):
@@ -114,7 +124,7 @@ def _take_timestamp(into: Narrowing, name: str, value: Any) -> bool:
     return False
 
 
-_TAKERS: Final[Mapping[str, Callable[[Narrowing, str, Any], bool]]] = {
+_FILTER_HANDLERS: Final[Mapping[str, Callable[[Narrowing, str, Any], bool]]] = {
     "topic": _take_members("topics", str),
     "partition": _take_members("partitions", int),
     "offset": _take_offset,

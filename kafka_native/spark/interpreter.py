@@ -1,4 +1,4 @@
-"""Which Python Spark starts for its workers: this one, without the zip files that make each start slow."""
+"""A Python executable for Spark's workers that starts faster: without PySpark's zip files."""
 
 from __future__ import annotations
 
@@ -37,17 +37,19 @@ exec PYTHON "$@"
 
 @functools.cache
 def worker_python() -> str:
-    """What ``PYSPARK_PYTHON`` should be before a session on this machine is built: an executable file.
+    """An executable file for ``PYSPARK_PYTHON``. Set it before you build a session on this machine.
 
-    Spark runs its workers with a zip file of PySpark in front of everything else, and Python compiles what it imports
-    from a zip file anew in each process: about a second for the worker that plans a stream. The file runs this Python
-    with the same PySpark as it is installed, which is compiled already. It is removed when this process ends.
+    Spark puts zip files of PySpark first in its workers' path. Python compiles modules from a zip
+    file again in each process, which takes about a second for the worker that plans a stream. The
+    file runs this Python with the installed PySpark, which is compiled already. It is removed when
+    this process ends.
 
-    :return: The file; ``sys.executable`` where that wouldn't find the PySpark of this process, or needs no help.
+    :return: The file's path. It is ``sys.executable`` if the installed PySpark wouldn't be found,
+        or if the file isn't needed.
     """
     python = sys.executable
     home = Path(pyspark.__file__).resolve().parent
-    # Another SPARK_HOME may hold another version, which the JVM's workers have to be.
+    # Another SPARK_HOME may have another version. The JVM and its workers need the same one.
     ours = Path(os.environ.get("SPARK_HOME", home)).resolve() == home
     if not (python and os.name == "posix" and ours and _is_found(home.parent)):
         return python
@@ -56,16 +58,20 @@ def worker_python() -> str:
     script = folder / "python"
     script.write_text(_SCRIPT.replace('PYTHON "$@"', f'{shlex.quote(python)} "$@"'))
     script.chmod(0o700)
-    return str(script) if os.access(script, os.X_OK) else python  # a mount may forbid it
+    return str(script) if os.access(script, os.X_OK) else python  # a noexec mount forbids it
 
 
 def _is_found(packages: Path) -> bool:
-    """Whether a new process of this Python looks for packages in this folder."""
-    places = [*site.getsitepackages(), site.getusersitepackages(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    """Whether a new process of this Python searches a folder for packages."""
+    places = [
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
+    ]
     return any(place and Path(place).resolve() == packages for place in places)
 
 
 def _remove(folder: Path, owner: int) -> None:
-    """Not in a forked child: the file is its parent's."""
+    """Remove the folder, unless this is a forked child: its parent needs the folder."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""What the source, the sink and the pipelines say: the logger ``kafka_native.spark``.
+"""The logger ``kafka_native.spark`` of the source, the sink and the pipelines.
 
-Names of topics come from the network, and so do the texts of errors: what handlers get is one printable line.
+Topic names and error texts come from the network. The logger makes each record one printable line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kafka_native.cleaning import printable
 
 
 class _Printable(logging.Filter):
-    """Lets every record pass, with its text cleaned."""
+    """Escapes the text of each record. It drops none."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = printable(record.getMessage()), ()

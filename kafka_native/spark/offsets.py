@@ -1,7 +1,7 @@
-"""Where reading starts and ends: the JSON of Spark's connector, and the numbers that the cluster knows.
+"""Starts and ends of reading: the JSON of Spark's connector, and the offsets of the cluster.
 
-The JSON is what the options ``startingOffsets`` and ``endingOffsets`` take and what checkpoints hold:
-``{"topic":{"partition":offset,...},...}``, with -2 for the earliest offset and -1 for the latest.
+The options ``startingOffsets`` and ``endingOffsets`` and Spark's checkpoints have this JSON:
+``{"topic":{"partition":offset,...},...}``. -2 is the earliest offset and -1 the latest.
 """
 
 from __future__ import annotations
@@ -25,40 +25,48 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EARLIEST: Final = -2
-"""In offsets JSON: the first offset that the partition has."""
+"""In JSON: the first offset of the partition."""
 LATEST: Final = -1
-"""In offsets JSON: the end of the partition."""
+"""In JSON: the end of the partition."""
 
 Key = tuple[str, int]
-"""A topic and the number of a partition of it."""
+"""A topic and a partition number."""
 
-_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+_INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
 _OFFSET_MAX: Final = (1 << 63) - 1
 _PARTITION_MAX: Final = (1 << 31) - 1
-UNKNOWN: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
-"""The errors of a topic or partition that doesn't exist, or doesn't any more."""
+UNKNOWN_PARTITION_ERRORS: Final = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
+"""The errors for a topic or partition that doesn't exist, or no longer exists."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Where the partitions start, or end, as an option says it."""
+    """A start or an end of reading, from an option."""
 
     kind: str
-    """``earliest``, ``latest``, ``offsets`` (numbers, EARLIEST, LATEST by partition), ``timestamps`` (milliseconds by
-    partition) or ``timestamp`` (one for all)."""
+    """``earliest``, ``latest``, ``offsets``, ``timestamps`` or ``timestamp``.
+
+    ``offsets`` and ``timestamps`` are by partition; ``timestamp`` is for all.
+    """
     option: str
-    """The option that says so, for errors."""
+    """The option's name, for errors."""
     values: Mapping[Key, int] = field(default_factory=dict)
-    """Of ``offsets`` and ``timestamps``."""
+    """By partition: offsets (or EARLIEST, LATEST), or milliseconds since 1970."""
     timestamp: int = 0
-    """Of ``timestamp``: milliseconds since 1970."""
+    """For kind ``timestamp``: milliseconds since 1970."""
 
 
 # --- JSON ---
 
 
 def nested(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:
-    """Offsets for JSON, topics and partitions in order: Spark compares texts."""
+    """Offsets as nested dicts for JSON, sorted, because Spark compares the texts."""
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         topics.setdefault(topic, {})[str(partition)] = offset
@@ -66,24 +74,27 @@ def nested(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:
 
 
 def offsets_json(offsets: Mapping[Key, int]) -> str:
-    """Offsets as Spark's connector writes them into options and checkpoints."""
+    """Offsets as JSON, as Spark's connector writes them to options and checkpoints."""
     return json.dumps(nested(offsets), separators=(",", ":"), ensure_ascii=False)
 
 
 def parse_offsets(text: str, option: str = "offsets") -> dict[Key, int]:
-    """Offsets out of JSON.
+    """Parse offsets from JSON.
 
-    :param option: The option or file that the text is from, for errors.
-    :raises OptionError: It isn't ``{"topic":{"partition":offset}}`` with offsets of -2 (earliest), -1 (latest) or more.
+    :param option: The option or file that has the text, for errors.
+    :raises OptionError: The text isn't ``{"topic":{"partition":offset}}`` with offsets of -2
+        (earliest), -1 (latest) or more.
     """
-    return _numbers(text, option, EARLIEST, '{"topic":{"0":23,"1":-2}}, with -2 for earliest and -1 for latest')
+    return _numbers(
+        text, option, EARLIEST, '{"topic":{"0":23,"1":-2}}, with -2 for earliest and -1 for latest'
+    )
 
 
 def flat(offsets: Mapping[str, Any], origin: str) -> dict[Key, int]:
-    """What `nested()` has made, checked: it comes from a file, which may be another connector's.
+    """Parse the result of `nested`. It comes from a file, which another connector may have written.
 
     :param origin: The file, for errors.
-    :raises OptionError: It isn't that, or has no numbers of offsets but -2 or -1.
+    :raises OptionError: The structure is another one, or an offset is negative.
     """
     found = parse_offsets(json.dumps(offsets), origin)
     for (topic, partition), offset in found.items():
@@ -93,23 +104,27 @@ def flat(offsets: Mapping[str, Any], origin: str) -> dict[Key, int]:
 
 
 def parse_timestamps(text: str, option: str) -> dict[Key, int]:
-    """Milliseconds since 1970 out of JSON; errors as of `parse_offsets()`."""
+    """Parse milliseconds since 1970 from JSON. The errors are those of `parse_offsets`."""
     return _numbers(text, option, 0, '{"topic":{"0":1700000000000}}, in milliseconds since 1970')
 
 
 def parse_assignment(text: str, option: str = "assign") -> tuple[Key, ...]:
-    """Partitions out of ``{"topic":[0,1]}``.
+    """Parse partitions from ``{"topic":[0,1]}``.
 
-    :raises OptionError: It isn't that, or it names no partition.
+    :raises OptionError: The text has another structure, or names no partition.
     """
     hint = '{"topicA":[0,1],"topicB":[2]}'
     found: dict[Key, None] = {}
     for topic, partitions in _object(text, option, hint).items():
         if not isinstance(partitions, list) or not partitions:
-            raise OptionError(option, f"expected a list of partitions for topic {topic!r}: write {hint}")
+            raise OptionError(
+                option, f"expected a list of partitions for topic {topic!r}: write {hint}"
+            )
         for each in partitions:
             if type(each) is not int or not 0 <= each <= _PARTITION_MAX:
-                raise OptionError(option, f"topic {topic!r}: {each!r} is no partition: write {hint}")
+                raise OptionError(
+                    option, f"topic {topic!r}: {each!r} is no partition: write {hint}"
+                )
             found[topic, each] = None
     if not found:
         raise OptionError(option, f"no partition is named: write {hint}")
@@ -130,61 +145,73 @@ def _numbers(text: str, option: str, least: int, hint: str) -> dict[Key, int]:
     found: dict[Key, int] = {}
     for topic, partitions in _object(text, option, hint).items():
         if not isinstance(partitions, dict):
-            raise OptionError(option, f"expected an object of partitions for topic {topic!r}: write {hint}")
+            raise OptionError(
+                option, f"expected an object of partitions for topic {topic!r}: write {hint}"
+            )
         for partition, number in partitions.items():
             if not re.fullmatch(r"[0-9]{1,10}", partition) or int(partition) > _PARTITION_MAX:
-                raise OptionError(option, f"topic {topic!r}: {partition!r} is no partition: write {hint}")
+                raise OptionError(
+                    option, f"topic {topic!r}: {partition!r} is no partition: write {hint}"
+                )
             if type(number) is not int or not least <= number <= _OFFSET_MAX:
-                raise OptionError(option, f"{topic} [{partition}]: {number!r} can't be: write {hint}")
+                raise OptionError(
+                    option, f"{topic} [{partition}]: {number!r} can't be: write {hint}"
+                )
             found[topic, int(partition)] = number
     return found
 
 
-# --- what the cluster knows ---
+# --- requests to the cluster ---
 
 
 class OffsetReader:
-    """Asks the cluster for partitions and offsets, on the driver's side: at planning, or for a stream's whole life.
+    """Requests partitions and offsets, on the driver.
 
-    Each question is asked again ``fetchOffset.numRetries`` times, ``fetchOffset.retryIntervalMs`` apart, if it fails.
+    A failed request is repeated ``fetchOffset.numRetries`` times, every
+    ``fetchOffset.retryIntervalMs``.
     """
 
     def __init__(self, options: SourceOptions) -> None:
-        """Connects when it is asked first."""
+        """Connect at the first request."""
         self._options = options
         self._consumer: Consumer | None = None
         self.topic_ids: dict[str, str] = {}
-        """The id of each topic that `partitions()` has found, as far as brokers tell any."""
+        """The ids of the topics that `partitions` has found, if brokers send ids."""
 
     @property
     def consumer(self) -> Consumer:
-        """The consumer that the questions go through; made when it is needed."""
+        """The consumer for the requests, made on first use."""
         if self._consumer is None:
-            # what is only asked for offsets never fetches
-            patience = {"topic.metadata.propagation.max.ms": round(self._options.propagation_s * 1000)}
+            # The consumer is only used for offsets, so it never fetches.
+            patience = {
+                "topic.metadata.propagation.max.ms": round(self._options.propagation_s * 1000)
+            }
             self._consumer = admitted(Consumer({**self._options.consumer, **patience}))
         return self._consumer
 
     def close(self) -> None:
-        """Ends the connection; the next question makes another one."""
+        """Close the connection. The next request opens a new one."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
 
     def __enter__(self) -> OffsetReader:
-        """Itself."""
+        """Return the reader."""
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Closes."""
+        """Close the connection."""
         self.close()
 
     def partitions(self) -> list[Key]:
-        """The partitions that ``assign``, ``subscribe`` or ``subscribePattern`` mean now, in order.
+        """The current partitions of ``assign``, ``subscribe`` or ``subscribePattern``, sorted.
 
-        :raises KafkaException: A topic of ``subscribe`` or a partition of ``assign`` doesn't exist; nothing answers.
+        :raises KafkaException: A named topic or partition doesn't exist, or no broker answers.
         """
         return sorted(self._asked(self._partitions))
 
@@ -193,19 +220,20 @@ class OffsetReader:
         return self._at(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[Key]) -> dict[Key, int]:
-        """The end of each partition: behind its last record (read_committed: its last stable one)."""
+        """The end of each partition; with read_committed its last stable offset."""
         return self._at(dict.fromkeys(partitions, LATEST))
 
     def at_times(self, timestamps: Mapping[Key, int]) -> dict[Key, int | None]:
-        """The first offset of each partition whose record isn't older than milliseconds since 1970, or None."""
+        """The first offset of each partition at or after a time in ms since 1970, or None."""
         return {key: None if offset < 0 else offset for key, offset in self._at(timestamps).items()}
 
     def resolve(self, limit: Limit, partitions: Iterable[Key], *, starting: bool) -> dict[Key, int]:
-        """The offsets that a limit means for each of these partitions.
+        """The offsets of a limit for each of these partitions.
 
-        :param starting: Whether it is a start. A time after the last record is an error there, unless
-        ``startingOffsetsByTimestampStrategy`` is ``latest``; of an end it means the latest offset.
-        :raises OptionError: The limit names other partitions than these.
+        :param starting: Whether the limit is a start. As a start, a time after the last record is
+            an error unless ``startingOffsetsByTimestampStrategy`` is ``latest``. As an end, it is
+            the latest offset.
+        :raises OptionError: The limit names other partitions.
         """
         keys = list(partitions)
         if limit.kind == "earliest":
@@ -221,21 +249,24 @@ class OffsetReader:
         found.update(self._at({key: offset for key, offset in found.items() if offset < 0}))
         return found
 
-    def _by_time(self, limit: Limit, timestamps: Mapping[Key, int], starting: bool) -> dict[Key, int]:
+    def _by_time(
+        self, limit: Limit, timestamps: Mapping[Key, int], starting: bool
+    ) -> dict[Key, int]:
         found = self.at_times(timestamps)
         missing = [key for key, offset in found.items() if offset is None]
         if missing and starting and self._options.by_timestamp_strategy == "error":
             topic, partition = missing[0]
             raise OptionError(
                 limit.option,
-                f"{topic} [{partition}] has no record at or after {timestamps[missing[0]]} ms: name an earlier time, "
-                "or write startingOffsetsByTimestampStrategy=latest to start at the end of such partitions",
+                f"{topic} [{partition}] has no record at or after {timestamps[missing[0]]} ms: "
+                "name an earlier time, or write startingOffsetsByTimestampStrategy=latest "
+                "to start at the end of such partitions",
             )
         ends = self.latest(missing)
         return {key: ends[key] if offset is None else offset for key, offset in found.items()}
 
     def _at(self, timestamps: Mapping[Key, int]) -> dict[Key, int]:
-        """ListOffsets: by EARLIEST, LATEST or milliseconds; -1: no record is as young."""
+        """Send ListOffsets with EARLIEST, LATEST or milliseconds. -1: no record is that new."""
         if not timestamps:
             return {}
         wanted = [TopicPartition(*key, offset) for key, offset in timestamps.items()]
@@ -248,25 +279,37 @@ class OffsetReader:
                     raise KafkaException(KafkaError(each.error.code(), text))
             return {(each.topic, each.partition): each.offset for each in found}
 
-        return self._asked(ask, UNKNOWN)  # of partitions that it doesn't know the client has asked again by itself
+        # Not repeated for unknown partitions, because the client has repeated those itself.
+        return self._asked(ask, UNKNOWN_PARTITION_ERRORS)
 
     def _partitions(self) -> list[Key]:
         subscription = self._options.subscription
         if subscription.pattern:
             pattern = re.compile(subscription.pattern)
             topics = self.consumer.list_topics(timeout=self._options.api_timeout_s).topics
-            names = [name for name in topics if name not in _INTERNAL and pattern.fullmatch(name)]
+            names = [
+                name for name in topics if name not in _INTERNAL_TOPICS and pattern.fullmatch(name)
+            ]
             self.topic_ids = {name: topics[name]._id for name in names}
             return [(name, number) for name in names for number in topics[name].partitions]
-        wanted = dict.fromkeys(topic for topic, _ in subscription.partitions) if subscription.partitions else None
-        existing = [key for name in wanted or subscription.topics for key in self._partitions_of(name)]
+        wanted = (
+            dict.fromkeys(topic for topic, _ in subscription.partitions)
+            if subscription.partitions
+            else None
+        )
+        existing = [
+            key for name in wanted or subscription.topics for key in self._partitions_of(name)
+        ]
         if wanted is None:
             return existing
         missing = set(subscription.partitions) - set(existing)
         if missing:
             topic, partition = min(missing)
             raise KafkaException(
-                KafkaError(KafkaError._UNKNOWN_PARTITION, f"option assign: {topic} has no partition {partition}")
+                KafkaError(
+                    KafkaError._UNKNOWN_PARTITION,
+                    f"option assign: {topic} has no partition {partition}",
+                )
             )
         return list(subscription.partitions)
 
@@ -280,7 +323,7 @@ class OffsetReader:
         return [(name, number) for number in topic.partitions]
 
     def _asked(self, ask: Callable[[], T], final: Container[int] = ()) -> T:
-        """The answer, after as many attempts as the options allow; errors with a ``final`` code are raised at once."""
+        """Send a request with retries. Errors with a ``final`` code are raised at once."""
         attempts = self._options.fetch_retries
         while True:
             try:
@@ -291,13 +334,13 @@ class OffsetReader:
                     raise
                 attempts -= 1
                 logger.warning("asking for offsets failed, trying again: %s", cause.str())
-                if cause.code() not in UNKNOWN:
+                if cause.code() not in UNKNOWN_PARTITION_ERRORS:
                     self.close()
                 time.sleep(self._options.retry_interval_s)
 
 
 def _check_complete(limit: Limit, partitions: Iterable[Key]) -> None:
-    """The connector's rule: whoever names offsets of partitions names those of all, and of no others."""
+    """Check that a limit names all partitions and no others, as Spark's connector does."""
     assigned, named = set(partitions), set(limit.values)
     if named == assigned:
         return
@@ -312,6 +355,6 @@ def _check_complete(limit: Limit, partitions: Iterable[Key]) -> None:
 
 
 def listed(keys: list[Key]) -> str:
-    """The first few of some partitions, for errors."""
+    """The first five partitions as text, for errors."""
     shown = ", ".join(f"{topic} [{partition}]" for topic, partition in keys[:5])
     return shown if len(keys) <= 5 else f"{shown} and {len(keys) - 5} more"

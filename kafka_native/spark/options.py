@@ -1,7 +1,7 @@
-"""The options of ``format("kafka_native")``: those of Spark's own connector, by the same names and defaults.
+"""The options of ``format("kafka_native")``: names and defaults are those of Spark's own connector.
 
-Spark's options are texts whose names don't tell case. Here they become typed values, each checked, and every
-error names the option and says what to write.
+Spark passes options as texts, and their names ignore case. This module checks each one and converts
+it to a typed value. Each error names the option and says what to write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ from kafka_native.spark.offsets import (
 )
 from kafka_native.spark.properties import PREFIX, client_properties, is_sensitive, time_limit_s
 
-__all__ = ["COLUMNS", "RANGE_COLUMNS", "SinkOptions", "SourceOptions", "Subscription", "lowered", "redacted"]
+__all__ = [
+    "COLUMNS",
+    "RANGE_COLUMNS",
+    "SinkOptions",
+    "SourceOptions",
+    "Subscription",
+    "lowered",
+    "redacted",
+]
 
 COLUMNS: Final[Mapping[str, str]] = {
     "key": "binary",
@@ -40,7 +48,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "timestampType": "int",
     "headers": "array<struct<key:string,value:binary>>",
 }
-"""The source's columns and their types in Spark's words, as Spark's own connector has them."""
+"""The source's columns with Spark's names of their types, as in Spark's own connector."""
 
 RANGE_COLUMNS: Final[Mapping[str, str]] = {
     "topic": "string",
@@ -50,10 +58,10 @@ RANGE_COLUMNS: Final[Mapping[str, str]] = {
     "topic_id": "string",
     "lost": "string",
 }
-"""The columns with ``rows=ranges``: one row for each range of offsets; ``end_offset`` is the first that isn't read.
+"""The columns with ``rows=ranges``: one row for each range of offsets. ``end_offset`` is exclusive.
 
-``topic_id`` is null where it isn't known. ``lost`` is null, or says why nothing of the range can be read any more
-(``failOnDataLoss=false``).
+``topic_id`` is null if it is unknown. ``lost`` is null, or the reason why the range can't be read
+any more (``failOnDataLoss=false``).
 """
 
 SOURCE_NAMES: Final = (
@@ -82,97 +90,114 @@ SOURCE_NAMES: Final = (
     "rows",
     "batchRows",
 )
-"""The source's options beside ``kafka.*``."""
+"""The source's options besides ``kafka.*``."""
 
 SINK_NAMES: Final = ("topic", "includeHeaders")
-"""The sink's options beside ``kafka.*``."""
+"""The sink's options besides ``kafka.*``."""
 
-_SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "withschemaevolution"})
-"""Options that Spark itself hands on to sources and sinks."""
+_SPARK_OPTIONS: Final = frozenset(
+    {"path", "checkpointlocation", "queryname", "outputmode", "withschemaevolution"}
+)
+"""Spark's own options, which it also passes to sources and sinks."""
 
-_SERIALIZER: Final = "keys and values are always binary columns: convert them with Spark's functions"
+_NO_COMMITS: Final = "offsets are kept in Spark's checkpoints; the source commits none to Kafka"
+_SERIALIZER: Final = (
+    "keys and values are always binary columns: convert them with Spark's functions"
+)
 _SOURCE_REFUSED: Final = {
     "auto.offset.reset": "write startingOffsets instead; Spark itself keeps track of what was read",
     "key.deserializer": _SERIALIZER,
     "value.deserializer": _SERIALIZER,
-    "enable.auto.commit": "offsets are kept in Spark's checkpoints; the source commits none to Kafka",
-    "enable.auto.offset.store": "offsets are kept in Spark's checkpoints; the source commits none to Kafka",
-    "interceptor.classes": "what an interceptor does to keys and values couldn't be relied on",
+    "enable.auto.commit": _NO_COMMITS,
+    "enable.auto.offset.store": _NO_COMMITS,
+    "interceptor.classes": "interceptors could change keys and values in Spark's tasks",
 }
 _SINK_REFUSED: Final = {"key.serializer": _SERIALIZER, "value.serializer": _SERIALIZER}
 
 _DURATION: Final = re.compile(r"\s*([0-9]+)\s*(us|ms|s|m|min|h|d)?\s*")
-_DURATION_S: Final = {None: 0.001, "us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_S: Final = {
+    None: 0.001,
+    "us": 1e-6,
+    "ms": 0.001,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
 _NUMBER_MAX: Final = (1 << 63) - 1
 PROPAGATION_S: Final = 10.0
 _CLIENT_ID: Final = "kafka-native-spark"
 _TRANSACTION_MS: Final = "900000"
-"""As much as brokers allow unless they are told otherwise: a micro-batch may take its time."""
+"""The brokers' default of ``transaction.max.timeout.ms``: a micro-batch may take that long."""
 
 
 def lowered(options: Mapping[str, str]) -> dict[str, str]:
-    """Spark's options, which don't tell case, with their names in lower case."""
+    """Spark's options with lower-case names, because Spark ignores their case."""
     return {str(name).lower(): str(value) for name, value in options.items()}
 
 
 def redacted(options: Mapping[str, str]) -> dict[str, str]:
-    """The options as they may be shown."""
-    return {name: REDACTED if is_sensitive(name) else without_secrets(value) for name, value in options.items()}
+    """The options with secrets replaced, for errors and logs."""
+    return {
+        name: REDACTED if is_sensitive(name) else without_secrets(value)
+        for name, value in options.items()
+    }
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """Which partitions are read: one of the three is set."""
+    """The partitions to read. Exactly one of the three fields is set."""
 
     partitions: tuple[Key, ...] = ()
-    """``assign``."""
+    """From ``assign``."""
     topics: tuple[str, ...] = ()
-    """``subscribe``."""
+    """From ``subscribe``."""
     pattern: str = ""
-    """``subscribePattern``: a regular expression that names of topics match as a whole."""
+    """From ``subscribePattern``: a regular expression that whole topic names match."""
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What a source is told. It can be pickled; its repr shows no secret."""
+    """The options of a source. It can be pickled. Its repr hides secrets."""
 
     subscription: Subscription
     consumer: Mapping[str, Any]
-    """The consumer's configuration, whole: what was given, and what the source itself needs."""
+    """The consumer's whole configuration: the user's properties and the source's own."""
     starting: Limit | None = None
-    """None: batch queries start at the earliest offsets, streams at the latest."""
+    """The start; None: the earliest offsets for batch queries, the latest for streams."""
     ending: Limit | None = None
-    """Of batch queries; None: the latest offsets."""
+    """The end of a batch query; None: the latest offsets."""
     by_timestamp_strategy: str = "error"
-    """``error`` or ``latest``: what a start after the last record means."""
+    """The effect of a start after the last record: ``error`` or ``latest``."""
     fail_on_data_loss: bool = True
     poll_timeout_s: float = 120.0
-    """How long a task waits for the next record."""
+    """Seconds that a task waits for the next record."""
     fetch_retries: int = 3
     retry_interval_s: float = 1.0
     api_timeout_s: float = 60.0
-    """How long one question about topics or offsets may take."""
+    """Seconds for one request about topics or offsets."""
     propagation_s: float = PROPAGATION_S
-    """How long the driver looks for a partition that brokers don't know, before it believes that there is none."""
+    """Seconds for which the driver searches for a missing partition before it counts as deleted."""
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_s: float = 900.0
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     columns: tuple[str, ...] = tuple(COLUMNS)[:-1]
-    """The columns, in order."""
+    """The columns in their order."""
     rows: Literal["records", "ranges"] = "records"
-    """Whether a row is a record, or a range of offsets that a task will read itself."""
+    """The kind of rows: records, or ranges of offsets that a task of yours reads."""
     batch_rows: int = 0
-    """Rows of an Arrow batch at most; 0: as is best."""
+    """The largest number of rows in an Arrow batch; 0: the source chooses."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """All options as they were given, in lower case: secrets among them."""
+    """The user's options with lower-case names. They contain secrets."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Checks what a source was told, as far as batch queries and streams have it in common.
+        """Parse the options that batch queries and streams share.
 
-        :raises OptionError: An option is unknown, missing, or has a value that can't be.
+        :raises OptionError: An option is unknown, missing or invalid.
         """
         given = lowered(options)
         _check_names(given, SOURCE_NAMES)
@@ -184,7 +209,9 @@ class SourceOptions:
             consumer=consumer,
             starting=_limit(given, "starting"),
             ending=_limit(given, "ending"),
-            by_timestamp_strategy=reads.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error"),
+            by_timestamp_strategy=reads.choice(
+                "startingOffsetsByTimestampStrategy", ("error", "latest"), "error"
+            ),
             fail_on_data_loss=reads.flag("failOnDataLoss", True),
             poll_timeout_s=reads.integer("kafkaConsumer.pollTimeoutMs", 1, 120_000) / 1000,
             fetch_retries=reads.integer("fetchOffset.numRetries", 0, 3),
@@ -197,95 +224,126 @@ class SourceOptions:
             min_partitions=reads.optional("minPartitions"),
             max_records_per_partition=reads.optional("maxRecordsPerPartition"),
             columns=_columns(given, reads.flag("includeHeaders", False)),
-            rows="ranges" if reads.choice("rows", ("records", "ranges"), "records") == "ranges" else "records",
+            rows="ranges"
+            if reads.choice("rows", ("records", "ranges"), "records") == "ranges"
+            else "records",
             batch_rows=reads.integer("batchRows", 0, 0),
             given=given,
         )
 
     def for_batch(self) -> SourceOptions:
-        """Itself, checked for a batch query.
+        """Check the options for a batch query, and return them.
 
-        :raises OptionError: It starts at the latest offsets or ends at the earliest.
+        :raises OptionError: The query starts at the latest offsets or ends at the earliest.
         """
         if self.starting is not None:
-            _check_limit(self.starting, LATEST, "latest", "a batch query would read nothing: write earliest or offsets")
+            _check_limit(
+                self.starting,
+                LATEST,
+                "latest",
+                "a batch query would read nothing: write earliest or offsets",
+            )
         if self.ending is not None:
-            _check_limit(self.ending, EARLIEST, "earliest", "a batch query would read nothing: write latest or offsets")
+            _check_limit(
+                self.ending,
+                EARLIEST,
+                "earliest",
+                "a batch query would read nothing: write latest or offsets",
+            )
         limit = self.max_offsets_per_trigger or self.min_offsets_per_trigger
         if limit is not None:
-            logger.warning("maxOffsetsPerTrigger and minOffsetsPerTrigger mean nothing in a batch query")
+            logger.warning(
+                "maxOffsetsPerTrigger and minOffsetsPerTrigger mean nothing in a batch query"
+            )
         return self
 
     def for_stream(self) -> SourceOptions:
-        """Itself, checked for a stream.
+        """Check the options for a stream, and return them.
 
-        :raises OptionError: It names an end, or a least number of offsets above the greatest.
+        :raises OptionError: An option sets an end, or minOffsetsPerTrigger exceeds
+            maxOffsetsPerTrigger.
         """
         if self.ending is not None:
-            raise OptionError(self.ending.option, "a stream has no end: leave it out, or use a batch query")
-        least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
-        if least is not None and most is not None and least > most:
-            raise OptionError("minOffsetsPerTrigger", f"{least} is more than maxOffsetsPerTrigger, {most}")
+            raise OptionError(
+                self.ending.option, "a stream has no end: leave it out, or use a batch query"
+            )
+        offsets_min, offsets_max = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if offsets_min is not None and offsets_max is not None and offsets_min > offsets_max:
+            raise OptionError(
+                "minOffsetsPerTrigger",
+                f"{offsets_min} is more than maxOffsetsPerTrigger, {offsets_max}",
+            )
         return self
 
     def __repr__(self) -> str:
-        """What is read and how, without secrets."""
+        """The user's options, with secrets replaced."""
         return f"SourceOptions({redacted(self.given)})"
 
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What a sink is told. It can be pickled; its repr shows no secret."""
+    """The options of a sink. It can be pickled. Its repr hides secrets."""
 
     producer: Mapping[str, Any]
-    """The producer's configuration, whole."""
+    """The producer's whole configuration."""
     topic: str | None = None
-    """Where all rows go; None: each row says so in its column ``topic``."""
+    """The topic of all rows; None: each row's column ``topic`` names it."""
     propagation_s: float = PROPAGATION_S
-    """How long a partition that brokers don't know is looked for before a batch that needs it fails."""
+    """Seconds for which the producer searches for a missing partition before the batch fails."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """All options as they were given, in lower case: secrets among them."""
+    """The user's options with lower-case names. They contain secrets."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Checks what a sink was told.
+        """Parse the options of a sink.
 
-        :raises OptionError: An option is unknown, missing, or has a value that can't be.
+        :raises OptionError: An option is unknown, missing or invalid.
         """
         given = lowered(options)
         _check_names(given, SINK_NAMES)
         _refuse(given, _SINK_REFUSED)
         own = client_properties(given, "producer")
-        # as Java's producer, whose choices Spark's connector makes: the same keys go to the same partitions, and who
-        # waits for fewer acks gives idempotence up
+        # These are the defaults of the Java producer, which Spark's connector uses. The same keys
+        # go to the same partitions. With fewer acks, idempotence is off.
         acks = own.get("acks", own.get("request.required.acks", "all")).strip().lower()
         idempotent = "true" if acks in ("all", "-1") else "false"
-        defaults = {"client.id": _CLIENT_ID, "partitioner": "murmur2_random", "enable.idempotence": idempotent}
+        defaults = {
+            "client.id": _CLIENT_ID,
+            "partitioner": "murmur2_random",
+            "enable.idempotence": idempotent,
+        }
         if own.get("transactional.id"):
             defaults["transaction.timeout.ms"] = _TRANSACTION_MS
         topic = given.get("topic")
         if topic is not None and not topic.strip():
-            raise OptionError("topic", "it is empty: name a topic, or leave it out and have a column topic")
+            raise OptionError(
+                "topic", "it is empty: name a topic, or leave it out and have a column topic"
+            )
         config = {**defaults, **own}
         checked = _checked_config(config, "producer")
-        return cls(producer=checked, topic=topic, propagation_s=_propagation_s(checked), given=given)
+        return cls(
+            producer=checked, topic=topic, propagation_s=_propagation_s(checked), given=given
+        )
 
     @property
     def transactional_id(self) -> str:
-        """``kafka.transactional.id``: rows are written exactly once; empty: at least once."""
+        """The value of ``kafka.transactional.id``.
+
+        If it is empty, rows are written at least once.
+        """
         return str(self.producer.get("transactional.id", ""))
 
     def without_transactions(self, reason: str) -> SinkOptions:
-        """Itself, for who can't write exactly once.
+        """Return the options for a writer that can't write exactly once.
 
-        :raises OptionError: It is asked for.
+        :raises OptionError: A transactional id is set.
         """
         if self.transactional_id:
             raise OptionError("kafka.transactional.id", f"it can't be set: {reason}")
         return self
 
     def __repr__(self) -> str:
-        """Where rows go and how, without secrets."""
+        """The user's options, with secrets replaced."""
         return f"SinkOptions({redacted(self.given)})"
 
 
@@ -293,7 +351,7 @@ class SinkOptions:
 
 
 class _Reader:
-    """Values by the names that the guide writes."""
+    """Reads typed values. Its errors have the option's name as the guide spells it."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = given
@@ -327,18 +385,28 @@ class _Reader:
             return default
         match = _DURATION.fullmatch(text.lower())
         if match is None:
-            raise OptionError(name, f"{text!r} can't be: write a duration such as 500ms, 30s, 15m or 1h")
+            raise OptionError(
+                name, f"{text!r} can't be: write a duration such as 500ms, 30s, 15m or 1h"
+            )
         return int(match[1]) * _DURATION_S[match[2]]
 
 
 def _check_names(given: Mapping[str, str], names: Iterable[str]) -> None:
     known = {name.lower(): name for name in names}
     for name in given:
-        if name in known or name.startswith(PREFIX) or name in _SPARKS_OWN:
+        if name in known or name.startswith(PREFIX) or name in _SPARK_OPTIONS:
             continue
-        close = difflib.get_close_matches(name, [*known, *(f"{PREFIX}{each}" for each in ("bootstrap.servers",))], n=1)
-        hint = f"did you mean {known.get(close[0], close[0])}?" if close else f"there are {', '.join(sorted(names))}"
-        raise OptionError(name, f"there is no such option: {hint}; properties of Kafka begin with kafka.")
+        close = difflib.get_close_matches(
+            name, [*known, *(f"{PREFIX}{each}" for each in ("bootstrap.servers",))], n=1
+        )
+        hint = (
+            f"did you mean {known.get(close[0], close[0])}?"
+            if close
+            else f"there are {', '.join(sorted(names))}"
+        )
+        raise OptionError(
+            name, f"there is no such option: {hint}; properties of Kafka begin with kafka."
+        )
 
 
 def _refuse(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
@@ -351,7 +419,9 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
     names = [name for name in ("assign", "subscribe", "subscribePattern") if name.lower() in given]
     if len(names) != 1:
         said = f", not {' and '.join(names)}" if names else ""
-        raise OptionError("subscribe", f"write exactly one of subscribe, subscribePattern and assign{said}")
+        raise OptionError(
+            "subscribe", f"write exactly one of subscribe, subscribePattern and assign{said}"
+        )
     [name] = names
     text = given[name.lower()]
     if name == "assign":
@@ -362,7 +432,9 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
             raise OptionError(name, "no topic is named: write names with commas between them")
         return Subscription(topics=tuple(topics))
     if not text.strip():
-        raise OptionError(name, "it is empty: write a regular expression that names of topics match as a whole")
+        raise OptionError(
+            name, "it is empty: write a regular expression that names of topics match as a whole"
+        )
     try:
         re.compile(text)
     except re.error as error:
@@ -371,7 +443,7 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
 
 
 def _limit(given: Mapping[str, str], edge: str) -> Limit | None:
-    """Where reading starts or ends: of three options, the first that is there counts, as in Spark's connector."""
+    """The start or the end. Of its three options the first one counts, as in Spark's connector."""
     name = f"{edge}Timestamp"
     if name.lower() in given:
         return Limit("timestamp", name, timestamp=_Reader(given).integer(name, 0, 0))
@@ -385,7 +457,10 @@ def _limit(given: Mapping[str, str], edge: str) -> Limit | None:
     if text.strip().lower() in ("earliest", "latest"):
         return Limit(text.strip().lower(), name)
     if not text.lstrip().startswith("{"):
-        raise OptionError(name, f'{text!r} can\'t be: write earliest, latest, or offsets as {{"topic":{{"0":23}}}}')
+        raise OptionError(
+            name,
+            f'{text!r} can\'t be: write earliest, latest, or offsets as {{"topic":{{"0":23}}}}',
+        )
     return Limit("offsets", name, parse_offsets(text, name))
 
 
@@ -395,7 +470,9 @@ def _check_limit(limit: Limit, wrong: int, word: str, hint: str) -> None:
     if limit.kind == "offsets":
         for (topic, partition), offset in limit.values.items():
             if offset == wrong:
-                raise OptionError(limit.option, f"{topic} [{partition}] can't be {word} ({wrong}): {hint}")
+                raise OptionError(
+                    limit.option, f"{topic} [{partition}] can't be {word} ({wrong}): {hint}"
+                )
 
 
 def _columns(given: Mapping[str, str], with_headers: bool) -> tuple[str, ...]:
@@ -416,12 +493,12 @@ def _columns(given: Mapping[str, str], with_headers: bool) -> tuple[str, ...]:
 
 
 def _consumer_config(given: Mapping[str, str]) -> Mapping[str, Any]:
-    """The whole configuration of the consumers that ask for offsets and read."""
+    """The whole configuration of the consumers that request offsets and records."""
     config: dict[str, Any] = {
         "client.id": _CLIENT_ID,
-        "isolation.level": "read_uncommitted",  # Java's default, librdkafka's is the other one
-        # The records of a range exist: there is nothing to wait for. A Fetch that waits behind the end of one range
-        # holds up the next range, as there is one Fetch at a time.
+        "isolation.level": "read_uncommitted",  # Java's default; librdkafka's is read_committed
+        # All records of a range exist already. A Fetch that waits for records after one range
+        # delays the next range, because only one Fetch is outstanding.
         "fetch.wait.max.ms": "5",
         **client_properties(given, "consumer"),
         "auto.offset.reset": "error",
@@ -437,18 +514,24 @@ def _consumer_config(given: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _propagation_s(config: Mapping[str, Any]) -> float:
-    """As the client is told, else less than its own default: a stream stands still meanwhile."""
+    """The client's property if set; else less than the client's default, because a stream waits."""
     text = config.get("topic.metadata.propagation.max.ms")
     return PROPAGATION_S if text is None else int(text) / 1000
 
 
-def _checked_config(config: dict[str, Any], role: Literal["consumer", "producer"]) -> Mapping[str, Any]:
+def _checked_config(
+    config: dict[str, Any], role: Literal["consumer", "producer"]
+) -> Mapping[str, Any]:
     servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
     if not servers.strip():
-        raise OptionError("kafka.bootstrap.servers", "it is missing: write host:port of some brokers, with commas")
+        raise OptionError(
+            "kafka.bootstrap.servers", "it is missing: write host:port of some brokers, with commas"
+        )
     try:
         parse(config, role)
     except KafkaException as error:
         cause: KafkaError = error.args[0]
-        raise OptionError("kafka.*", str(error) if cause.str() in str(error) else cause.str()) from None
+        raise OptionError(
+            "kafka.*", str(error) if cause.str() in str(error) else cause.str()
+        ) from None
     return config

@@ -1,4 +1,4 @@
-"""Brings the rows of each partition of a topic into one task, which writing exactly once asks for."""
+"""Brings the rows of each partition into one task, which writing exactly once needs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ __all__ = ["by_partition"]
 
 
 def by_partition(frame: DataFrame, partitions: int) -> DataFrame:
-    """The frame in tasks each of which has all rows of some partitions; to be written as it is.
+    """Repartition a frame so that each task has all rows of its partitions.
 
-    Without a column ``partition`` it gets one: where Java's producer would put a row by its ``key``, and rows without a
-    key by their ``value``, so that a row always goes to the same partition. The order of rows of one partition is kept
-    as far as they come from one task.
+    Write the result as it is.
 
-    :param partitions: How many the topic has.
-    :raises ValueError: It isn't above 0.
+    A frame without a column ``partition`` gets one. Its value is the partition that Java's producer
+    chooses for the ``key``, or for the ``value`` in rows without a key. So equal rows go to the
+    same partition. Rows of a partition keep their order if they come from one task.
+
+    :param partitions: The number of partitions of the topic.
+    :raises ValueError: The number is below 1.
     """
     if partitions < 1:
         raise ValueError(f"a topic has 1 partition at least, not {partitions}")
@@ -38,7 +40,7 @@ def by_partition(frame: DataFrame, partitions: int) -> DataFrame:
 
 
 def _partitioned(partitions: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: the batches with a column ``partition``."""
+    """Add a column ``partition`` to batches, in a task."""
     import pyarrow as pa
 
     for batch in batches:
@@ -49,7 +51,9 @@ def _partitioned(partitions: int, batches: Iterable[pa.RecordBatch]) -> Iterator
             for key, value in zip(keys.to_pylist(), values, strict=True)
         ]
         column = pa.array(numbers, pa.int32())
-        yield pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, "partition"])
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, column], names=[*batch.schema.names, "partition"]
+        )
 
 
 def _partition_of(text: str | bytes | None, partitions: int) -> int:

@@ -1,7 +1,7 @@
-"""The producers of a Python worker, see `client_pool`.
+"""The pooled producers of a Python worker, see `client_pool`.
 
-What is outstanding in a producer is its task's. A task ends with nothing outstanding; one that failed leaves no
-producer behind, because rows that its next attempt writes again may still be queued in it.
+All queued rows of a producer belong to one task. A task ends when none is outstanding. A failed
+task closes its producer: the queue may still have rows that the next attempt writes again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kafka_native.config import parse
 from kafka_native.spark.client_pool import Pool, admitted
 from kafka_native.spark.options import SinkOptions
 
-__all__ = ["close_idle", "lent", "patience_s"]
+__all__ = ["borrowed", "close_idle", "patience_s"]
 
 _EXIT_FLUSH_S: Final = 5.0
 _GRACE_S: Final = 60.0
-"""After message.timeout.ms every row has an outcome; a task that still waits so much later gives up."""
+"""Seconds that a task waits after message.timeout.ms, when every row should have an outcome."""
 
 
 def _has_delivered(producer: Producer) -> bool:
@@ -31,18 +31,19 @@ close_idle: Final = _producers.close_idle
 atexit.register(close_idle, _EXIT_FLUSH_S)
 
 
-def lent(options: SinkOptions) -> AbstractContextManager[Producer]:
-    """A producer of this configuration for the length of a ``with`` block: an idle one of this worker, or a new one.
+def borrowed(options: SinkOptions) -> AbstractContextManager[Producer]:
+    """Borrow a producer for a ``with`` block: an idle one of this worker, or a new one.
 
-    The block has to end with everything delivered. If it raises, what is outstanding is given up, and the producer is
-    closed.
+    At the end of the block all rows must be delivered. If the block raises, outstanding rows are
+    dropped and the producer is closed.
 
-    :raises KafkaException: The configuration can't be; no broker lets the producer in (_SSL, _AUTHENTICATION).
+    :raises KafkaException: The configuration is invalid, or the brokers reject the producer (_SSL,
+        _AUTHENTICATION).
     """
-    return _producers.lent(options.producer)
+    return _producers.borrowed(options.producer)
 
 
 def patience_s(options: SinkOptions) -> float:
-    """After how many seconds without an outcome something is wrong; for ever where rows are to wait for ever."""
+    """Seconds until a row must have an outcome; infinite if message.timeout.ms is 0."""
     timeout_ms = parse(options.producer, "producer").integer("message.timeout.ms")
     return timeout_ms / 1000 + _GRACE_S if timeout_ms else float("inf")

@@ -1,8 +1,9 @@
-"""Kafka's properties as Spark jobs write them, the Java client's, in this client's words.
+"""Translates the Java client's properties in Spark jobs to properties of this client.
 
-A job says ``kafka.sasl.mechanism`` or ``kafka.fetch.max.wait.ms``, for it was written for the JVM's connector. Most
-names mean the same here; what is called differently is translated, and what only a JVM can do is refused, with what to
-write instead. Values are never shown in an error: one of them may be a password.
+Jobs for the JVM's connector have options such as ``kafka.sasl.mechanism`` and
+``kafka.fetch.max.wait.ms``. Names with the same meaning stay. Other names are translated. A
+property that needs a JVM is an error, which says what to write instead. Errors never show values:
+one may be a password.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kafka_native.config import PROPERTIES
 from kafka_native.spark.errors import OptionError
 
 PREFIX: Final = "kafka."
-"""What options that go to the client as properties begin with."""
+"""The prefix of options that are properties of the client."""
 
 _RENAMED: Final = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
@@ -50,14 +51,18 @@ _WITHOUT_MEANING: Final = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Dropped: they tune what doesn't exist here, or what the options of the source decide; none changes what is read."""
+"""Dropped properties. They don't change the records read: their features don't exist here, or the
+source's own options replace them."""
 
-_JAVA_CLASSES: Final = re.compile(r"(\.class|\.classes|\.reporters|\.providers|_serializer|_deserializer)$")
+_JAVA_CLASSES: Final = re.compile(
+    r"(\.class|\.classes|\.reporters|\.providers|_serializer|_deserializer)$"
+)
 
 _HINTS: Final = {
-    "ssl.truststore.location": "a Java key store can't be read: export its certificates to a PEM file and write "
-    "kafka.ssl.ca.location",
-    "ssl.truststore.password": "leave it out: a PEM file of certificates (kafka.ssl.ca.location) has no password",
+    "ssl.truststore.location": "a Java key store can't be read: "
+    "export its certificates to a PEM file and write kafka.ssl.ca.location",
+    "ssl.truststore.password": "leave it out: "
+    "a PEM file of certificates (kafka.ssl.ca.location) has no password",
     "compression.gzip.level": "write kafka.compression.level",
     "compression.lz4.level": "write kafka.compression.level",
     "compression.zstd.level": "write kafka.compression.level",
@@ -66,32 +71,39 @@ _HINTS: Final = {
 }
 
 _JAAS: Final = re.compile(
-    r"""^\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<pairs>.*);\s*$""", re.S
+    r"""^\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<pairs>.*);\s*$""",
+    re.S,
 )
-_JAAS_PAIR: Final = re.compile(r"""\s*([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.S)
+_JAAS_PAIR: Final = re.compile(
+    r"""\s*([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.S
+)
 _JAAS_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
 
 
 def client_properties(options: Mapping[str, str], role: str) -> dict[str, str]:
-    """The properties among the options of a source or sink, in this client's words.
+    """The client's properties among the options of a source or sink, translated.
 
-    :param options: Names in lower case.
+    :param options: Options with lower-case names.
     :param role: ``consumer`` or ``producer``.
-    :raises OptionError: A property exists in a JVM only, or its value can't be translated.
+    :raises OptionError: A property needs a JVM, or its value can't be translated.
     """
-    given = {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
+    given = {
+        name.removeprefix(PREFIX): value
+        for name, value in options.items()
+        if name.startswith(PREFIX)
+    }
     given = _with_pem_files(given)
     found: dict[str, str] = {}
     for name, value in given.items():
         for own, own_value in _translated(name, value, role).items():
             if own in found and own != name and own in given:
-                continue  # said in this client's own words, too: these win
+                continue  # this client's own name is set, too: it overrides Java's
             found[own] = own_value
     return found
 
 
 def time_limit_s(options: Mapping[str, str]) -> float:
-    """Seconds that a question about topics and offsets may take: Java's default.api.timeout.ms."""
+    """Seconds for a request about topics and offsets: Java's default.api.timeout.ms."""
     text = options.get(PREFIX + "default.api.timeout.ms", "60000")
     if not text.strip().isdigit():
         raise OptionError(PREFIX + "default.api.timeout.ms", "it must be a number of milliseconds")
@@ -99,21 +111,29 @@ def time_limit_s(options: Mapping[str, str]) -> float:
 
 
 def common_properties(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a client's configuration, what every kind of client takes: how to reach the brokers."""
-    return {name: value for name, value in config.items() if name in PROPERTIES and PROPERTIES[name].scope == "*"}
+    """The properties that every kind of client takes, such as those of the connection."""
+    return {
+        name: value
+        for name, value in config.items()
+        if name in PROPERTIES and PROPERTIES[name].scope == "*"
+    }
 
 
 def is_sensitive(name: str) -> bool:
-    """Whether the value of an option must not be shown: of a property declared so, or whose name sounds like it."""
+    """Whether an option's value is a secret, by its property's declaration or by its name."""
     bare = name.lower().removeprefix(PREFIX)
     declared = PROPERTIES.get(bare)
     if declared is not None and declared.sensitive:
         return True
-    return bool(re.search(r"password|secret|token|jaas|passphrase|credential|\.key$|\.pem$|access.?key", bare))
+    return bool(
+        re.search(
+            r"password|secret|token|jaas|passphrase|credential|\.key$|\.pem$|access.?key", bare
+        )
+    )
 
 
 def _with_pem_files(given: Mapping[str, str]) -> dict[str, str]:
-    """The stores of type PEM (KIP-651), which are files of certificates and keys, by what they are called here."""
+    """Translate stores of type PEM (KIP-651), which are files of certificates and keys."""
     found = dict(given)
     for store, own in _PEM_FILES.items():
         if given.get(f"{store}.type", "").strip().upper() == "PEM" and f"{store}.location" in given:
@@ -123,7 +143,7 @@ def _with_pem_files(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _translated(name: str, value: str, role: str) -> dict[str, str]:
-    """One property of Java's as what it is called here; {}: it means nothing here."""
+    """Translate one property. An empty dict drops it."""
     if name in _WITHOUT_MEANING:
         return {}
     special = _SPECIAL.get(name)
@@ -139,12 +159,12 @@ def _translated(name: str, value: str, role: str) -> dict[str, str]:
 
 
 def _request_timeout(value: str, role: str) -> dict[str, str]:
-    """The consumer's is the time that any request may take."""
+    """In a consumer, Java's property limits every request."""
     return {"request.timeout.ms" if role == "producer" else "socket.timeout.ms": value}
 
 
 def _buffer_size(name: str) -> Callable[[str, str], dict[str, str]]:
-    """Java's -1, the system's default, is 0 here."""
+    """Java's -1, the system's default, is 0 in this client."""
     return lambda value, role: {name: "0" if value.strip() == "-1" else value}
 
 
@@ -155,24 +175,31 @@ def _buffer_memory(value: str, role: str) -> dict[str, str]:
 
 
 def _endpoint_identification(value: str, role: str) -> dict[str, str]:
-    """Java turns it off with an empty text."""
+    """Java turns the check off by an empty text."""
     return {"ssl.endpoint.identification.algorithm": value or "none"}
 
 
 def _keystore(value: str, role: str) -> dict[str, str]:
     if not value.lower().endswith((".p12", ".pfx", ".pkcs12")):
-        hint = "a Java key store can't be read: convert it to PKCS#12 (.p12), or write kafka.ssl.certificate.location "
-        raise OptionError(PREFIX + "ssl.keystore.location", hint + "and kafka.ssl.key.location (PEM)")
+        hint = (
+            "a Java key store can't be read: convert it to PKCS#12 (.p12), "
+            "or write kafka.ssl.certificate.location "
+        )
+        raise OptionError(
+            PREFIX + "ssl.keystore.location", hint + "and kafka.ssl.key.location (PEM)"
+        )
     return {"ssl.keystore.location": value}
 
 
 def _jaas(value: str, role: str) -> dict[str, str]:
-    """User and password of ``...PlainLoginModule required username="..." password="...";``."""
+    """Read ``...PlainLoginModule required username="..." password="...";``."""
     match = _JAAS.match(value)
     if match is None or match["module"].rpartition(".")[2] not in _JAAS_MODULES:
         raise OptionError(PREFIX + "sasl.jaas.config", _HINTS["sasl.jaas.config"])
     pairs = {
-        pair[1]: re.sub(r"\\(.)", r"\1", next(each for each in pair.groups()[1:] if each is not None))
+        pair[1]: re.sub(
+            r"\\(.)", r"\1", next(each for each in pair.groups()[1:] if each is not None)
+        )
         for pair in _JAAS_PAIR.finditer(match["pairs"])
     }
     if "username" not in pairs or "password" not in pairs:

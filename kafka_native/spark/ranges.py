@@ -1,4 +1,4 @@
-"""Which task reads what: ranges of offsets, and how they are split."""
+"""Ranges of offsets for tasks, and how they are split."""
 
 from __future__ import annotations
 
@@ -13,40 +13,43 @@ from kafka_native.spark.offsets import Key
 
 @dataclass(frozen=True, order=True)
 class OffsetRange(InputPartition):
-    """The records of one partition with offsets from ``start`` to before ``end``: what one task reads."""
+    """A range of one partition's offsets, for one task. ``end`` is exclusive."""
 
     topic: str
     partition: int
     start: int
     end: int
     split: int = 0
-    """Which of the pieces of its partition it is, from 0 on."""
+    """The number of this piece of its partition, from 0 on."""
     topic_id: str = field(default="", compare=False)
-    """The id of the topic that the offsets belong to: one that is made anew has another. Empty: it isn't known."""
+    """The id of the topic that the offsets belong to. A recreated topic has another id.
+
+    Empty: unknown.
+    """
     lost: str = field(default="", compare=False)
-    """Why nothing of it can be read, where that is known already: it is only to be recorded as skipped."""
+    """The reason why the range can't be read, if it is known. Such a range is only reported."""
 
     @property
     def key(self) -> Key:
-        """Topic and partition."""
+        """The topic and the partition."""
         return self.topic, self.partition
 
     @property
     def size(self) -> int:
-        """How many offsets it has; there may be fewer records."""
+        """The number of offsets. There may be fewer records."""
         return self.end - self.start
 
     def __str__(self) -> str:
-        """For errors and logs."""
+        """A text for errors and logs."""
         return f"{self.topic} [{self.partition}] from offset {self.start} to {self.end}"
 
 
 def ranges_of(
     starts: Mapping[Key, int], ends: Mapping[Key, int], topic_ids: Mapping[str, str] | None = None
 ) -> list[OffsetRange]:
-    """The ranges between two sets of offsets, in order; partitions with nothing to read are left out.
+    """The ranges between two sets of offsets, in order, without empty ones.
 
-    :param topic_ids: The ids of topics, as far as they are known.
+    :param topic_ids: The known ids of topics.
     """
     found = [
         OffsetRange(*key, start, ends[key], topic_id=(topic_ids or {}).get(key[0], ""))
@@ -59,24 +62,33 @@ def ranges_of(
 def split(
     ranges: Iterable[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """Splits ranges as Spark's own connector does: first by size, then until there are as many as asked for.
+    """Split ranges like Spark's own connector: first by ``max_records``, then for more tasks.
 
-    :param ranges: At most one for each partition. Empty ones are left out.
-    :param min_partitions: How many tasks there should be at least (about: sizes are rounded); None: as many as ranges.
-    :param max_records: How many offsets a task may read at most; None: no limit.
-    :return: Ranges that together are the same, those of a partition in order and numbered.
+    :param ranges: One for each partition at most. Empty ones are dropped.
+    :param min_partitions: The smallest number of tasks, approximately; None: one for each range.
+    :param max_records: The largest number of offsets of a task; None: no limit.
+    :return: Ranges with the same offsets. Those of a partition are in order and numbered.
     """
     whole = [each for each in ranges if each.size > 0]
     counts = [1 if max_records is None else -(-each.size // max_records) for each in whole]
     if min_partitions is not None and min_partitions > sum(counts):
-        pieces = [piece for each, count in zip(whole, counts, strict=True) for piece in _pieces(each, count)]
+        pieces = [
+            piece
+            for each, count in zip(whole, counts, strict=True)
+            for piece in _pieces(each, count)
+        ]
         parts = _counts(pieces, min_partitions)
         counts = _sums(whole, pieces, parts)
-    return [piece for each, count in zip(whole, counts, strict=True) for piece in _pieces(each, count)]
+    return [
+        piece for each, count in zip(whole, counts, strict=True) for piece in _pieces(each, count)
+    ]
 
 
 def _counts(pieces: list[OffsetRange], wanted: int) -> list[int]:
-    """How many parts each piece is cut into: those above the average size share what the others leave."""
+    """The number of parts of each piece.
+
+    Pieces above the average size share the parts that the others leave.
+    """
     total = sum(each.size for each in pieces)
     large = [each.size * wanted > total for each in pieces]
     large_total = sum(each.size for each, is_large in zip(pieces, large, strict=True) if is_large)
@@ -88,7 +100,7 @@ def _counts(pieces: list[OffsetRange], wanted: int) -> list[int]:
 
 
 def _sums(whole: list[OffsetRange], pieces: list[OffsetRange], parts: list[int]) -> list[int]:
-    """Parts by partition."""
+    """Add up the parts of each partition."""
     found = dict.fromkeys((each.key for each in whole), 0)
     for piece, count in zip(pieces, parts, strict=True):
         found[piece.key] += count
@@ -96,7 +108,7 @@ def _sums(whole: list[OffsetRange], pieces: list[OffsetRange], parts: list[int])
 
 
 def _pieces(whole: OffsetRange, count: int) -> list[OffsetRange]:
-    """``count`` pieces whose sizes differ by one at most; fewer if there aren't as many offsets."""
+    """Cut a range into ``count`` pieces of nearly equal size, or fewer if it has fewer offsets."""
     count = min(count, whole.size)
     edges = [whole.start + whole.size * number // count for number in range(count + 1)]
     return [

@@ -1,14 +1,14 @@
 """Writes frames and streams to Kafka: the sinks of ``format("kafka_native")``.
 
-Columns, options and what they mean are those of Spark's own connector. The driver checks the schema; each task takes
-the Arrow batches that Spark hands to its Python worker, queues them in a producer that the worker keeps, and ends when
-all of its rows are acknowledged. A row that can't be delivered fails the task, and Spark runs it again from its first
-row: each row is written at least once.
+Columns and options mean the same as in Spark's own connector. The driver checks the schema. Each
+task takes Arrow batches from Spark, queues their rows in a pooled producer, and ends when all rows
+are acknowledged. If a row can't be delivered, the task fails, and Spark runs it again from its
+first row. So each row is written at least once.
 
-With ``kafka.transactional.id`` a stream's rows are written exactly once (`exactly_once`): the micro-batch's transaction
-is begun where the driver pickles the writer for the tasks, used by them (`_write_once`), and ended by
-`StreamWriter.commit`. Spark builds the stream's writer anew for that, so what it has to know goes through the tasks'
-commit messages (`Written`).
+With ``kafka.transactional.id`` a stream's rows are written exactly once (`exactly_once`). The
+transaction of a micro-batch begins when the driver pickles the writer for the tasks. The tasks
+write to it (`_write_once`). `StreamWriter.commit` ends it. Spark makes a new writer for that, so
+the tasks' commit messages (`Written`) carry the facts that it needs.
 """
 
 from __future__ import annotations
@@ -25,18 +25,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import datasource
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
 from kafka_native.spark import exactly_once
-from kafka_native.spark.client_pool import settle
+from kafka_native.spark.client_pool import freeze_imports
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import Turn, Writing
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SinkOptions
-from kafka_native.spark.producers import lent, patience_s
+from kafka_native.spark.producers import borrowed, patience_s
 
 __all__ = [
     "BatchWriter",
@@ -65,117 +69,127 @@ _ROW_TYPES: Final[Mapping[str, pa.DataType]] = {
 }
 _ROWS_AT_ONCE: Final = 10_000
 _CHECK_INTERVAL_S: Final = 0.5
-"""How long a task waits for room or acknowledgements before it looks whether a row has failed."""
+"""Seconds that a task waits for room or acknowledgements between two checks for failed rows."""
 _BATCH_ID: Final = "streaming.sql.batchId"
 
 _ProducerOf = Callable[[SinkOptions], AbstractContextManager[Producer]]
 
 
 class SchemaError(ValueError):
-    """A frame that can't be written as it is. The text says which column is wrong and what to do."""
+    """The frame can't be written. The text names the wrong column and says what to do."""
 
 
 class WriteError(RuntimeError):
-    """Rows of a task that weren't written.
+    """Rows of a task weren't written.
 
-    The text has the first error, its topic and how many rows failed. Rows before and after them may have been written;
-    the next attempt writes all of the task's rows again.
+    The text has the first error, its topic and the number of failed rows. Rows before and after it
+    may be in Kafka. The next attempt writes all rows of the task again.
     """
 
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task has written, as it tells the driver."""
+    """A task's result, sent to the driver."""
 
     rows: int
-    """Rows that are acknowledged."""
+    """The number of acknowledged rows."""
     partition: int | None = None
     """The task's partition of the frame."""
     attempt: int | None = None
-    """0: the first attempt. Later ones may have written rows for the second time."""
+    """0 for the first attempt. Later ones may write rows again."""
     batch_id: int | None = None
-    """The micro-batch; None: no stream."""
+    """The micro-batch's id; None for a batch query."""
     query: str | None = None
-    """The stream's id, where it is written exactly once."""
+    """The stream's id, if it is written exactly once."""
     turn: Turn | None = None
-    """The transaction that the rows are part of; None: there is none."""
+    """The transaction of the rows; None: there is none."""
     partitions: frozenset[Key] = frozenset()
-    """Where they were written to in it."""
+    """The partitions that the task has written to in the transaction."""
 
 
 # --- the driver's side ---
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """The writer of ``frame.write``.
+    """Make the writer of ``frame.write``.
 
-    :param options: As Spark has them.
-    :param overwrite: Whether the save mode is overwrite, which a topic can't.
-    :raises OptionError: An option can't be, or the mode is another one than append.
-    :raises SchemaError: The frame has no column ``value``, or a column of a type that can't be written.
+    :param options: Spark's options.
+    :param overwrite: Whether the save mode is overwrite. A topic can't be overwritten.
+    :raises OptionError: An option is invalid, or the mode isn't append.
+    :raises SchemaError: The frame has no column ``value``, or a column has a wrong type.
     """
     if overwrite:
-        raise OptionError("mode", 'a topic can\'t be overwritten, rows are added to it: write mode("append")')
-    reason = "a batch query has no id by which a repetition could be told from another query: write a stream"
+        raise OptionError(
+            "mode", 'a topic can\'t be overwritten, rows are added to it: write mode("append")'
+        )
+    reason = (
+        "a batch query has no id by which a repetition could be told from another query: "
+        "write a stream"
+    )
     return BatchWriter(_checked(options, schema).without_transactions(reason))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """The writer of ``frame.writeStream``.
+    """Make the writer of ``frame.writeStream``.
 
-    Spark builds it for each micro-batch, and once more in the process that commits it.
+    Spark calls this for each micro-batch, and again in the process that commits the micro-batch.
 
-    :param options: As Spark has them.
-    :param overwrite: Output mode complete, where each micro-batch has the whole result. Its rows are added, as Spark's
-        own connector adds them.
-    :raises OptionError: An option can't be.
-    :raises SchemaError: The frame has no column ``value``, or a column of a type that can't be written.
+    :param options: Spark's options.
+    :param overwrite: Whether the output mode is complete: each micro-batch has the whole result.
+        The rows are appended, like in Spark's own connector.
+    :raises OptionError: An option is invalid.
+    :raises SchemaError: The frame has no column ``value``, or a column has a wrong type.
     """
     return StreamWriter(_checked(options, schema), schema)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a frame."""
+    """Writes the rows of a frame."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Options that were checked against the frame's schema."""
+        """Take options that were checked against the frame's schema."""
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """In a task: writes its rows, returns when they are acknowledged.
+        """Write the rows of a task, and return when they are acknowledged.
 
-        :raises WriteError: Not all of them could be.
+        :raises WriteError: Some rows weren't written.
         """
         return _write(iterator, self._options)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """On the driver, when all tasks have ended: there is nothing left to do but to say so."""
+        """Log the result, on the driver, when all tasks have ended."""
         logger.info("%d rows written by %d tasks", _row_count(messages), len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """On the driver, when a task has failed for good: what was written stays."""
-        logger.warning("the write has failed; at least %d of its rows are in Kafka", _row_count(messages))
+        """Log the failure, on the driver, when a task has failed for good. Written rows stay."""
+        logger.warning(
+            "the write has failed; at least %d of its rows are in Kafka", _row_count(messages)
+        )
 
 
 class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)):  # type: ignore[misc]
-    """Writes the micro-batches of a stream: as Arrow batches, with PySpark 4.0 as rows."""
+    """Writes the micro-batches of a stream, as Arrow batches; with PySpark 4.0 as rows."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        """Options that were checked against the stream's schema."""
+        """Take options that were checked against the stream's schema."""
         self._options = options
         self._schema = schema
         self._turn: Turn | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """For the tasks of a micro-batch, and for nobody else, the driver pickles its writer: here the batch begins."""
+        """Begin the transaction of a micro-batch.
+
+        The driver pickles its writer only for the tasks of a micro-batch.
+        """
         if self._options.transactional_id and self._turn is None:
             self._turn = exactly_once.begin(self._options)
         return dict(vars(self))
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        """In a task: writes its rows, returns when they are acknowledged.
+        """Write the rows of a task, and return when they are acknowledged.
 
-        :raises WriteError: Not all of them could be.
+        :raises WriteError: Some rows weren't written.
         :raises ExactlyOnceError: They can't be written exactly once.
         """
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
@@ -185,34 +199,48 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
         return _write(iterator, self._options)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """On the driver, when all tasks of a micro-batch have ended.
+        """Commit a micro-batch, on the driver, when all its tasks have ended.
 
-        Spark notes the batch as done after this. If it is killed before, the batch runs again with the same id, and its
-        rows are written for the second time, unless they were written in a transaction, which is committed here.
+        Spark records the batch as done afterwards. If Spark is killed before that, it runs the
+        batch again with the same id. Without a transaction that writes the rows a second time.
 
-        :raises ExactlyOnceError: It can't be.
+        :raises ExactlyOnceError: The transaction can't be committed.
         """
-        written = [each for each in messages if isinstance(each, Written) and each.turn is not None and each.partitions]
+        written = [
+            each
+            for each in messages
+            if isinstance(each, Written) and each.turn is not None and each.partitions
+        ]
         if written:
             assert written[0].turn is not None
             assert written[0].query is not None
             partitions = frozenset[Key]().union(*(each.partitions for each in written))
-            exactly_once.commit(self._options, written[0].turn, written[0].query, batchId, partitions)
-        logger.info("batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages))
+            exactly_once.commit(
+                self._options, written[0].turn, written[0].query, batchId, partitions
+            )
+        logger.info(
+            "batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages)
+        )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """On the driver, when a task has failed for good: the query ends, and what was written stays.
+        """Abort a micro-batch, on the driver, when a task has failed for good. The query ends.
 
-        When it is started again, the batch runs again with the same id. What was written in a transaction is aborted:
-        here, if a task has ended well and so could tell which one it is, or else by that start.
+        A restarted query runs the batch again with the same id. Rows without a transaction stay.
+        A transaction is aborted here if a finished task has named it, otherwise by the restart.
         """
-        turns = [each.turn for each in messages if isinstance(each, Written) and each.turn is not None]
+        turns = [
+            each.turn for each in messages if isinstance(each, Written) and each.turn is not None
+        ]
         if self._options.transactional_id:
             logger.warning("batch %d has failed; nothing of it will be seen", batchId)
             if turns:
                 exactly_once.abort(self._options, turns[0])
             return
-        logger.warning("batch %d has failed; at least %d of its rows are in Kafka", batchId, _row_count(messages))
+        logger.warning(
+            "batch %d has failed; at least %d of its rows are in Kafka",
+            batchId,
+            _row_count(messages),
+        )
 
 
 def _row_count(messages: Sequence[WriterCommitMessage | None]) -> int:
@@ -224,18 +252,18 @@ def _checked(options: Mapping[str, str], schema: StructType) -> SinkOptions:
     check_schema(schema, found)
     if found.transactional_id and "partition" not in schema.fieldNames():
         raise SchemaError(
-            "there is no column partition: to write exactly once, each partition's rows have to be in one task; "
-            "kafka_native.spark.by_partition(frame, partitions) makes it so"
+            "there is no column partition: to write exactly once, each partition's rows have to be "
+            "in one task; kafka_native.spark.by_partition(frame, partitions) makes it so"
         )
     return found
 
 
 def check_schema(schema: StructType, options: SinkOptions) -> None:
-    """Makes sure that a frame can be written: its columns, their types, and that each row has a topic.
+    """Check that a frame can be written: its columns, their types, a topic for each row.
 
-    Columns of other names aren't looked at. Of several with the same name the first one counts.
+    Columns with other names are ignored. Of several columns with one name the first counts.
 
-    :raises SchemaError: It can't.
+    :raises SchemaError: The frame can't be written.
     """
     kinds: dict[str, str] = {}
     for field in schema.fields:
@@ -243,7 +271,9 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         kinds.setdefault(field.name, kind)
     if "value" not in kinds:
         there = ", ".join(kinds) or "none"
-        raise SchemaError(f"there is no column value (there are: {there}): select what to write AS value")
+        raise SchemaError(
+            f"there is no column value (there are: {there}): select what to write AS value"
+        )
     if "topic" not in kinds and options.topic is None:
         raise SchemaError("no row says where it goes: write option topic, or have a column topic")
     for name, allowed in _TYPES.items():
@@ -256,46 +286,58 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         raise SchemaError(f"column {name} is {found}, but has to be {' or '.join(allowed)}: {hint}")
 
 
-# --- a task's side ---
+# --- in a task ---
 
 
 def _write(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> Written:
-    rows = write_rows(lent, batches, options)
+    rows = write_rows(borrowed, batches, options)
     context = TaskContext.get()
     if context is None:
         return Written(rows)
-    epoch = context.getLocalProperty(_BATCH_ID)  # Spark tells write() in no other way which micro-batch it is
-    return Written(rows, context.partitionId(), context.attemptNumber(), None if epoch is None else int(epoch))
+    # Spark passes the micro-batch's id to write() in no other way.
+    epoch = context.getLocalProperty(_BATCH_ID)
+    return Written(
+        rows, context.partitionId(), context.attemptNumber(), None if epoch is None else int(epoch)
+    )
 
 
 def _write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, turn: Turn) -> Written:
-    """The same in the transaction of a micro-batch."""
+    """Write rows in the transaction of a micro-batch."""
     query, batch_id = exactly_once.batch_of_task()
     writing = exactly_once.writing(options, turn)
     done = turn.has_done(query, batch_id)
     if done:
         logger.info("batch %d is committed already: it is left out", batch_id)
-    rows = 0 if done else write_rows(lent, batches, options, writing)
+    rows = 0 if done else write_rows(borrowed, batches, options, writing)
     return Written(rows, batch_id=batch_id, query=query, turn=turn, partitions=writing.written)
 
 
 def write_rows(
-    producer_of: _ProducerOf, batches: Iterable[pa.RecordBatch], options: SinkOptions, writing: Writing | None = None
+    producer_of: _ProducerOf,
+    batches: Iterable[pa.RecordBatch],
+    options: SinkOptions,
+    writing: Writing | None = None,
 ) -> int:
-    """Writes all rows of some Arrow batches, and returns when they are acknowledged.
+    """Write all rows of Arrow batches, and return when they are acknowledged.
 
-    Columns are found by name: ``value``, and if they are there ``key``, ``topic``, ``partition`` and ``headers``.
+    The columns are ``value`` and, optionally, ``key``, ``topic``, ``partition`` and ``headers``.
 
-    :param producer_of: Lends a producer; `kafka_native.spark.producers.lent`.
-    :param options: The producer's configuration, and the topic if all rows have the same.
-    :param writing: The transaction that the rows are to be part of; None: none.
-    :return: How many rows there were.
-    :raises WriteError: A row wasn't written. The rest isn't tried, and what is queued is given up.
-    :raises ExactlyOnceError: The transaction is over, or somebody else writes to one of its partitions.
+    :param producer_of: Borrows a producer, such as `kafka_native.spark.producers.borrowed`.
+    :param options: The producer's configuration, and the topic if all rows go to one.
+    :param writing: The attempt in a transaction; None: no transaction.
+    :return: The number of rows.
+    :raises WriteError: A row wasn't written. Later rows aren't tried; queued rows are dropped.
+    :raises ExactlyOnceError: The transaction is over, or another task writes to one of its
+        partitions.
     """
     limit_s = patience_s(options)
-    with producer_of(options) as producer, nullcontext() if writing is None else writing.joined(producer):
-        outcome = _Outcome(producer.fatal_error, None if writing is None else partial(exactly_once.check, producer))
+    with (
+        producer_of(options) as producer,
+        nullcontext() if writing is None else writing.joined(producer),
+    ):
+        outcome = _Outcome(
+            producer.fatal_error, None if writing is None else partial(exactly_once.check, producer)
+        )
         for batch in batches:
             _check_rows(batch, options)
             if writing is not None:
@@ -305,28 +347,37 @@ def write_rows(
         while producer.flush(_CHECK_INTERVAL_S) or len(producer):
             outcome.check()
             if time.monotonic() > deadline:
-                raise WriteError(f"{len(producer)} of {outcome.queued} rows have no outcome after {limit_s:.0f} s")
+                raise WriteError(
+                    f"{len(producer)} of {outcome.queued} rows have no outcome "
+                    f"after {limit_s:.0f} s"
+                )
         outcome.check()
-    settle()
+    freeze_imports()
     return outcome.queued
 
 
 class _Outcome:
-    """What has become of a task's rows so far."""
+    """Counts the queued and the failed rows of a task."""
 
-    def __init__(self, fatal: Callable[[], KafkaError | None], look: Callable[[], None] | None = None) -> None:
-        """``fatal``: why the producer has ended, if it has: rows that were queued only say that they were given up.
+    def __init__(
+        self,
+        fatal: Callable[[], KafkaError | None],
+        check_transaction: Callable[[], None] | None = None,
+    ) -> None:
+        """Start at zero.
 
-        ``look`` raises what no row's report tells: that nothing of the transaction can be seen any more.
+        ``fatal`` returns the producer's fatal error, if any: the reports of queued rows don't have
+        its cause. ``check_transaction`` raises if the transaction is over. No row's report says
+        that.
         """
         self._fatal = fatal
-        self._look = look
+        self._check_transaction = check_transaction
         self.queued = 0
         self.failed = 0
         self.first = ""
 
     def take(self, rows: pa.RecordBatch, topic: str | None, report: ArrowReport) -> None:
-        """What became of some rows, which have all the same topic or a column that tells."""
+        """Take the delivery report of rows. They have one topic, or a column with the topic."""
         if report.error is None:
             return
         if not self.failed:
@@ -339,37 +390,51 @@ class _Outcome:
         self.failed += report.rows - report.delivered
 
     def check(self) -> None:
-        """Raises what has gone wrong."""
+        """Raise an error if a row has failed or the transaction is over."""
         if self.failed:
             fatal = self._fatal()
             cause = "" if fatal is None else f"; the producer has ended: {fatal.str()}"
-            raise WriteError(f"{self.failed} of {self.queued} rows weren't written; the first: {self.first}{cause}")
-        if self._look is not None:
-            self._look()
+            raise WriteError(
+                f"{self.failed} of {self.queued} rows weren't written; "
+                f"the first: {self.first}{cause}"
+            )
+        if self._check_transaction is not None:
+            self._check_transaction()
 
 
 def _check_rows(batch: pa.RecordBatch, options: SinkOptions) -> None:
-    """What can only be seen in the rows, and would be told less clearly by the producer."""
+    """Check values of rows here, because the producer's error would be less clear."""
     if options.topic is None:
         nulls = _column(batch, "topic").null_count
         if nulls:
-            raise WriteError(f"{nulls} rows have a null in column topic: write option topic, or filter them out")
+            raise WriteError(
+                f"{nulls} rows have a null in column topic: write option topic, or filter them out"
+            )
     partitions = _column(batch, "partition")
     if options.transactional_id and partitions.null_count:
-        raise WriteError(f"{partitions.null_count} rows have a null in column partition: exactly once needs a number")
+        raise WriteError(
+            f"{partitions.null_count} rows have a null in column partition: "
+            "exactly once needs a number"
+        )
     if partitions is not None and partitions.null_count < len(partitions):
         least = pc.min(partitions).as_py()
         if least < 0:
-            raise WriteError(f"column partition has {least}: write null where the producer is to choose")
+            raise WriteError(
+                f"column partition has {least}: write null where the producer is to choose"
+            )
 
 
 def _targets(batch: pa.RecordBatch, options: SinkOptions) -> list[Key]:
-    """The partitions that a batch's rows go to."""
+    """The partitions of a batch's rows."""
     partitions = _column(batch, "partition")
     if options.topic is not None:
         return [(options.topic, number) for number in pc.unique(partitions).to_pylist()]
     topics = _column(batch, "topic")
-    found = pa.table({"topic": topics, "partition": partitions}).group_by(["topic", "partition"]).aggregate([])
+    found = (
+        pa.table({"topic": topics, "partition": partitions})
+        .group_by(["topic", "partition"])
+        .aggregate([])
+    )
     return [(row["topic"], row["partition"]) for row in found.to_pylist()]
 
 
@@ -378,8 +443,14 @@ def _column(batch: pa.RecordBatch, name: str) -> Any:
     return batch.column(batch.schema.names.index(name)) if name in batch.schema.names else None
 
 
-def _queue(producer: Producer, batch: pa.RecordBatch, options: SinkOptions, outcome: _Outcome, limit_s: float) -> None:
-    """Queues a batch's rows, those of a partition in their order; waits while the queue is full."""
+def _queue(
+    producer: Producer,
+    batch: pa.RecordBatch,
+    options: SinkOptions,
+    outcome: _Outcome,
+    limit_s: float,
+) -> None:
+    """Queue a batch's rows in order. Wait while the producer's queue is full."""
     columns = {name: column for name in _TYPES if (column := _column(batch, name)) is not None}
     if options.topic is not None:
         columns.pop("topic", None)
@@ -389,7 +460,9 @@ def _queue(producer: Producer, batch: pa.RecordBatch, options: SinkOptions, outc
     while rows.num_rows:
         take = partial(outcome.take, rows, options.topic)
         try:
-            count = producer.produce_arrow(options.topic, rows, **roles, on_delivery=take, timeout=_CHECK_INTERVAL_S)
+            count = producer.produce_arrow(
+                options.topic, rows, **roles, on_delivery=take, timeout=_CHECK_INTERVAL_S
+            )
         except BufferError as full:
             count = full.rows  # type: ignore[attr-defined]
         except (KafkaException, TypeError, ValueError) as error:
@@ -405,9 +478,9 @@ def _queue(producer: Producer, batch: pa.RecordBatch, options: SinkOptions, outc
 
 
 def row_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Arrow batches of Spark's rows, with the columns that are written: for PySpark 4.0, whose streams have no others.
+    """Convert Spark's rows to Arrow batches, for streams of PySpark 4.0.
 
-    :param schema: The rows' columns; checked by `check_schema`.
+    :param schema: The rows' columns, after `check_schema`.
     """
     places: dict[str, tuple[int, pa.DataType]] = {}
     for index, field in enumerate(schema.fields):

@@ -1,6 +1,7 @@
-"""Where the commands print lines: names and texts from the network are escaped here, and nowhere else.
+"""Prints lines, JSON, questions, logs and errors, and escapes names and texts from the network.
 
-`output` does the same for tables. No other module of the command lines writes text to stdout or stderr.
+`output` does the same for tables. No other module of the command lines writes text to stdout or
+stderr.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ import click
 from kafka_native.cleaning import escaped
 
 CHILD_LINE_MAX: Final = 1 << 16
-"""Bytes of a child's line that are kept until its end comes; a longer line is printed in parts."""
+"""The longest line of a child process that is printed in one piece. A longer line is split."""
 CHILD_END_S: Final = 1.0
-"""How long the end of children that failed to start is waited for."""
+"""Seconds to wait for the last lines of a child process after an error."""
 
 
 def echo(*lines: str, err: bool = False) -> None:
-    """Print lines on stdout, or on stderr. Each argument is one line, whatever is in it."""
+    """Print lines on stdout or stderr. Each argument is one line: line ends in it are escaped."""
     stream = sys.stderr if err else sys.stdout
     click.echo("\n".join(_shown(line, stream) for line in lines), err=err)
 
 
 def fitting(text: str, stream: TextIO) -> str:
-    r"""The text with ``\u65e5`` for each character that the stream's encoding doesn't have."""
+    r"""The text, with an escape such as ``\u65e5`` for each character missing in the encoding."""
     encoding = _encoding(stream)
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def fitting_json(text: str, stream: TextIO) -> str:
-    """The same JSON document, in pure ASCII where the stream's encoding doesn't have one of its characters."""
+    """The same JSON document; all ASCII if the stream's encoding lacks one of its characters."""
     try:
         text.encode(_encoding(stream))
     except UnicodeEncodeError:
@@ -49,7 +50,8 @@ def fitting_json(text: str, stream: TextIO) -> str:
 
 
 def _encoding(stream: TextIO) -> str:
-    return getattr(stream, "encoding", None) or "utf-8"  # a program may have put anything in the place of stdout
+    # A program may have replaced stdout by an object without an encoding.
+    return getattr(stream, "encoding", None) or "utf-8"
 
 
 def _shown(line: str, stream: TextIO) -> str:
@@ -62,77 +64,97 @@ def remark(line: str) -> None:
 
 
 def confirm(question: str) -> None:
-    """Ask on stderr.
+    """Ask a yes-or-no question on stderr.
 
-    :raises click.Abort: The answer isn't yes.
+    :raises click.Abort: The user didn't answer yes.
     """
     click.confirm(_shown(question, sys.stderr), abort=True, err=True)
 
 
 def ask_secret(question: str) -> str:
-    """Ask on stderr for a text that isn't shown, twice."""
-    answer: str = click.prompt(_shown(question, sys.stderr), hide_input=True, confirmation_prompt=True, err=True)
+    """Ask on stderr for a text, such as a password. The user types it twice; it isn't shown."""
+    answer: str = click.prompt(
+        _shown(question, sys.stderr), hide_input=True, confirmation_prompt=True, err=True
+    )
     return answer
 
 
-def print_json(data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> None:
+def print_json(
+    data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None
+) -> None:
     """Print a JSON document on stdout."""
     click.echo(fitting_json(json_text(data, indent=indent, default=default), sys.stdout))
 
 
-def json_text(data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
-    r"""A JSON document, with ``\uXXXX`` for what isn't printable in its strings."""
+def json_text(
+    data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None
+) -> str:
+    r"""A JSON document, with ``\uXXXX`` for characters in its strings that aren't printable."""
     return escaped_json(json.dumps(data, indent=indent, default=default, ensure_ascii=False))
 
 
 def escaped_json(text: str) -> str:
-    """The same document. The line ends of its layout stay: those in strings are escaped already."""
+    """The same document, with escapes for characters that aren't printable.
+
+    Line ends between its tokens stay; those in its strings are escaped already.
+    """
     if text.isascii() and "\x7f" not in text:
         return text
-    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
+    return "".join(
+        each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text
+    )
 
 
 @contextmanager
 def cleaned_errors() -> Iterator[None]:
-    """Clean the text of an error that click is going to print."""
+    """Escape the message of an error before click prints it."""
     try:
         yield
     except click.ClickException as error:
-        vars(error)["message"] = _shown(error.message, sys.stderr)  # it is declared final
+        vars(error)["message"] = _shown(error.message, sys.stderr)  # click declares it final
         raise
 
 
 class LogFormatter(logging.Formatter):
-    """One line for a record; an exception's traceback has lines of its own."""
+    """Formats a log record as one line. Each line of a traceback stays a line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """The record's line, escaped."""
         return escaped(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:
-        """The traceback."""
+        """The traceback's lines, each escaped."""
         return _escaped_lines(super().formatException(ei))
 
 
 def log_to_stderr() -> None:
-    """Print warnings and worse of all loggers."""
+    """Print log records of level WARNING and above, of all loggers, on stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(LogFormatter("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def escape_tracebacks() -> None:
-    """Escape what Python prints by itself: tracebacks of this and other threads, of finalizers, and warnings."""
+    """Escape the texts that Python itself prints.
+
+    These are tracebacks of all threads, errors in finalizers, and warnings.
+    """
     sys.excepthook = print_traceback
     threading.excepthook = _print_thread_traceback
     sys.unraisablehook = _print_unraisable
     format_warning = warnings.formatwarning
-    warnings.formatwarning = lambda message, *more, **named: format_warning(escaped(str(message)), *more, **named)
+    warnings.formatwarning = lambda message, *more, **named: format_warning(
+        escaped(str(message)), *more, **named
+    )
 
 
-def print_traceback(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-    """For ``sys.excepthook``."""
-    sys.stderr.write(_escaped_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n")) + "\n")
+def print_traceback(
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> None:
+    """Print an escaped traceback; a function for ``sys.excepthook``."""
+    sys.stderr.write(
+        _escaped_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n")) + "\n"
+    )
 
 
 def _print_thread_traceback(failed: threading.ExceptHookArgs) -> None:
@@ -144,7 +166,9 @@ def _print_thread_traceback(failed: threading.ExceptHookArgs) -> None:
 
 
 def _print_unraisable(failed: sys.UnraisableHookArgs) -> None:
-    sys.stderr.write(escaped(f"{failed.err_msg or 'Exception ignored in'}: {failed.object!r}") + "\n")
+    sys.stderr.write(
+        escaped(f"{failed.err_msg or 'Exception ignored in'}: {failed.object!r}") + "\n"
+    )
     print_traceback(failed.exc_type, failed.exc_value, failed.exc_traceback)
 
 
@@ -154,15 +178,17 @@ def _escaped_lines(text: str) -> str:
 
 @contextmanager
 def escaped_children(name: str) -> Iterator[None]:
-    """Escape what child processes print on stderr that are started within the block, as long as they live.
+    """Escape the stderr of the child processes that start within the block, until they end.
 
-    Each of their lines begins with ``name: ``, so that no line of theirs can be taken for one of this program's.
-    Whatever else writes to file descriptor 2 within the block is treated the same.
+    Each line of a child begins with ``name: ``, so that it can't look like a line of this program.
+    All other output to file descriptor 2 within the block is handled in the same way.
     """
     reading, writing = os.pipe()
     own = os.dup(2)
     arguments = (os.fdopen(reading, "rb"), os.dup(own), name)
-    forwarder = threading.Thread(target=_forward, args=arguments, name=f"{name}-stderr", daemon=True)
+    forwarder = threading.Thread(
+        target=_forward, args=arguments, name=f"{name}-stderr", daemon=True
+    )
     forwarder.start()
     os.dup2(writing, 2)
     os.close(writing)
@@ -170,7 +196,8 @@ def escaped_children(name: str) -> Iterator[None]:
         yield
     except BaseException:
         os.dup2(own, 2)
-        forwarder.join(CHILD_END_S)  # the program may end now, and a child that has ended may have said why
+        # The program may end now. Print first what a failed child has written.
+        forwarder.join(CHILD_END_S)
         raise
     finally:
         os.dup2(own, 2)
@@ -178,8 +205,12 @@ def escaped_children(name: str) -> Iterator[None]:
 
 
 def _forward(pipe: BinaryIO, stderr: int, name: str) -> None:
-    # when nobody reads this program's stderr any more, the children learn that, too
-    with suppress(BrokenPipeError), pipe, os.fdopen(stderr, "w", 1, "utf-8", "backslashreplace") as out:
+    # When the reader of this program's stderr is gone, the pipe closes, and the children get EPIPE.
+    with (
+        suppress(BrokenPipeError),
+        pipe,
+        os.fdopen(stderr, "w", 1, "utf-8", "backslashreplace") as out,
+    ):
         while line := pipe.readline(CHILD_LINE_MAX):
             text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
             out.write(f"{escaped(f'{name}: {text.expandtabs()}')}\n")

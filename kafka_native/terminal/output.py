@@ -1,6 +1,6 @@
-"""What commands print: results on stdout, as tables or with ``--json`` as JSON; remarks and progress on stderr.
+"""Prints results on stdout, as tables or JSON (``--json``), and remarks and progress on stderr.
 
-Names and texts from the network are escaped here and in `lines`, whatever a command has put into them.
+This module and `lines` escape all names and texts, so commands can pass them on as they are.
 """
 
 from __future__ import annotations
@@ -25,76 +25,90 @@ from kafka_native.terminal import lines
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 UNBOUND = 10_000
-"""Columns of a console that is no terminal: nothing that another program reads is cut off or wrapped."""
+"""Columns of a console that isn't a terminal, so that no line is cut or wrapped."""
 
 
 class CleanConsole(Console):
-    """A console that prints strings as they are: cleaned, and nothing in them is markup.
+    """A console that escapes strings and reads no markup in them.
 
-    A string that comes from the network is one line: make it a `styled` text.
+    Line ends in a string stay. For a string from the network, use `styled`: it makes one line.
     """
 
     def __init__(self, **options: Any) -> None:
-        """As rich's."""
+        """Takes the options of rich's `Console`."""
         super().__init__(**options, highlight=False, markup=False, emoji=False)
         if isinstance(self.file, io.TextIOWrapper):
-            # rich writes names, borders and progress: what the encoding doesn't have is escaped where it is written
+            # Rich itself writes names, borders and progress here. Characters that the encoding
+            # lacks become escapes.
             self.file.reconfigure(errors="backslashreplace")
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Called for each string, in tables too. Their line ends stay: headings have some."""
+        """Escape one string; rich calls it for each. Line ends stay, because headings have some."""
         return super().render_str("\n".join(escaped(line) for line in text.split("\n")), **options)
 
 
 def printer() -> CleanConsole:
-    """Stdout: colour on a terminal only, whole lines anywhere else."""
+    """A console on stdout: colours and wrapped lines only on a terminal."""
     return CleanConsole(width=None if sys.stdout.isatty() else UNBOUND)
 
 
 def remarks() -> CleanConsole:
-    """Stderr, for what isn't the result."""
+    """A console on stderr, for text that isn't the result."""
     return CleanConsole(stderr=True, soft_wrap=True)
 
 
 def status() -> Status:
-    """A line on stderr that is kept up to date: `Status.update` with a `styled` text."""
+    """A status line on stderr. Change it by `Status.update` with a `styled` text."""
     return Status(styled(""), console=remarks())
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
-    """A line of rich's: texts, or texts with a style. Each is cleaned, whatever is in it."""
+    """One line of text, made of strings or of (string, style) pairs; each string is escaped."""
     pairs = [(part, "") if isinstance(part, str) else part for part in parts]
     return Text.assemble(*((escaped(text), style) for text, style in pairs))
 
 
 class CleanTable(Table):
-    """A table whose title and cells are one line each, whatever is in them. Headings may have several lines."""
+    """A table with escaped one-line cells and an escaped one-line title.
+
+    Headings may have several lines.
+    """
 
     def __init__(self, *headings: str, title: str | None = None, **options: Any) -> None:
-        """As rich's."""
-        super().__init__(*headings, title=None if title is None else styled((title, "table.title")), **options)
+        """Takes the arguments of rich's `Table`."""
+        super().__init__(
+            *headings, title=None if title is None else styled((title, "table.title")), **options
+        )
 
     def add_row(self, *cells: str | Text, **options: Any) -> None:  # type: ignore[override]
-        """As rich's; a string is `styled`."""
-        super().add_row(*(styled(cell) if isinstance(cell, str) else cell for cell in cells), **options)
+        """Add a row, as rich's `Table` does. Strings become `styled` texts."""
+        super().add_row(
+            *(styled(cell) if isinstance(cell, str) else cell for cell in cells), **options
+        )
 
 
 def styled_lines(lines: Iterable[str]) -> Text:
-    """Several lines."""
+    """Several lines as one text; each line is escaped."""
     return Text("\n").join(styled(line) for line in lines)
 
 
 class Output:
-    """Where a command's result goes; the same records either as a table or as JSON."""
+    """Prints a command's result: records as a table, or with ``--json`` as JSON."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        """``--json``."""
+        """Whether the user gave ``--json``."""
 
-    def rows(self, records: Iterable[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None) -> None:
-        """A list of records: JSON has all of each one's entries, the table those that ``headings`` names.
+    def rows(
+        self,
+        records: Iterable[Mapping[str, Any]],
+        headings: Mapping[str, str],
+        title: str | None = None,
+    ) -> None:
+        """Print a list of records. JSON shows all entries; the table those that ``headings`` names.
 
-        :param headings: From a record's key to its column's heading, in order. Numbers are set to the right.
+        :param headings: Keys of a record and the headings of their columns, in order. Columns with
+            numbers are aligned to the right.
         """
         everything = [dict(record) for record in records]
         if self.as_json:
@@ -103,26 +117,30 @@ class Output:
         printer().print(table_of(everything, headings, title))
 
     def document(self, data: Any) -> None:
-        """One JSON document, whatever ``--json`` says."""
+        """Print one JSON document, with or without ``--json``."""
         lines.print_json(data, indent=2, default=plain)
 
     def line(self, data: Any) -> None:
-        """One JSON document in a line, of those that come one after the other."""
+        """Print one JSON document on one line, for example one of a stream of documents."""
         lines.print_json(data, default=plain)
 
     def say(self, text: str) -> None:
-        """A line of the result for people; with ``--json`` nothing."""
+        """Print a line of the result; nothing with ``--json``."""
         if not self.as_json:
             lines.echo(text)
 
     def remark(self, text: str) -> None:
-        """A line that isn't the result, on stderr."""
+        """Print a line that isn't part of the result, on stderr."""
         lines.remark(text)
 
 
-def table_of(records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None) -> CleanTable:
-    """A table as `Output.rows()` has it."""
-    table = CleanTable(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+def table_of(
+    records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None
+) -> CleanTable:
+    """A table of records; see `Output.rows()`."""
+    table = CleanTable(
+        title=title, title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
     for key, heading in headings.items():
         right = any(isinstance(record.get(key), (int, float)) for record in records)
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
@@ -132,7 +150,7 @@ def table_of(records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], 
 
 
 def json_option(command: Command) -> Command:
-    """Adds ``--json``; the command gets an argument ``output: Output``."""
+    """Adds the option ``--json``. The command gets the argument ``output: Output``."""
 
     @functools.wraps(command)
     def call(*args: Any, as_json: bool, **more: Any) -> Any:
@@ -142,7 +160,7 @@ def json_option(command: Command) -> Command:
 
 
 def shown(value: Any) -> str:
-    """A cell of a table."""
+    """The text of a value in a cell of a table."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -155,7 +173,11 @@ def shown(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """What JSON has no word for: an enum is its name in lower case, bytes are text or base64, a set is a list."""
+    """The JSON form of a value that the `json` module can't write.
+
+    An enum becomes its name in lower case, bytes become text or base64, sets and tuples become
+    lists.
+    """
     if isinstance(value, enum.Enum):
         return value.name.lower()
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Columns of rich's progress displays, for texts that may have names from the network in them."""
+"""Columns of rich's progress displays that escape names from the network."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kafka_native.terminal.output import styled
 
 
 class CleanTextColumn(TextColumn):
-    """A text of a task, formatted as `TextColumn` does it: one line, escaped, and nothing in it is markup."""
+    """A task's text, formatted as in `TextColumn`, escaped and without markup, on one line."""
 
     def render(self, task: Task) -> Text:
-        """The text now."""
+        """The task's current text."""
         return styled(self.text_format.format(task=task))

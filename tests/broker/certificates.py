@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import trustme
 from cryptography.hazmat.primitives.serialization import (
@@ -56,6 +57,11 @@ class Authority:
         certificate.write_bytes(_chain(leaf))
         key.write_bytes(_java_key(leaf))
         return str(certificate), str(key)
+
+    def client_conf(self, name: str) -> dict[str, Any]:
+        """The properties of a client with a certificate of its own."""
+        certificate, key = self.client(name)
+        return {"ssl.certificate.location": certificate, "ssl.key.location": key}
 
     def _keystore(self, hosts: Sequence[str]) -> Path:
         path = self._folder / f"broker-{len(list(self._folder.glob('broker-*')))}.pem"

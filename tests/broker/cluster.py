@@ -14,7 +14,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -29,6 +28,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tests.broker import java
+from tests.harness.processes import started
 from tests.shared_classes import LEAN
 
 HOST = "127.0.0.1"
@@ -38,7 +38,6 @@ UP_TIMEOUT_SECONDS = 240
 # A tag can be moved to another image, a digest can't.
 DIGEST = "sha256:77e3df9054047a88b520d0cc46e16696d3b22022e1d580aeccd2632df6532837"
 IMAGE = f"apache/kafka:{java.KAFKA_VERSION}@{DIGEST}"
-GUARD = Path(__file__).parent / "guard.py"
 # A broker for tests is up soon and takes little; one for benchmarks has all of Java's compilers and more memory.
 TEST_OPTIONS = [*LEAN, "-Xms128m", "-Xmx512m"]
 BENCH_OPTIONS = ["-Xms1g", "-Xmx1g"]
@@ -229,14 +228,7 @@ class ProcessBroker(Broker):
 
     def start(self) -> None:
         command = java.java_command("kafka.Kafka", str(self._properties), options=self._options, plugins=self._plugins)
-        with self._output.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-S", str(GUARD), str(os.getpid()), *command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=self._properties.parent,
-            )
+        self._process = started(*command, output=self._output, cwd=self._properties.parent)
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -22,7 +20,8 @@ import confluent_kafka
 
 import kafka_native
 from tests.broker import java
-from tests.broker.cluster import GUARD, Cluster, quiet
+from tests.broker.cluster import Cluster, quiet
+from tests.harness.processes import guarded
 from tests.waiting import wait_for
 
 JAVA_ASSIGNORS = {
@@ -137,7 +136,7 @@ class JavaMember(Member):
         self._errors = (folder / f"{group}.err").open("wb")
         command = java.java_command("org.apache.kafka.tools.VerifiableConsumer", *options)
         self._process = subprocess.Popen(
-            [sys.executable, "-S", str(GUARD), str(os.getpid()), *command],
+            guarded(*command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._errors,

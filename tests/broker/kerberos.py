@@ -6,10 +6,10 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
-from tests.broker.cluster import GUARD, HOST, free_ports
+from tests.broker.cluster import HOST, free_ports
+from tests.harness.processes import guarded
 from tests.waiting import PROGRAM_S
 
 REALM = "TEST.KAFKA"
@@ -70,7 +70,7 @@ class Kdc:
         self.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "of the database")
         program = shutil.which("krb5kdc", path=_path()) or "krb5kdc"
         self._process = subprocess.Popen(
-            [sys.executable, "-S", str(GUARD), str(os.getpid()), program, "-n", "-r", REALM],
+            guarded(program, "-n", "-r", REALM),
             env={**os.environ, **self.environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

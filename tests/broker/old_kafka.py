@@ -6,12 +6,10 @@ They run on a Java of today with the dependencies that they were released with, 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,7 +19,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests import downloads
-from tests.broker.cluster import GUARD, HOST, TEST_OPTIONS, free_ports, quiet
+from tests.broker.cluster import HOST, TEST_OPTIONS, free_ports, quiet
+from tests.harness.processes import started
 from tests.waiting import wait_for
 
 VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3")
@@ -117,16 +116,8 @@ class OldKafka:
         return str(path)
 
     def _run(self, name: str, command: list[str]) -> None:
-        with (self._directory / f"{name}.out").open("ab") as output:
-            self._processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-S", str(GUARD), str(os.getpid()), *self._java, *command],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    cwd=self._directory,
-                )
-            )
+        output = self._directory / f"{name}.out"
+        self._processes.append(started(*self._java, *command, output=output, cwd=self._directory))
 
     def _wait_for(self, port: int) -> None:
         deadline = time.monotonic() + UP_TIMEOUT_SECONDS

@@ -132,6 +132,12 @@ def leaders(cluster: Cluster, topic: str, admin: Any = None) -> dict[int, int]:
     return {number: each.leader for number, each in found.partitions.items() if each.leader >= 0 and not found.error}
 
 
+def in_sync(cluster: Cluster, topic: str) -> bool:
+    """Whether every replica of every partition has caught up."""
+    found = cluster.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
+    return bool(found) and all(len(each.isrs) == len(each.replicas) and each.leader >= 0 for each in found)
+
+
 def delete(cluster: Cluster, *names: str) -> None:
     """Deletes topics; one that isn't there is no matter."""
     admin = cluster.admin()  # it must live until the futures have their results

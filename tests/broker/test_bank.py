@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafka_native import KafkaException, Producer
-from tests.broker.bank import reading
 from tests.broker.bank.run import Options, Rig, Run, rig
 from tests.broker.bank.verify import RULES, Result, violations
 from tests.broker.cluster import NoBroker, quiet
 from tests.broker.support import create, end_of, their_consumer
+from tests.harness import readers
+from tests.harness.runs import each_break
 from tests.waiting import wait_for
 
 DUMPED = """Dumping /data/entries-0/00000000000000000000.log
@@ -74,11 +75,7 @@ BREAKS: dict[str, list[Callable[[Result], None]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("rule", "break_it"),
-    [(rule, each) for rule, breaks in BREAKS.items() for each in breaks],
-    ids=lambda value: getattr(value, "__name__", value),
-)
+@each_break(BREAKS)
 def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) -> None:
     result = good()
     break_it(result)
@@ -90,15 +87,15 @@ def test_every_rule_has_something_that_breaks_it() -> None:
 
 
 def test_transactions_without_an_end_are_found_in_what_the_tool_prints() -> None:
-    assert list(reading.open_in_logs(DUMPED.format(ender=7))) == []
-    assert list(reading.open_in_logs(DUMPED.format(ender=8))) == ["producer 7 has an open transaction in entries-0"]
+    assert list(readers.open_in_logs(DUMPED.format(ender=7))) == []
+    assert list(readers.open_in_logs(DUMPED.format(ender=8))) == ["producer 7 has an open transaction in entries-0"]
     line = '| offset: 3 keySize: 5 key: {{"type":"0","data":{{"transactionalId":"{}"}}}} payload: {}\n'
     ended, ongoing = (f'{{"version":"1","data":{{"transactionStatus":{status}}}}}' for status in (4, 1))
-    assert list(reading.open_in_states(line.format("g-0", ongoing) + line.format("g-0", ended), "g")) == []
-    assert list(reading.open_in_states(line.format("g-0", ended) + line.format("g-0", ongoing), "g")) == [
+    assert list(readers.open_in_states(line.format("g-0", ongoing) + line.format("g-0", ended), "g")) == []
+    assert list(readers.open_in_states(line.format("g-0", ended) + line.format("g-0", ongoing), "g")) == [
         "g-0 is in state 1"
     ]
-    assert list(reading.open_in_states(line.format("other", ongoing), "g")) == [
+    assert list(readers.open_in_states(line.format("other", ongoing), "g")) == [
         "the transaction log has none of the processors"
     ]
 
@@ -137,7 +134,7 @@ def test_who_took_too_long_aborts_and_goes_on(three: Rig, more: bool) -> None:
         producer.abort_transaction(60)
         with producer.transaction(timeout=60):
             producer.produce(topic, "in time")
-    assert list(reading.by_theirs(three.cluster, topic, 1, 0).values()) == ["in time"]
+    assert list(readers.by_theirs(three.cluster, topic, 1, 0).values()) == ["in time"]
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from tests.broker.chaos.history import Commit, History, Life, Settling
 from tests.broker.chaos.run import Options, Run
 from tests.broker.chaos.verify import RULES, violations
 from tests.broker.cluster import Cluster
+from tests.harness.runs import each_break
 
 T, K = "t", ("t", 0)
 
@@ -164,11 +165,7 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("rule", "break_it"),
-    [(rule, each) for rule, breaks in BREAKS.items() for each in breaks],
-    ids=lambda value: getattr(value, "__name__", value),
-)
+@each_break(BREAKS)
 def test_each_rule_can_be_broken(rule: str, break_it: Callable[[History], None]) -> None:
     history = good()
     break_it(history)

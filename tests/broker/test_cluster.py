@@ -12,7 +12,8 @@ import pytest
 
 from tests.broker import cluster as clusters
 from tests.broker import java
-from tests.broker.cluster import GUARD, Cluster, NoBroker, container_environment, free_ports, properties, start
+from tests.broker.cluster import Cluster, NoBroker, container_environment, free_ports, properties, start
+from tests.harness.processes import GUARD
 from tests.waiting import wait_for
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -15,9 +14,10 @@ import pytest
 
 from kafka_native import Producer
 from tests.broker import java
-from tests.broker.bank import reading
-from tests.broker.cluster import GUARD, Cluster, quiet
+from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import TopicMaker
+from tests.harness import readers
+from tests.harness.processes import started
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 4
@@ -56,9 +56,7 @@ class Copiers:
         for name, command in self._commands.items():
             process = self._processes.get(name)
             if process is None or process.poll() is not None:
-                guarded = [sys.executable, "-S", str(GUARD), str(os.getpid()), *command]
-                with (self._directory / f"{name}.out").open("ab") as output:
-                    self._processes[name] = subprocess.Popen(guarded, cwd=ROOT, stdout=output, stderr=output)
+                self._processes[name] = started(*command, output=self._directory / f"{name}.out", cwd=ROOT)
                 self.starts[name] += 1
 
     def kill(self, name: str) -> None:
@@ -121,14 +119,14 @@ def test_kafkas_copiers_and_ours_copy_each_message_once(
                 group.kill(kills.pop(0))
             time.sleep(max(0.0, began + FEED_S * done / len(batches) - time.monotonic()))
         deadline = time.monotonic() + END_S
-        while len(set(reading.by_ours(owned3, target, PARTITIONS, 0).values())) < MESSAGES:
+        while len(set(readers.by_ours(owned3, target, PARTITIONS, 0).values())) < MESSAGES:
             assert time.monotonic() < deadline, f"not copied in {END_S} s, starts: {group.starts}; see {tmp_path}"
             time.sleep(1)
     assert not kills
     expected = sorted(range(MESSAGES))
-    for read in (reading.by_ours, reading.by_theirs):
+    for read in (readers.by_ours, readers.by_theirs):
         found = sorted(map(int, read(owned3, target, PARTITIONS, 0).values()))
         assert found == expected, f"{len(found)} messages, {len(set(found))} of them different; see {tmp_path}"
-    assert reading.open_transactions(owned3, target, source) == []
+    assert readers.open_transactions(owned3, target, source) == []
     assert all(copied(tmp_path / f"{name}.out") for name in group.starts), f"not all took part, see {tmp_path}"
     print(f"{MESSAGES} messages copied once; starts: {group.starts}")

@@ -12,7 +12,7 @@ from tests.broker.certificates import Authority
 from tests.broker.cluster import Cluster, Listener
 from tests.broker.support import TopicMaker, running
 from tests.cli.test_doctor import Found
-from tests.tunnels import HttpConnect, Socks5, Tunnels
+from tests.harness.tunnels import HttpConnect, Socks5, Tunnels
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

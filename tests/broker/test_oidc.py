@@ -13,7 +13,6 @@ import jwt
 import pytest
 
 import kafka_native
-from kafka_native import KafkaError
 from tests.broker.certificates import Authority
 from tests.broker.cluster import TEST_OPTIONS, Cluster, Listener, quiet
 from tests.broker.identity_provider import (
@@ -24,6 +23,7 @@ from tests.broker.identity_provider import (
     SECRET,
     IdentityProvider,
 )
+from tests.broker.sasl import assert_all_comes_back_until
 from tests.broker.support import TopicMaker, read, running
 from tests.waiting import wait_for
 
@@ -145,34 +145,17 @@ def test_tokens_that_expire_soon_are_renewed_while_messages_flow(
     conf = secured.oidc(grant, "SESSIONS", **{"client.id": "renewed", "debug": "security"})
     once = {**conf, "enable.idempotence": True}  # a machine that is too slow to renew in time doubles nothing
     group = {"group.id": f"renewed-{topic}", "auto.offset.reset": "earliest"}
-    acked: list[bytes] = []
-    seen: list[bytes] = []
 
-    def on_delivery(error: KafkaError | None, message: Any) -> None:
-        assert error is None
-        acked.append(message.value())
+    def is_renewed(seen: int) -> bool:
+        return sum("has renewed its session" in message for message in caplog.messages) >= 6 and seen > 0
 
     secured.provider.lifetime_s = TOKEN_S
     try:
         with kafka_native.Producer(once) as producer, kafka_native.Consumer({**conf, **group}) as consumer:
             consumer.subscribe([topic])
-            number = 0
-
-            def is_renewed() -> bool:
-                nonlocal number
-                for _ in range(20):
-                    producer.produce(topic, b"%d" % number, on_delivery=on_delivery)
-                    number += 1
-                producer.poll(0)
-                seen.extend(message.value() for message in consumer.consume(1000, 0.02))
-                return sum("has renewed its session" in message for message in caplog.messages) >= 6 and len(seen) > 0
-
-            wait_for(is_renewed, "renewed sessions")
-            assert producer.flush(60) == 0
-            wait_for(lambda: seen.extend(m.value() for m in consumer.consume(1000, 0.1)) or len(seen) >= number, "all")
+            assert_all_comes_back_until(is_renewed, "renewed sessions", producer, consumer, topic)
     finally:
         secured.provider.lifetime_s = 300.0
-    assert acked == seen == [b"%d" % each for each in range(number)]
     assert secured.provider.issued(grant) >= before + 4
     assert SECRET not in caplog.text
 

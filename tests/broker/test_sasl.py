@@ -16,7 +16,7 @@ import kafka_native
 from kafka_native import KafkaError, KafkaException
 from kafka_native.admin import AdminClient
 from tests.broker.cluster import Cluster, Listener, quiet
-from tests.broker.sasl import MODULES, add_user, every_mechanism
+from tests.broker.sasl import MODULES, add_user, assert_all_comes_back_until, every_mechanism
 from tests.broker.support import TopicMaker, read, running
 from tests.mock.secured import unsecured_jwt
 from tests.waiting import wait_for
@@ -205,31 +205,14 @@ def test_sessions_are_renewed_on_live_connections_and_no_message_is_lost(
     caplog.set_level(logging.DEBUG, logger=f"kafka_native.{mechanism}")
     topic = new_topic(secured)
     config = conf(secured, mechanism, "SESSIONS", **{"client.id": mechanism, "debug": "security"})
-    acked: list[bytes] = []
-    seen: list[bytes] = []
     group = {"group.id": f"renewals-{mechanism}", "auto.offset.reset": "earliest"}
+
+    def is_renewed(_: int) -> bool:
+        return sum("has renewed its session" in message for message in caplog.messages) >= 4
+
     with kafka_native.Producer(config) as producer, kafka_native.Consumer({**config, **group}) as consumer:
         consumer.assign([kafka_native.TopicPartition(topic, 0)])
-
-        def on_delivery(error: KafkaError | None, message: Any) -> None:
-            assert error is None
-            acked.append(message.value())
-
-        number = 0
-
-        def is_renewed() -> bool:
-            nonlocal number
-            for _ in range(20):
-                producer.produce(topic, b"%d" % number, on_delivery=on_delivery)
-                number += 1
-            producer.poll(0)
-            seen.extend(message.value() for message in consumer.consume(1000, 0.02))
-            return sum("has renewed its session" in message for message in caplog.messages) >= 4
-
-        wait_for(is_renewed, "renewed sessions")
-        assert producer.flush(60) == 0
-        wait_for(lambda: seen.extend(m.value() for m in consumer.consume(1000, 0.1)) or len(seen) >= number, "the rest")
-    assert acked == seen == [b"%d" % each for each in range(number)]
+        assert_all_comes_back_until(is_renewed, "renewed sessions", producer, consumer, topic)
     assert JAAS_SECRET not in caplog.text
 
 

@@ -37,10 +37,6 @@ class Listeners(NamedTuple):
         trusted = {} if protocol.endswith("plaintext") else {"ssl.ca.location": self.authority.ca}
         return {"bootstrap.servers": servers, "security.protocol": protocol, **trusted, **client}
 
-    def certificate(self, authority: Authority) -> dict[str, Any]:
-        certificate, key = authority.client("alice")
-        return {"ssl.certificate.location": certificate, "ssl.key.location": key}
-
 
 @pytest.fixture(scope="module")
 def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
@@ -120,7 +116,7 @@ def test_both_get_in_or_hear_the_same(
     if trusts := client.pop("trusts", None):
         client["ssl.ca.location"] = getattr(listeners, trusts).ca
     if whose := client.pop("certificate", None):
-        client |= listeners.certificate(getattr(listeners, whose))
+        client |= getattr(listeners, whose).client_conf("alice")
     conf = listeners.conf(case.listener, **client)
     table.append(side_by_side(case.name, conf, new_topic(listeners.cluster), case.comes, case.theirs))
     assert table[-1] == (case.name, case.theirs or case.comes, case.comes)

@@ -9,9 +9,9 @@ import pytest
 from kafka_native.spark import exactly_once, producers
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import ExactlyOnceError
-from tests.broker.bank.reading import by_theirs, is_committed
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, end_of, their_consumer
+from tests.harness.readers import by_theirs, is_committed
 from tests.spark.micro_batches import MicroBatch, run, seen
 from tests.waiting import wait_for
 

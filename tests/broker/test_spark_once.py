@@ -19,9 +19,9 @@ from kafka_native.admin import AdminClient
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.broker.cluster import NoBroker
-from tests.broker.spark_once.processes import ancestors, descendants, name_of, owner
 from tests.broker.spark_once.run import Options, Result, Run, violations
-from tests.broker.spark_once.steps import AFTER, ANSWERED, BEFORE, StepProxy
+from tests.harness.processes import ancestors, descendants, name_of, owner
+from tests.harness.step_proxy import AFTER, ANSWERED, BEFORE, StepProxy
 from tests.waiting import wait_for
 
 
@@ -78,24 +78,20 @@ def test_the_proxy_tells_each_step_and_ends_connections() -> None:
         steps.append((api, phase))
         return not (cut and phase == ANSWERED and api == cut.pop())
 
-    with MockCluster(brokers=1, auto_create_topics=False) as cluster:
-        proxy = StepProxy(watch)
-        try:
-            proxy.target = cluster.bootstrap_servers
-            with AdminClient({"bootstrap.servers": proxy.address}) as admin:
-                admin.list_topics(timeout=30)
-            wanted = [(ApiKey.METADATA, phase) for phase in (BEFORE, ANSWERED, AFTER)]
-            wait_for(lambda: wanted[-1] in steps, "the last step")  # which isn't waited for
-            assert [step for step in steps if step[0] == ApiKey.METADATA][:3] == wanted
-            assert steps.index((ApiKey.API_VERSIONS, ANSWERED)) < steps.index((ApiKey.METADATA, BEFORE))
-            steps.clear()
-            cut.append(ApiKey.API_VERSIONS)
-            with AdminClient({"bootstrap.servers": proxy.address, "reconnect.backoff.ms": 10}) as admin:
-                admin.list_topics(timeout=30)
-            versions = [phase for api, phase in steps if api == ApiKey.API_VERSIONS]
-            assert versions[:3] == [BEFORE, ANSWERED, BEFORE], "no answer came: it is asked again"
-        finally:
-            proxy.close()
+    with MockCluster(brokers=1, auto_create_topics=False) as cluster, StepProxy(watch) as proxy:
+        proxy.target = cluster.bootstrap_servers
+        with AdminClient({"bootstrap.servers": proxy.address}) as admin:
+            admin.list_topics(timeout=30)
+        wanted = [(ApiKey.METADATA, phase) for phase in (BEFORE, ANSWERED, AFTER)]
+        wait_for(lambda: wanted[-1] in steps, "the last step")  # which isn't waited for
+        assert [step for step in steps if step[0] == ApiKey.METADATA][:3] == wanted
+        assert steps.index((ApiKey.API_VERSIONS, ANSWERED)) < steps.index((ApiKey.METADATA, BEFORE))
+        steps.clear()
+        cut.append(ApiKey.API_VERSIONS)
+        with AdminClient({"bootstrap.servers": proxy.address, "reconnect.backoff.ms": 10}) as admin:
+            admin.list_topics(timeout=30)
+        versions = [phase for api, phase in steps if api == ApiKey.API_VERSIONS]
+        assert versions[:3] == [BEFORE, ANSWERED, BEFORE], "no answer came: it is asked again"
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, MetricsData
 
-from kafka_native.control.client_metrics import SPECS, full_name
+from kafka_native.control.telemetry import SPECS, full_name
 from tests.broker import java
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, our_consumer, our_producer, running, their_consumer, their_producer

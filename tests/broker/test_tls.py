@@ -14,7 +14,7 @@ from kafka_native import KafkaError
 from tests.broker.certificates import Authority
 from tests.broker.cluster import Cluster, Listener, quiet
 from tests.broker.support import TopicMaker, read, running
-from tests.tunnels import HttpConnect, Socks5, Tunnels
+from tests.harness.tunnels import HttpConnect, Socks5, Tunnels
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -39,11 +39,6 @@ class Secured(NamedTuple):
             "ssl.ca.location": self.authority.ca,
             **more,
         }
-
-
-def own_certificate(authority: Authority) -> dict[str, Any]:
-    certificate, key = authority.client("alice")
-    return {"ssl.certificate.location": certificate, "ssl.key.location": key}
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +79,7 @@ def round_trip(module: Any, config: dict[str, Any], topic: str) -> None:
 def test_messages_go_and_come_over_each_listener(
     module: Any, listener: str, secured: Secured, new_topic: TopicMaker
 ) -> None:
-    more: dict[str, Any] = own_certificate(secured.authority) if listener.startswith("MUTUAL") else {}
+    more: dict[str, Any] = secured.authority.client_conf("alice") if listener.startswith("MUTUAL") else {}
     if listener == "SASLTLS":
         login = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "s3cret"}
         more = {"security.protocol": "sasl_ssl", **login}
@@ -125,7 +120,7 @@ def test_client_without_certificate_is_told_to_have_one(listener: str, secured: 
 
 @pytest.mark.parametrize("listener", ["MUTUAL", "MUTUALOLDER"])
 def test_certificate_of_another_authority_is_named(listener: str, secured: Secured, tmp_path: Path) -> None:
-    error = first_error(secured.conf(listener, **own_certificate(Authority(tmp_path))))
+    error = first_error(secured.conf(listener, **Authority(tmp_path).client_conf("alice")))
     assert error.code() == KafkaError._SSL
     assert "refuses the client's certificate, CN=alice" in error.str()
 

@@ -13,7 +13,7 @@ import pytest
 import kafka_native
 from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native.admin import AdminClient
-from kafka_native.control.transactions import TRANSACTION_VERSION
+from kafka_native.control.producer.transactions import TRANSACTION_VERSION
 from kafka_native.eos import Progress, process
 from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import TopicMaker, lower, running

@@ -6,7 +6,6 @@ is prepared is completed by its identity. Processes are killed between prepare a
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -21,9 +20,10 @@ from kafka_native import KafkaError, KafkaException, PreparedTxnState, Producer
 from kafka_native.admin import AdminClient, TransactionState
 from kafka_native.errors import ErrorCode
 from kafka_native.protocol.transactions import InitProducerIdRequest
-from tests.broker.bank import reading
-from tests.broker.cluster import GUARD, Cluster, quiet
+from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import TopicMaker, running
+from tests.harness import readers
+from tests.harness.processes import guarded
 from tests.mock.wire import Wire
 from tests.waiting import WAIT_S, wait_for
 
@@ -49,8 +49,7 @@ def of(cluster: Cluster, name: str) -> Producer:
 def prepared_and_killed(cluster: Cluster, topic: str, *values: str) -> PreparedTxnState:
     """By a process that is no more."""
     command = [sys.executable, "-m", "tests.broker.preparer", cluster.bootstrap, topic, topic, *values]
-    guarded = [sys.executable, "-S", str(GUARD), str(os.getpid()), *command]
-    with subprocess.Popen(guarded, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(guarded(*command), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = process.stdout.readline().strip()
         process.send_signal(signal.SIGKILL)
@@ -59,7 +58,7 @@ def prepared_and_killed(cluster: Cluster, topic: str, *values: str) -> PreparedT
 
 def seen(cluster: Cluster, topic: str) -> list[str]:
     """What committed readers have, which agree."""
-    ours, theirs = (sorted(read(cluster, topic, 2, 0).values()) for read in (reading.by_ours, reading.by_theirs))
+    ours, theirs = (sorted(read(cluster, topic, 2, 0).values()) for read in (readers.by_ours, readers.by_theirs))
     assert ours == theirs
     return ours
 
@@ -94,7 +93,7 @@ def test_what_a_killed_process_has_prepared_is_completed_as_was_decided(
         state = prepared_and_killed(unstable, topic, "one", "two")
         assert state.has_transaction()
         assert seen(unstable, topic) == []
-        assert not decided or reading.open_transactions(unstable, topic, topic) != []
+        assert not decided or readers.open_transactions(unstable, topic, topic) != []
         with of(unstable, topic) as producer:
             producer.init_transactions(WAIT_S, keep_prepared_txn=True)
             assert seen(unstable, topic) == []
@@ -106,7 +105,7 @@ def test_what_a_killed_process_has_prepared_is_completed_as_was_decided(
             again.complete_transaction(state, WAIT_S)
             commit_one(again, topic, "zzz")
         assert seen(unstable, topic) == (["one", "two", "zero", "zzz"] if decided else ["zero", "zzz"])
-        assert reading.open_transactions(unstable, topic, topic) == []
+        assert readers.open_transactions(unstable, topic, topic) == []
 
 
 def test_what_is_prepared_outlives_the_longest_timeout_and_is_aborted_by_a_new_instance(

@@ -148,7 +148,7 @@ def test_password_is_asked_for_and_not_shown(cluster: MockCluster) -> None:
 
 
 def test_password_that_is_nowhere(cluster: MockCluster) -> None:
-    assert "nobody can be asked" in cli(cluster, "users", "set", "alice", status=1)
+    assert "there is no terminal to ask on" in cli(cluster, "users", "set", "alice", status=1)
     assert "no password on stdin" in cli(cluster, "users", "set", "alice", "--password-stdin", status=1)
     assert "NOT_THERE isn't set" in cli(cluster, "users", "set", "alice", "--password-env", "NOT_THERE", status=1)
     cli(cluster, "users", "set", "alice", "--password-stdin", "--password-env", "A", status=2)

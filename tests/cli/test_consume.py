@@ -103,7 +103,7 @@ def test_several_partitions_each_end(filled: MockCluster) -> None:
     ("arguments", "text"),
     [
         (["-p", "0,3"], "topic t has no partition 3, only 0 to 2"),
-        (["-p", "0", "-o", "11"], "offset 11 of t [0] is behind its end, 10"),
+        (["-p", "0", "-o", "11"], "offset 11 of t [0] is after its end, 10"),
     ],
 )
 def test_what_is_not_there_is_status_1(filled: MockCluster, arguments: list[str], text: str) -> None:

@@ -27,7 +27,9 @@ def test_option_tables_are_those_of_the_commands(page: object) -> None:
 
 
 def words() -> list[str]:
-    places = [match[2] for page in sorted(PAGES.glob("*.md")) for match in reference.PLACE.finditer(page.read_text())]
+    places = [
+        match[2] for page in sorted(PAGES.glob("*.md")) for match in reference.OPTIONS_BLOCK.finditer(page.read_text())
+    ]
     return [each for each in places if each != reference.SHARED]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.cli.test_doctor import SHORT_S, Found
-from tests.tunnels import Canned, HttpConnect, Socks5, Tunnels
+from tests.harness.tunnels import Canned, HttpConnect, Socks5, Tunnels
 
 LOGIN = (b"alice", b"s3cret@word")
 QUOTED = "s3cret%40word"
@@ -30,7 +30,7 @@ def test_everything_is_looked_at_through_the_proxy(kind: type[Tunnels], login: t
         assert found.status == 0, found.said
         reached, let_in = found.steps("proxy")
         assert (reached["target"], reached["status"]) == (proxy.address, "ok")
-        assert (let_in["target"], let_in["text"]) == (f"{proxy.scheme}://{proxy.address}", "lets the client in")
+        assert (let_in["target"], let_in["text"]) == (f"{proxy.scheme}://{proxy.address}", "accepts the client")
         assert {step["status"] for step in found.steps("dns")} == {"skipped"}
         assert {step["text"] for step in found.steps("dns")} == {"the proxy looks the name up"}
         for step in found.steps("tcp"):
@@ -101,7 +101,7 @@ def test_login_that_is_missing_or_wrong(kind: type[Tunnels]) -> None:
     ("kind", "code", "text", "cause"),
     [
         (Socks5, 2, "its rules don't allow connections to this broker (SOCKS5 says 2)", "often there is 443 alone"),
-        (Socks5, 3, "it has no route to the broker's network", "no way from the proxy"),
+        (Socks5, 3, "it has no route to the broker's network", "no route from the proxy"),
         (Socks5, 4, "it can't reach the broker's host", "isn't known in the proxy's network"),
         (Socks5, 5, "the broker refuses its connection", "nothing listens"),
         (Socks5, 7, "it makes no connections for clients", "a web server"),
@@ -157,7 +157,7 @@ def test_broker_behind_the_proxy_that_is_advertised_elsewhere() -> None:
 
 def test_url_that_cannot_be_one_is_not_repeated() -> None:
     found = Found("-b", "b1.invalid:9092", "-X", "proxy.url=https://alice:s3cret@proxy:1")
-    assert "proxies are spoken to without TLS" in found.failed_at("configuration")["text"]
+    assert "the client connects to a proxy without TLS" in found.failed_at("configuration")["text"]
     assert "s3cret" not in found.said
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,6 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=2) as running:
-        yield running
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -113,7 +106,7 @@ def damage(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     monkeypatch.setattr(job, "read_back", lambda *arguments: change(list(real(*arguments))))
 
 
-def changed_byte(read: list[job.Place]) -> list[job.Place]:
+def changed_byte(read: list[job.ReadRecord]) -> list[job.ReadRecord]:
     partition, offset, value = read[7]
     return [*read[:7], (partition, offset, value[:-1] + b"!"), *read[8:]]
 
@@ -205,13 +198,13 @@ def test_check_accepts_what_was_sent() -> None:
         ([*READ, (0, 2, job.payloads(4, 100)[3])], "never sent"),
     ],
 )
-def test_check_notices(read: list[job.Place], text: str) -> None:
+def test_check_notices(read: list[job.ReadRecord], text: str) -> None:
     with pytest.raises(job.CheckFailed, match=text):
         job.check(VALUES, read)
 
 
 def test_payloads_have_their_size_and_number() -> None:
-    for size in (job.SMALLEST, 100, 500):
+    for size in (job.MESSAGE_MIN_BYTES, 100, 500):
         values = job.payloads(5, size)
         assert [len(value) for value in values] == [size] * 5
         assert [job.number_of(value) for value in values] == list(range(5))

@@ -80,7 +80,7 @@ def test_hex_and_base64_and_what_is_neither(cluster: MockCluster) -> None:
     assert produce(cluster, "-K:", "--key-as", "hex", "--value-as", "base64", stdin=b"ff:AAE=\n:\n").exit_code == 0
     assert pairs(cluster) == [(b"", b""), (b"\xff", b"\x00\x01")]
     done = produce(cluster, "--value-as", "hex", stdin=b"00\nxyz\n11\n")
-    assert (done.exit_code, done.stderr) == (1, "Error: message 2 of the input: the value is no hex\n")
+    assert (done.exit_code, done.stderr) == (1, "Error: message 2 of the input: the value isn't valid hex\n")
     assert len(held(cluster)) == 3, "what comes before it is sent"
 
 
@@ -110,12 +110,12 @@ def test_envelopes(cluster: MockCluster) -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[]", "an object is expected"),
         ('{"vlaue":"x"}', "unknown member 'vlaue'"),
         ('{"value":3}', "value: a string, null, an object or an array"),
-        ('{"value":{"base64":"!"}}', "value: no base64"),
-        ('{"key":{"hex":7}}', "key: no hex"),
+        ('{"value":{"base64":"!"}}', "value: not valid base64"),
+        ('{"key":{"hex":7}}', "key: not valid hex"),
         ('{"value":"\\ud800"}', "half a surrogate"),
         ('{"partition":"1"}', "partition: a number"),
         ('{"partition":-2}', "partition: a number"),

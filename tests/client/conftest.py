@@ -19,6 +19,15 @@ def cluster() -> Iterator[MockCluster]:
 
 
 @pytest.fixture
+def mended(cluster: MockCluster) -> Iterator[None]:
+    """The cluster is well again after each test, for modules that ask for it."""
+    yield
+    cluster.faults.clear()
+    for broker in cluster.broker_ids:
+        cluster.logs.set_rack(broker, None)
+
+
+@pytest.fixture
 def client(cluster: MockCluster) -> Client:
     return Client(cluster)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafka_native.mock import MockCluster
-from tests.proxy import Fate, Fates
+from tests.harness.proxy import Fate, Fates
 
 Attack = Callable[[bytes, random.Random], bytes]
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_native import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+import pytest
+
+from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from kafka_native._native.engine import Engine
+from kafka_native.config import parse
+from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
@@ -62,3 +68,58 @@ def read_all(client: Client, topic: str, count: int, timeout: float = 20.0, **co
     assert [message.error() for message in messages if message.error()] == []
     assert len(messages) == count
     return messages
+
+
+def code_of(call: Callable[[], object]) -> int:
+    """The code of the KafkaException that this raises."""
+    with pytest.raises(KafkaException) as caught:
+        call()
+    code: int = caught.value.args[0].code()
+    return code
+
+
+def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[str]:
+    """The values in a partition."""
+    return [record.value.decode() for record in cluster.messages(topic, partition)]
+
+
+class Reports:
+    """Messages with values of their own, and what was reported of each."""
+
+    def __init__(self, producer: Producer, topic: str = "", **how: Any) -> None:
+        """``how`` they are produced, unless send() is told otherwise."""
+        self.producer, self._how = producer, {"topic": topic, **how}
+        self.errors: dict[str, KafkaError | None] = {}
+        self.offsets: dict[str, int | None] = {}
+        self.partitions: dict[str, int | None] = {}
+
+    def send(self, *values: str, **how: Any) -> None:
+        for value in values:
+            self.producer.produce(value=value, on_delivery=self._note, **{**self._how, **how})
+
+    def _note(self, error: KafkaError | None, message: Message) -> None:
+        value = message.value().decode()
+        assert value not in self.errors, f"{value} is reported twice"
+        self.errors[value] = error
+        self.offsets[value] = message.offset()
+        self.partitions[value] = message.partition()
+
+    def acked(self) -> list[str]:
+        return [value for value, error in self.errors.items() if error is None]
+
+    def failed(self) -> dict[str, int]:
+        return {value: error.code() for value, error in self.errors.items() if error is not None}
+
+    def codes(self) -> dict[str, int | None]:
+        return {value: None if error is None else error.code() for value, error in self.errors.items()}
+
+
+def bare_engine() -> Engine:
+    """A consumer's engine without a client."""
+    config = parse({}, "consumer")
+    settings: dict[str, Any] = {
+        **connection_settings(config),
+        **producer_settings(config, 0, False),
+        **consumer_settings(config),
+    }
+    return Engine(settings, lambda status, code, text: AssertionError(text))  # type: ignore[arg-type,return-value]

@@ -31,7 +31,7 @@ from kafka_native.admin import (
     ConfigSource,
     NewTopic,
     OffsetSpec,
-    _calls,
+    base,
 )
 from kafka_native.control import operations
 from kafka_native.mock import MockCluster
@@ -398,7 +398,7 @@ def test_what_no_broker_takes_fails_before_the_wire_and_the_rest_goes_on(client:
 def test_requests_are_as_large_as_brokers_take(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 1000
     monkeypatch.setattr(operations, "REQUEST_MAX_BYTES", most)
-    monkeypatch.setattr(_calls, "REQUEST_MAX_BYTES", most)
+    monkeypatch.setattr(base, "REQUEST_MAX_BYTES", most)
     names = [f"large-{number}" for number in range(40)]
     sizes: list[int] = []
     client.cluster.edit_responses(ApiKey.CREATE_TOPICS, lambda message: sizes.append(len(message.topics)), count=100)

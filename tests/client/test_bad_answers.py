@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
 
-from kafka_native import KafkaError, KafkaException, Message, Producer
+from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.produce import ProduceResponse
+from tests.waiting import poll_until
 
-from .support import Client
+from .support import Client, Reports, stored
 
 BOTH = pytest.mark.parametrize("idempotence", [False, True], ids=["plain", "idempotent"])
-
-
-class Reports:
-    """What became of numbered messages, one a batch, to several partitions of a topic."""
-
-    def __init__(self, producer: Producer, topic: str) -> None:
-        self.producer, self.topic = producer, topic
-        self.errors: dict[str, KafkaError | None] = {}
-        self.offsets: dict[str, int | None] = {}
-
-    def send(self, *values: str, partition: int = 0) -> None:
-        for value in values:
-            self.producer.produce(self.topic, value, partition=partition, on_delivery=self._note)
-
-    def _note(self, error: KafkaError | None, message: Message) -> None:
-        value = message.value().decode()
-        assert value not in self.errors, f"{value} is reported twice"
-        self.errors[value] = error
-        self.offsets[value] = message.offset()
-
-    def failed(self) -> dict[str, int]:
-        return {value: error.code() for value, error in self.errors.items() if error is not None}
-
-
-def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[str]:
-    return [message.value.decode() for message in cluster.messages(topic, partition)]
 
 
 def producer_of(client: Client, errors: list[KafkaError], idempotence: bool, **conf: object) -> Producer:
@@ -60,7 +34,7 @@ def test_wrong_correlation_id_ends_the_connection_and_is_sent_again(
     topic = client.topic()
     errors: list[KafkaError] = []
     with producer_of(client, errors, idempotence) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         cluster.mix_up_responses(cluster.leader(topic, 0), ApiKey.PRODUCE)
         reports.send("a", "b")
         assert producer.flush(15) == 0
@@ -92,7 +66,7 @@ def test_answer_about_what_was_not_sent_is_believed_in_no_part(
 ) -> None:
     topic = client.topic()
     with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         cluster.edit_responses(ApiKey.PRODUCE, lie)
         reports.send("a", "b")
         assert producer.flush(15) == 0
@@ -113,7 +87,7 @@ def test_partition_missing_from_the_answer_is_no_other_ones_trouble(
 ) -> None:
     topic = client.topic(partitions=4)  # 0 and 3 have the same leader
     with producer_of(client, [], idempotence, **{"linger.ms": 100}) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         for partition in (0, 3):
             reports.send(f"warm {partition}", partition=partition)
         assert producer.flush(15) == 0
@@ -146,7 +120,7 @@ def test_base_offset_that_goes_backwards_is_told_as_it_came(
 ) -> None:
     topic = client.topic()
     with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         for value in "abc":
             reports.send(value)
             assert producer.flush(15) == 0
@@ -167,7 +141,7 @@ def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
 ) -> None:
     topic = client.topic()
     with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         cluster.edit_responses(ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", offset))
         reports.send("a")
         assert producer.flush(15) == 0
@@ -181,7 +155,7 @@ def test_broker_that_denies_what_it_has_written_is_believed_no_more_and_nothing_
 ) -> None:
     topic = client.topic()
     with producer_of(client, [], True, **{"batch.num.messages": 1, "linger.ms": 0}) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         reports.send("a")
         assert producer.flush(15) == 0
         # The answer to the next one is lost, and its retry is refused although the broker has it.
@@ -189,9 +163,7 @@ def test_broker_that_denies_what_it_has_written_is_believed_no_more_and_nothing_
         cluster.push_request_errors(ApiKey.PRODUCE, [code])
         reports.send("b")
         assert producer.flush(15) == 0
-        deadline = time.monotonic() + 10
-        while (fatal := producer.fatal_error()) is None and time.monotonic() < deadline:
-            producer.poll(0.01)
+        fatal = poll_until(producer.fatal_error, producer)
         assert fatal is not None
         assert fatal.code() == code
         with pytest.raises(KafkaException, match=r"fatal_error\(\)"):
@@ -205,7 +177,7 @@ def test_partition_that_forgets_its_producer_is_written_to_under_another_epoch(
 ) -> None:
     topic = client.topic()
     with producer_of(client, [], True) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         reports.send("a")
         assert producer.flush(15) == 0
         cluster.forget_producers(topic, 0, refuse=True)
@@ -222,7 +194,7 @@ def test_truncated_answer_is_sent_again(
 ) -> None:
     topic = client.topic()
     with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         cluster.close_mid_frame(None, after_bytes, ApiKey.PRODUCE)
         reports.send("a", "b")
         assert producer.flush(15) == 0
@@ -239,7 +211,7 @@ def test_answer_of_an_impossible_size_ends_the_connection_and_is_sent_again(
     topic = client.topic()
     errors: list[KafkaError] = []
     with producer_of(client, errors, idempotence) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         cluster.oversize_next_response(None, announced, ApiKey.PRODUCE)
         reports.send("a", "b")
         assert producer.flush(15) == 0

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, suppress
 
 import pytest
 
@@ -14,28 +12,20 @@ from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPa
 from kafka_native._native.records import encode_batch
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.harness.servers import answering
 
 from .support import Client, fill, read_all
 
 
-@contextmanager
-def server(answer: bytes) -> Iterator[str]:
+def server(answer: bytes) -> AbstractContextManager[str]:
     """A server that says ``answer`` to whoever connects and writes, and closes."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.recv(10000)
-                    connection.sendall(answer)
+    def handle(connection: socket.socket) -> None:
+        with suppress(OSError):
+            connection.recv(10000)
+            connection.sendall(answer)
 
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    return answering(handle)
 
 
 def errors_of(bootstrap: str, count: int = 1, **conf) -> list[KafkaError]:

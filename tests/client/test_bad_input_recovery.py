@@ -14,6 +14,7 @@ from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPa
 from kafka_native._native.records import encode_batch
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import poll_until
 
 from .support import Client, fill, read_all
 
@@ -101,10 +102,7 @@ def test_cluster_that_comes_up_later_gets_what_was_waiting() -> None:
     with Producer(conf) as producer:
         for number in range(10):
             producer.produce("late", str(number), on_delivery=lambda error, message: reports.append(error))
-        deadline = time.monotonic() + 10
-        while not errors and time.monotonic() < deadline:
-            producer.poll(0.05)
-        assert errors, "nobody said that the server can't be reached"
+        assert poll_until(lambda: errors, producer), "nobody said that the server can't be reached"
         assert reports == []
         with MockCluster(brokers=1, port=port) as cluster:
             assert producer.flush(20) == 0
@@ -124,10 +122,7 @@ def test_http_server_that_becomes_a_broker_is_used() -> None:
         conf = {"bootstrap.servers": address, "error_cb": errors.append, "reconnect.backoff.max.ms": 200}
         producer = Producer(conf)
         producer.produce("late", b"x")
-        deadline = time.monotonic() + 10
-        while not any("HTTP" in error.str() for error in errors) and time.monotonic() < deadline:
-            producer.poll(0.05)
-        assert any("HTTP" in error.str() for error in errors), errors
+        assert poll_until(lambda: any("HTTP" in error.str() for error in errors), producer), errors
     with MockCluster(brokers=1, port=port), producer:
         assert producer.flush(20) == 0
 

@@ -6,11 +6,10 @@ import ctypes
 import subprocess
 import sys
 import time
-from typing import Any
 
 from kafka_native._native.engine import Engine, Event
-from kafka_native.config import parse
-from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
+
+from .support import bare_engine
 
 CONNECTED, DISCONNECTED, REPLY = 1, 2, 3
 HEARTBEAT = 12
@@ -35,16 +34,6 @@ except ConnectionError:
     pass  # the client ended it with an answer on its way
 print(count, flush=True)
 """
-
-
-def _engine() -> Engine:
-    config = parse({}, "consumer")
-    settings: dict[str, Any] = {
-        **connection_settings(config),
-        **producer_settings(config, 0, False),
-        **consumer_settings(config),
-    }
-    return Engine(settings, lambda status, code, text: AssertionError(text))  # type: ignore[arg-type,return-value]
 
 
 _unread: list[Event] = []
@@ -80,7 +69,7 @@ def _open(engine: Engine, port: int) -> int:
 def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
     with subprocess.Popen([sys.executable, "-c", SERVER, "1000000"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        engine = _engine()
+        engine = bare_engine()
         generation = _open(engine, int(server.stdout.readline()))
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 20, 5000)
         held = ctypes.PyDLL(None)  # its functions keep the interpreter lock
@@ -95,7 +84,7 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
 def test_news_is_told_and_stop_ends_it() -> None:
     with subprocess.Popen([sys.executable, "-c", SERVER, "3"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        engine = _engine()
+        engine = bare_engine()
         generation = _open(engine, int(server.stdout.readline()))
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 5, 5000)
         assert [int.from_bytes(_next(engine, REPLY).body, "big") for _ in range(4)] == [0, 1, 2, 3]
@@ -113,7 +102,7 @@ def test_news_is_told_and_stop_ends_it() -> None:
 def test_the_end_of_the_connection_ends_it() -> None:
     with subprocess.Popen([sys.executable, "-c", SERVER, "1"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        engine = _engine()
+        engine = bare_engine()
         generation = _open(engine, int(server.stdout.readline()))
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 60000, 5000)
         server.kill()

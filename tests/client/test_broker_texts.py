@@ -48,6 +48,8 @@ from .share_support import new_group, sharing
 from .support import Client
 from .test_admin_calls import changed
 
+pytestmark = pytest.mark.usefixtures("mended")
+
 HOSTILE = ("hostile \x1b[2J\x9b31m\u202e\u2028\r\nERROR root: \t" * 1000)[:20_000]
 OWN_MAX = 300
 """Characters that a client puts around a broker's text: which topic, group or broker it is about."""
@@ -158,12 +160,6 @@ def admin(cluster: MockCluster) -> Iterator[AdminClient]:
     cluster.create_topic("there", 2)
     with AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUICK}) as made:
         yield made
-
-
-@pytest.fixture(autouse=True)
-def _mended(cluster: MockCluster) -> Iterator[None]:
-    yield
-    cluster.faults.clear()
 
 
 @pytest.mark.parametrize("key", ADMIN_CALLS, ids=lambda key: key.name)

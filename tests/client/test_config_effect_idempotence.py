@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,11 +16,7 @@ from tests.waiting import wait_for
 
 from .support import Client, fill
 
-
-@pytest.fixture(autouse=True)
-def _mended(cluster: MockCluster) -> Iterator[None]:
-    yield
-    cluster.faults.clear()
+pytestmark = pytest.mark.usefixtures("mended")
 
 
 def is_numbered(cluster: MockCluster, topic: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,11 @@ from tests.waiting import wait_for
 
 from .support import Client, fill
 
+pytestmark = pytest.mark.usefixtures("mended")
+
 JITTER = 0.2
 LATE = 0.7  # of a pause that is left when the cluster notes a request late that came before it
 NEVER_S = 600.0
-
-
-@pytest.fixture(autouse=True)
-def _mended(cluster: MockCluster) -> Iterator[None]:
-    yield
-    cluster.faults.clear()
-    for broker in cluster.broker_ids:
-        cluster.set_rack(broker, None)
 
 
 def pauses(cluster: MockCluster, api_key: int) -> list[float]:

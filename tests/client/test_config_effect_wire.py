@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,15 +17,11 @@ from kafka_native.protocol import ApiKey
 from kafka_native.protocol.fetch import FetchRequest
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, JoinGroupRequest
 from kafka_native.protocol.produce import ProduceRequest
-from tests.waiting import wait_for
+from tests.waiting import poll_until, wait_for
 
 from .support import Client, fill, read_all
 
-
-@pytest.fixture(autouse=True)
-def _mended(cluster: MockCluster) -> Iterator[None]:
-    yield
-    cluster.faults.clear()
+pytestmark = pytest.mark.usefixtures("mended")
 
 
 class Asked:
@@ -219,9 +215,7 @@ def test_topics_of_the_blacklist_are_no_match(client: Client):
     with client.consumer(**conf) as consumer:
         on_assign = lambda _, partitions: owned.extend(each.topic for each in partitions)  # noqa: E731
         consumer.subscribe([f"^({left}|{taken})$"], on_assign=on_assign)
-        deadline = time.monotonic() + 30
-        while not owned and time.monotonic() < deadline:
-            consumer.poll(0.1)
+        poll_until(lambda: owned, consumer)
     assert owned == [taken]
 
 

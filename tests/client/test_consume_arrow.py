@@ -384,14 +384,14 @@ def test_released_on_other_threads(client: Client) -> None:
 @pytest.mark.parametrize(
     ("columns", "error", "text"),
     [
-        ("value", TypeError, "names, or a mapping"),
-        (7, TypeError, "names, or a mapping"),
+        ("value", TypeError, "names or a mapping"),
+        (7, TypeError, "names or a mapping"),
         ([b"value"], TypeError, "are str"),
         ({"value": 3}, TypeError, "are str"),
         ([], ValueError, "at least one"),
         ({}, ValueError, "at least one"),
         (["value", "size"], ValueError, "there is no 'size'"),
-        (["value", "value"], ValueError, "one twice"),
+        (["value", "value"], ValueError, "a column occurs twice"),
         ({"offset": "string"}, ValueError, "offset can't be 'string', only int64"),
     ],
 )
@@ -432,7 +432,7 @@ class Watching(ConsumerInterceptor):
         """Sees them."""
 
 
-class Committing(ConsumerInterceptor):
+class CommitManager(ConsumerInterceptor):
     """Wants to see commits alone."""
 
     def on_commit(self, offsets: list[TopicPartition], error: KafkaError | None) -> None:
@@ -442,9 +442,9 @@ class Committing(ConsumerInterceptor):
 def test_interceptors(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 5)
-    with assigned(client, topic, interceptors=[Committing()]) as consumer:
+    with assigned(client, topic, interceptors=[CommitManager()]) as consumer:
         assert len(consumer.consume_arrow(5, WAIT_S)) == 5
-    with assigned(client, topic, interceptors=[Committing(), Watching()]) as consumer:
+    with assigned(client, topic, interceptors=[CommitManager(), Watching()]) as consumer:
         with pytest.raises(KafkaException, match=r"Watching\.on_consume") as caught:
             consumer.consume_arrow(5, WAIT_S)
         assert caught.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE

@@ -14,10 +14,10 @@ import pytest
 from kafka_native import Consumer, ConsumerGroupMetadata, KafkaError, KafkaException, Message, TopicPartition
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.waiting import wait_for
+from tests.waiting import poll_until, wait_for
 
 from .log_support import Plain
-from .support import Client, fill
+from .support import Client, code_of, fill
 
 GROUPS = iter(range(1000))
 
@@ -33,16 +33,6 @@ def group(client: Client, name: str | None = None, **conf: Any) -> Consumer:
     if "group.protocol" not in conf:
         settings["heartbeat.interval.ms"] = 100
     return client.consumer(**settings)
-
-
-def drive(*consumers: Consumer, until_true: Any, timeout: float = 30.0) -> None:
-    """Polls all of them until it is true."""
-    deadline = time.monotonic() + timeout
-    while not until_true():
-        assert time.monotonic() < deadline, f"it has not come so far: {[each.assignment() for each in consumers]}"
-        for consumer in consumers:
-            message = consumer.poll(0.01)
-            assert message is None or message.error() is None, message.error()
 
 
 def read(consumer: Consumer, count: int, timeout: float = 30.0) -> list[int]:
@@ -95,11 +85,11 @@ def test_a_subscription_reads_everything_once(client: Client, protocol: dict[str
     for member in members:
         member.subscribe([topic])
         assert member.subscription() == [topic]
-    drive(
-        *members,
-        until_true=lambda: (
+    poll_until(
+        lambda: (
             sum(len(each.assignment()) for each in members) == 4 and all(map(len, map(Consumer.assignment, members)))
         ),
+        *members,
     )
     fill(client, topic, 100, start=1000)
     found: list[int] = []
@@ -145,7 +135,7 @@ def test_another_subscription_replaces_the_first(client: Client, protocol: dict[
         assert read(consumer, 3) == [0, 1, 2]
         consumer.subscribe([two])
         assert read(consumer, 3) == [10, 11, 12]
-        drive(consumer, until_true=lambda: consumer.assignment() == [TopicPartition(two, 0)])
+        poll_until(lambda: consumer.assignment() == [TopicPartition(two, 0)], consumer)
 
 
 def test_unsubscribe_gives_all_back_and_commits(client: Client, protocol: dict[str, Any]):
@@ -172,10 +162,10 @@ def test_close_leaves_so_that_others_take_over_at_once(client: Client, protocol:
     first, second = (stack.enter_context(group(client, name, **protocol)) for _ in range(2))
     for each in (first, second):
         each.subscribe([topic])
-    drive(first, second, until_true=lambda: len(first.assignment()) == len(second.assignment()) == 1)
+    poll_until(lambda: len(first.assignment()) == len(second.assignment()) == 1, first, second)
     closing = threading.Thread(target=first.close)
     closing.start()
-    drive(second, until_true=lambda: len(second.assignment()) == 2, timeout=40)  # session.timeout.ms: 45 s
+    poll_until(lambda: len(second.assignment()) == 2, second, timeout_s=40)  # session.timeout.ms: 45 s
     closing.join()
 
 
@@ -186,7 +176,7 @@ def test_who_the_member_is(client: Client, protocol: dict[str, Any]):
         assert consumer.rebalance_protocol() == "NONE"
         assert consumer.consumer_group_metadata() == ConsumerGroupMetadata("named")
         consumer.subscribe([topic])
-        drive(consumer, until_true=consumer.assignment)
+        poll_until(consumer.assignment, consumer)
         metadata = consumer.consumer_group_metadata()
         assert metadata.group_id == "named"
         assert metadata.member_id == consumer.memberid() != ""
@@ -213,12 +203,12 @@ def test_callbacks_are_told_what_comes_and_goes(client: Client, protocol: dict[s
 
     first = stack.enter_context(group(client, name, **protocol))
     first.subscribe([topic], on_assign=note("assign"), on_revoke=note("revoke"), on_lost=note("lost"))
-    drive(first, until_true=lambda: len(first.assignment()) == 2)
+    poll_until(lambda: len(first.assignment()) == 2, first)
     assert [each for each in seen if each[1]] == [("assign", [0, 1])]
     with group(client, name, **protocol) as second:
         second.subscribe([topic])
-        drive(first, second, until_true=lambda: len(first.assignment()) == len(second.assignment()) == 1)
-    drive(first, until_true=lambda: len(first.assignment()) == 2)
+        poll_until(lambda: len(first.assignment()) == len(second.assignment()) == 1, first, second)
+    poll_until(lambda: len(first.assignment()) == 2, first)
     first.close()
     now: set[int] = set()
     for kind, partitions in seen:
@@ -308,7 +298,7 @@ def test_a_callback_that_raises_does_not_hold_up_the_group(client: Client, proto
         consumer.subscribe([topic], **{when: broken})
         if when == "on_assign":
             with pytest.raises(ZeroDivisionError):
-                drive(consumer, until_true=lambda: False)
+                poll_until(lambda: False, consumer)
         assert read(consumer, 3) == [0, 1, 2]
         if when == "on_revoke":
             with pytest.raises(ZeroDivisionError):
@@ -341,7 +331,7 @@ def test_a_callback_that_closes(client: Client, protocol: dict[str, Any], when: 
         with pytest.raises(RuntimeError, match="Consumer closed"):
             forever(turn)
         other.subscribe([topic])
-        drive(other, until_true=lambda: len(other.assignment()) == 2, timeout=40)
+        poll_until(lambda: len(other.assignment()) == 2, other, timeout_s=40)
 
 
 def test_a_callback_that_blocks_does_not_block_close_for_ever(client: Client):
@@ -373,7 +363,7 @@ def test_assign_and_subscribe_exclude_one_another(client: Client, protocol: dict
     with group(client, **protocol) as consumer:
         consumer.assign([TopicPartition(other, 0)])
         consumer.subscribe([topic])
-        drive(consumer, until_true=lambda: len(consumer.assignment()) == 2)
+        poll_until(lambda: len(consumer.assignment()) == 2, consumer)
         assert TopicPartition(other, 0) not in consumer.assignment()
         for change in (
             lambda: consumer.assign([TopicPartition(other, 0)]),
@@ -392,11 +382,11 @@ def test_pauses_outlive_a_rebalance(client: Client, protocol: dict[str, Any], st
     name = f"pauses-{next(GROUPS)}"
     first = stack.enter_context(group(client, name, **protocol))
     first.subscribe([topic])
-    drive(first, until_true=lambda: len(first.assignment()) == 2)
+    poll_until(lambda: len(first.assignment()) == 2, first)
     first.pause(first.assignment())
     with group(client, name, **protocol) as second:
         second.subscribe([topic])
-        drive(first, second, until_true=lambda: len(first.assignment()) == len(second.assignment()) == 1)
+        poll_until(lambda: len(first.assignment()) == len(second.assignment()) == 1, first, second)
         assert first.paused() == first.assignment()
 
 
@@ -482,7 +472,7 @@ def test_a_topic_that_the_subscription_creates_is_not_missing(client: Client):
     client.cluster.hide_topic(name, replies=2)
     with group(client, **{"allow.auto.create.topics": True}) as consumer:
         consumer.subscribe([name])
-        drive(consumer, until_true=consumer.assignment)
+        poll_until(consumer.assignment, consumer)
         fill(client, name, 3)
         assert read(consumer, 3) == [0, 1, 2]
 
@@ -496,7 +486,7 @@ def test_a_consumer_that_is_dropped_ends_its_threads(client: Client):
     before = ours()
     consumer = group(client)
     consumer.subscribe([topic], on_assign=lambda it, partitions: None)
-    drive(consumer, until_true=consumer.assignment)
+    poll_until(consumer.assignment, consumer)
     assert ours() > before
     del consumer
     wait_for(lambda: ours() <= before)
@@ -532,10 +522,10 @@ def test_another_member_of_the_same_instance_fences_the_first(cluster: MockClust
     name = f"static-{next(GROUPS)}"
     first = group(client, name, **{"group.instance.id": "one"})
     first.subscribe([topic])
-    drive(first, until_true=first.assignment)
+    poll_until(first.assignment, first)
     with group(client, name, **{"group.instance.id": "one"}) as second:
         second.subscribe([topic])
-        drive(second, until_true=second.assignment)
+        poll_until(second.assignment, second)
         deadline = time.monotonic() + 20
         fatal = None
         while fatal is None:
@@ -547,7 +537,7 @@ def test_another_member_of_the_same_instance_fences_the_first(cluster: MockClust
         with pytest.raises(KafkaException):
             next(first)
         first.close()
-        drive(second, until_true=second.assignment)
+        poll_until(second.assignment, second)
 
 
 MAX_POLL_S = 2.5
@@ -586,7 +576,7 @@ def test_who_does_not_poll_is_no_member_until_it_does(client: Client):
             assert time.monotonic() < deadline
             seen = consumer.poll(0.1)
         assert seen.error() == KafkaError._MAX_POLL_EXCEEDED
-        drive(consumer, until_true=consumer.assignment)
+        poll_until(consumer.assignment, consumer)
         assert lost == [[TopicPartition(topic, 0)]]
 
 
@@ -697,7 +687,7 @@ def test_who_is_thrown_out_loses_its_partitions_and_comes_back(
         )
         assert read(consumer, 3) == [0, 1, 2]
         cluster.expel_member(name, consumer.memberid())
-        drive(consumer, until_true=lambda: seen.count("assign") == 2)
+        poll_until(lambda: seen.count("assign") == 2, consumer)
         assert seen == ["assign", "lost", "assign"]
         fill(client, topic, 3, partition=0, start=3)
         last = -1
@@ -713,18 +703,10 @@ def test_rebalance_on_demand(client: Client):
     with group(client, "demand") as consumer:
         assert code_of(consumer.enforce_rebalance) == KafkaError._STATE
         consumer.subscribe([topic], on_assign=lambda _, partitions: assigned.append(len(partitions)))
-        drive(consumer, until_true=lambda: assigned == [2])
+        poll_until(lambda: assigned == [2], consumer)
         generation = client.cluster.group("demand").generation
         consumer.enforce_rebalance("news")
-        drive(consumer, until_true=lambda: assigned == [2, 2])
+        poll_until(lambda: assigned == [2, 2], consumer)
         assert client.cluster.group("demand").generation == generation + 1
     with group(client, **{"group.protocol": "consumer"}) as consumer:
         assert code_of(consumer.enforce_rebalance) == KafkaError._UNSUPPORTED_FEATURE
-
-
-def code_of(call: Any) -> int:
-    """The code of the KafkaException that this raises."""
-    with pytest.raises(KafkaException) as caught:
-        call()
-    code: int = caught.value.args[0].code()
-    return code

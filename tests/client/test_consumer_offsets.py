@@ -23,17 +23,9 @@ from kafka_native import (
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
-from .support import Client, fill
+from .support import Client, code_of, fill
 from .test_consumer import take, values
 from .test_consumer_groups import forever, group, read
-
-
-def caught_code(call: Any) -> int:
-    """The code of the KafkaException that this raises."""
-    with pytest.raises(KafkaException) as caught:
-        call()
-    code: int = caught.value.args[0].code()
-    return code
 
 
 @pytest.fixture
@@ -64,7 +56,7 @@ def test_commit_of_a_message_of_offsets_and_of_what_is_stored(client: Client, to
         assert consumer.committed([where], 10)[0].offset == 1
         [one] = consumer.commit(asynchronous=False)
         assert one.offset == 3
-        assert caught_code(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET  # nothing new
+        assert code_of(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET  # nothing new
         [one] = consumer.commit(offsets=[TopicPartition(topic, 0, 7, "note")], asynchronous=False)
         assert (one.offset, one.metadata) == (7, "note")
         [one] = consumer.committed([where], 10)
@@ -79,7 +71,7 @@ def test_commit_of_nothing_says_so(client: Client, topic: str):
             {"offsets": [TopicPartition(topic, 0)]},
             {"offsets": [TopicPartition(topic, 0, OFFSET_END)]},
         ):
-            assert caught_code(lambda: consumer.commit(**nothing, asynchronous=False)) == KafkaError._NO_OFFSET  # noqa: B023
+            assert code_of(lambda: consumer.commit(**nothing, asynchronous=False)) == KafkaError._NO_OFFSET  # noqa: B023
             assert consumer.commit(**nothing) is None
 
 
@@ -121,7 +113,7 @@ def test_each_partition_of_a_commit_has_its_own_outcome(client: Client, topic: s
         assert [each.error is None for each in outcome] == [True, False]
         assert outcome[1].error == KafkaError.UNKNOWN_TOPIC_OR_PART
         lost = [TopicPartition(topic, 99, 1)]
-        assert caught_code(lambda: consumer.commit(offsets=lost, asynchronous=False)) == 3
+        assert code_of(lambda: consumer.commit(offsets=lost, asynchronous=False)) == 3
         assert [each.offset for each in consumer.committed([TopicPartition(topic, 0)], 10)] == [5]
 
 
@@ -173,7 +165,7 @@ def test_store_offsets_says_what_is_committed(client: Client, topic: str):
     with group(client, **conf) as consumer:
         consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
         messages = take(consumer, 20)
-        assert caught_code(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET
+        assert code_of(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET
         consumer.store_offsets(message=next(m for m in messages if m.partition() == 0))
         consumer.store_offsets(offsets=[TopicPartition(topic, 1, 6), TopicPartition(topic, 9, 1)])
         assert sorted((each.partition, each.offset) for each in consumer.commit(asynchronous=False)) == [(0, 1), (1, 6)]
@@ -198,11 +190,11 @@ def test_wrong_arguments_of_commit_and_store_offsets(client: Client, topic: str)
             with pytest.raises(ValueError, match="no topic"):
                 call(message=Message())
             failed = Message(topic, 0, 3, error=KafkaError(KafkaError._PARTITION_EOF))
-            assert caught_code(lambda: call(message=failed)) == KafkaError._INVALID_ARG  # noqa: B023
+            assert code_of(lambda: call(message=failed)) == KafkaError._INVALID_ARG  # noqa: B023
         with pytest.raises(ValueError, match="expected either"):
             consumer.store_offsets()
         unassigned = [TopicPartition(topic, 0, 1)]
-        assert caught_code(lambda: consumer.store_offsets(offsets=unassigned)) == KafkaError._STATE
+        assert code_of(lambda: consumer.store_offsets(offsets=unassigned)) == KafkaError._STATE
     with manual(client) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         with pytest.raises(KafkaException, match=r"enable\.auto\.offset\.store=false"):
@@ -228,9 +220,9 @@ def test_incremental_assignment_leaves_the_rest_alone(client: Client, topic: str
         assert values(take(consumer, 3)) == [2, 3, 4]
         consumer.incremental_assign([two])
         assert sorted(values(take(consumer, 7))) == [5, 6, 7, 8, 8, 9, 9]
-        assert caught_code(lambda: consumer.incremental_assign([two])) == KafkaError._CONFLICT
+        assert code_of(lambda: consumer.incremental_assign([two])) == KafkaError._CONFLICT
         missing = [TopicPartition(topic, 5)]
-        assert caught_code(lambda: consumer.incremental_unassign([one, *missing])) == KafkaError._INVALID_ARG
+        assert code_of(lambda: consumer.incremental_unassign([one, *missing])) == KafkaError._INVALID_ARG
         assert sorted(consumer.assignment()) == [one, two]
         consumer.incremental_unassign([one])
         assert consumer.assignment() == [two]
@@ -290,7 +282,7 @@ def test_calls_for_partitions_that_are_not_there(client: Client, topic: str, cal
     with client.consumer() as consumer:
         consumer.assign([TopicPartition(topic, 0, 4)])
         assert values(take(consumer, 1)) == [4]
-        assert caught_code(lambda: call(consumer, topic)) == code
+        assert code_of(lambda: call(consumer, topic)) == code
         assert values(take(consumer, 5)) == [5, 6, 7, 8, 9]  # nothing was changed
         assert consumer.paused() == []
 
@@ -468,7 +460,7 @@ def test_member_can_not_commit_what_is_not_assigned_to_it(client: Client, topic:
         consumer.subscribe([topic])
         take(consumer, 20)
         strange = TopicPartition(other, 0, 5)
-        assert caught_code(lambda: consumer.commit(offsets=[strange], asynchronous=False)) == KafkaError._STATE
+        assert code_of(lambda: consumer.commit(offsets=[strange], asynchronous=False)) == KafkaError._STATE
         mine, theirs = consumer.commit(offsets=[TopicPartition(topic, 0, 4), strange], asynchronous=False)
         assert mine.error is None
         assert theirs.error.code() == KafkaError._STATE
@@ -483,9 +475,7 @@ def test_close_ends_a_question_that_another_thread_waits_for(client: Client, top
     where = [TopicPartition(topic, 0, 1)]
     client.cluster.delay_responses(None, 60, ApiKey.METADATA)  # no leader is known, so nobody is asked so far
     try:
-        asking = threading.Thread(
-            target=lambda: codes.append(caught_code(lambda: consumer.offsets_for_times(where, 50)))
-        )
+        asking = threading.Thread(target=lambda: codes.append(code_of(lambda: consumer.offsets_for_times(where, 50))))
         asking.start()
         wait_for(lambda: client.cluster.requests_of(ApiKey.METADATA))
         consumer.close()

@@ -28,7 +28,7 @@ from kafka_native import (
 from kafka_native._native.engine import live_objects
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
-from kafka_native.control.membership import LEAVE_TIMEOUT_S
+from kafka_native.control.group.membership import LEAVE_TIMEOUT_S
 from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
@@ -85,7 +85,7 @@ def _consumer(owner: Owner, conf: dict[str, Any]) -> Any:
     return consumer
 
 
-def _committing(owner: Owner, conf: dict[str, Any]) -> Any:
+def _commits(owner: Owner, conf: dict[str, Any]) -> Any:
     consumer = _consumer(owner, {**conf, "on_commit": owner.called})
     consumer.commit(asynchronous=True)
     return consumer
@@ -201,7 +201,7 @@ STARTS: dict[str, Start] = {
         "key.deserializer",
         "value.deserializer",
     ),
-    "consumer: on_commit": _committing,
+    "consumer: on_commit": _commits,
     "consumer: classic group": _member("classic"),
     "consumer: consumer group": _member("consumer"),
     "aio producer": _in_loop(_with(lambda owner, conf: AIOProducer(conf), "error_cb", "on_delivery", "log_cb")),
@@ -428,7 +428,7 @@ def _drop_in_the_security_thread(conf: dict[str, Any]) -> None:
 
 
 def _drop_after_an_asynchronous_commit(conf: dict[str, Any]) -> None:
-    _committing(Owner(), conf)
+    _commits(Owner(), conf)
 
 
 @pytest.mark.parametrize(

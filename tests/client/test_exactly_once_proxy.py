@@ -17,7 +17,7 @@ import pytest
 from kafka_native import KafkaError, Message, Producer
 from kafka_native._native import records
 from kafka_native.mock import MockCluster
-from tests.proxy import Chaos, Proxy
+from tests.harness.proxy import Chaos, Proxy
 
 PARTITIONS = 4
 MANY = 1_000_000

@@ -16,7 +16,7 @@ from kafka_native import Consumer, KafkaError, Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.mock.mechanisms import AuthenticationFault
 from kafka_native.protocol import ApiKey
-from tests.proxy import Proxy
+from tests.harness.proxy import Proxy
 from tests.waiting import WAIT_S
 
 from .hostile import Flips, Memory, Siege

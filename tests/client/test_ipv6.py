@@ -9,7 +9,7 @@ import pytest
 
 from kafka_native import KafkaError, Producer
 from kafka_native.mock import MockCluster
-from tests.proxy import Proxy
+from tests.harness.proxy import Proxy
 
 from .support import Client, read_all
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +21,17 @@ from kafka_native import (
 )
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.waiting import WAIT_S, wait_for
+from tests.waiting import WAIT_S, poll_until, wait_for
 
 from .support import Client, fill
+
+pytestmark = pytest.mark.usefixtures("mended")
 
 
 @pytest.fixture
 def group(request: pytest.FixtureRequest) -> str:
     """A group id of this test's own."""
     return f"group-{request.node.name}-{time.monotonic_ns()}"
-
-
-@pytest.fixture(autouse=True)
-def _mended(cluster: MockCluster) -> Iterator[None]:
-    yield
-    cluster.faults.clear()
-    for broker in cluster.broker_ids:
-        cluster.set_rack(broker, None)
-
-
-def poll_until(consumer: Consumer, condition: Callable[[], Any]) -> None:
-    """Polls until a condition is true."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it has not come to pass"
-        message = consumer.poll(0.01)
-        assert message is None or message.error() is None, message
 
 
 def values(consumer: Consumer, count: int) -> list[int]:
@@ -156,7 +140,7 @@ def test_asynchronous_commits_end_in_their_order_and_the_last_one_counts(client,
         cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 2)
         for offset in range(1, 101):
             consumer.commit(offsets=[TopicPartition(topic, 0, offset)])
-        poll_until(consumer, lambda: len(told) == 100)
+        poll_until(lambda: len(told) == 100, consumer)
         assert told == list(range(1, 101))
         assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 100
         assert len(cluster.requests_of(ApiKey.OFFSET_COMMIT)) < 100
@@ -195,7 +179,7 @@ def test_consumer_that_waits_for_more_has_everything_committed(client, group):
     ):
         consumer.assign([TopicPartition(topic, 0)])
         assert values(consumer, 3) == [0, 1, 2]
-        poll_until(consumer, lambda: watcher.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 3)
+        poll_until(lambda: watcher.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 3, consumer)
 
 
 def test_offset_of_another_members_partition_is_taken_and_unknown_topics_are_refused(client, group):
@@ -232,9 +216,9 @@ def test_offset_that_is_gone_is_reset(client, cluster, group, reset, first):
         if reset == "earliest":
             assert values(consumer, 5) == [5, 6, 7, 8, 9]
         else:
-            poll_until(consumer, lambda: cluster.requests_of(ApiKey.LIST_OFFSETS))
+            poll_until(lambda: cluster.requests_of(ApiKey.LIST_OFFSETS), consumer)
             start = time.monotonic()
-            poll_until(consumer, lambda: time.monotonic() - start > 0.3)
+            poll_until(lambda: time.monotonic() - start > 0.3, consumer)
             fill(client, topic, 1, start=first)
             assert values(consumer, 1) == [first]
 

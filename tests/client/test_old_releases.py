@@ -14,6 +14,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import of_release, ranges
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.releases import RELEASES
+from tests.waiting import poll_until
 
 from .support import Client, fill, read_all
 
@@ -142,9 +143,7 @@ def test_without_a_fallback_the_client_says_what_may_be_wrong():
         client = Client(cluster)
         with client.producer(error_cb=errors.append) as producer:
             producer.produce(client.topic(), b"nobody takes it")
-            deadline = time.monotonic() + 10
-            while not errors and time.monotonic() < deadline:
-                producer.poll(0.1)
+            poll_until(lambda: errors, producer)
             producer.purge()
     assert errors[0].code() == KafkaError._TRANSPORT
     assert "broker.version.fallback" in errors[0].str()

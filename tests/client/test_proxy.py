@@ -14,7 +14,7 @@ from kafka_native.admin import AdminClient
 from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.client.log_support import Plain
 from tests.client.support import Client, read_all
-from tests.tunnels import Canned, HttpConnect, Socks5, Tunnels
+from tests.harness.tunnels import Canned, HttpConnect, Socks5, Tunnels
 from tests.waiting import wait_for
 
 USER, SECRET = "alice", "s3cret-w%rd"

@@ -11,7 +11,7 @@ from kafka_native import KafkaError, Producer, ThrottleEvent, TopicPartition
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.metadata import MetadataResponse
-from tests.waiting import WAIT_S, wait_for
+from tests.waiting import WAIT_S, poll_until, wait_for
 
 from .support import Client, fill
 
@@ -92,11 +92,9 @@ def test_throttled_consumer_tells(cluster: MockCluster, client: Client):
     fill(client, topic, 10)
     events: list[ThrottleEvent] = []
     cluster.throttle_responses(cluster.leader(topic, 0), 50)
-    deadline = time.monotonic() + 10
     with client.consumer(throttle_cb=events.append) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        while not events and time.monotonic() < deadline:
-            consumer.poll(0.1)
+        poll_until(lambda: events, consumer)
     assert [event.throttle_time for event in events] == [0.05]
 
 

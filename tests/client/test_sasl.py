@@ -89,7 +89,7 @@ def test_password(mechanism: str, cluster: MockCluster) -> None:
 def test_a_password_that_goes_over_the_network_as_it_is_is_warned_of(mechanism: str, cluster: MockCluster) -> None:
     logger = Plain()
     sends(conf(cluster, mechanism, **{"security.protocol": "SASL_PLAINTEXT", "logger": logger}))
-    warned = [text for text in logger.texts() if "PLAIN without TLS: whoever sees the network's traffic" in text]
+    warned = [text for text in logger.texts() if "PLAIN without TLS: anyone who can read the network traffic" in text]
     assert len(warned) == (mechanism == "PLAIN")
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kafka_native import KafkaError, Message, Producer
+from kafka_native import KafkaError, Producer
 from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client
+from .support import Client, Reports, stored
 
 CONF: dict[str, Any] = {
     "enable.idempotence": True,
@@ -25,35 +25,6 @@ CONF: dict[str, Any] = {
     "error_cb": lambda error: None,
 }
 POSSIBLE = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
-
-
-class Reports:
-    """Messages to partition 0, and what was reported of each."""
-
-    def __init__(self, producer: Producer, topic: str) -> None:
-        self.producer, self.topic = producer, topic
-        self.errors: dict[str, KafkaError | None] = {}
-        self.offsets: dict[str, int | None] = {}
-
-    def send(self, *values: str) -> None:
-        for value in values:
-            self.producer.produce(self.topic, value, partition=0, on_delivery=self._note)
-
-    def _note(self, error: KafkaError | None, message: Message) -> None:
-        value = message.value().decode()
-        assert value not in self.errors, f"{value} is reported twice"
-        self.errors[value] = error
-        self.offsets[value] = message.offset()
-
-    def acked(self) -> list[str]:
-        return [value for value, error in self.errors.items() if error is None]
-
-    def failed(self) -> dict[str, int]:
-        return {value: error.code() for value, error in self.errors.items() if error is not None}
-
-
-def stored(cluster: MockCluster, topic: str) -> list[str]:
-    return [record.value.decode() for record in cluster.messages(topic, 0)]
 
 
 def epochs(cluster: MockCluster, topic: str) -> list[int]:
@@ -71,7 +42,7 @@ def test_batch_written_in_spite_of_the_error_is_acked_with_the_offset_that_it_ha
 ) -> None:
     topic = client.topic()
     with client.producer(**CONF) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         reports.send("a")
         settled(producer)
         cluster.push_request_errors(ApiKey.PRODUCE, [code] * 3, topic=topic, partition=0, done=True)
@@ -92,7 +63,7 @@ def test_later_batches_written_before_the_answer_to_an_earlier_one_came(
     leader = cluster.leader(topic, 0)
     values = [str(number) for number in range(5)]
     with client.producer(**CONF) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         reports.send("first")
         settled(producer)
         cluster.delay_responses(leader, 0.2, ApiKey.PRODUCE)
@@ -113,7 +84,7 @@ def test_message_given_up_while_it_may_have_been_written_leaves_no_gap_and_no_do
 ) -> None:
     topic = client.topic()
     with client.producer(**CONF, **{"message.timeout.ms": 300}) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         reports.send("a")
         settled(producer)
         cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION] * 1000, done=done)
@@ -133,7 +104,7 @@ def test_answer_that_comes_too_late_for_its_message_leaves_later_ones_as_they_ar
     topic = client.topic()
     leader = cluster.leader(topic, 0)
     with client.producer(**CONF, **{"message.timeout.ms": 300}) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         reports.send("a")
         settled(producer)
         cluster.delay_responses(leader, 30, ApiKey.PRODUCE)
@@ -152,7 +123,7 @@ def test_success_of_what_was_possibly_written_before(cluster: MockCluster, clien
     """Written and lost, then refused for a while, then found again: delivered, once."""
     topic = client.topic()
     with client.producer(**CONF) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         reports.send("a")
         settled(producer)
         cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
@@ -170,7 +141,7 @@ def test_purge_of_what_is_in_flight(cluster: MockCluster, client: Client, done: 
     topic = client.topic()
     leader = cluster.leader(topic, 0)
     with client.producer(**CONF) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         reports.send("a")
         settled(producer)
         cluster.clear_requests()
@@ -193,7 +164,7 @@ def test_purge_of_what_waits_leaves_what_is_in_flight_and_no_gap(cluster: MockCl
     topic = client.topic()
     leader = cluster.leader(topic, 0)
     with client.producer(**CONF, **{"max.in.flight": 1}) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         reports.send("a")
         settled(producer)
         cluster.clear_requests()
@@ -212,7 +183,7 @@ def test_purge_of_what_waits_leaves_what_is_in_flight_and_no_gap(cluster: MockCl
 def test_leader_moves_while_answers_are_lost(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     with client.producer(**{**CONF, "batch.num.messages": 3}) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         for number in range(20):
             leader = cluster.leader(topic, 0)
             cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], leader, done=number % 2 == 0)
@@ -228,7 +199,7 @@ def test_leader_moves_while_answers_are_lost(cluster: MockCluster, client: Clien
 def test_partition_that_lost_the_producer_of_settled_batches_goes_on(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     with client.producer(**CONF) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         for value in "abcdef":
             reports.send(value)
             settled(producer)
@@ -243,7 +214,7 @@ def test_records_deleted_under_the_producer_are_no_reason_to_stop(cluster: MockC
     """Kafka's older brokers forget a producer with its last record; those of today take what comes as the beginning."""
     topic = client.topic()
     with client.producer(**CONF) as producer:
-        reports = Reports(producer, topic)
+        reports = Reports(producer, topic, partition=0)
         for value in "abc":
             reports.send(value)
             settled(producer)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from kafka_native import KafkaError, Message, Producer
+from kafka_native import KafkaError
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, wait_for
 
-from .support import Client
+from .support import Client, Reports, stored
 
 FAST = {"topic.metadata.refresh.fast.interval.ms": 10, "retry.backoff.ms": 10, "retry.backoff.max.ms": 50}
 
@@ -27,41 +26,15 @@ def strict() -> Iterator[MockCluster]:
         yield running
 
 
-class Reports:
-    """Numbered messages, and what was reported of each."""
-
-    def __init__(self, producer: Producer) -> None:
-        self.producer = producer
-        self.errors: dict[str, KafkaError | None] = {}
-        self.partitions: dict[str, int] = {}
-
-    def send(self, topic: str, *values: str, **how: Any) -> None:
-        for value in values:
-            self.producer.produce(topic, value, on_delivery=self._note, **how)
-
-    def _note(self, error: KafkaError | None, message: Message) -> None:
-        value = message.value().decode()
-        assert value not in self.errors, f"{value} is reported twice"
-        self.errors[value] = error
-        self.partitions[value] = message.partition()
-
-    def codes(self) -> dict[str, int | None]:
-        return {value: None if error is None else error.code() for value, error in self.errors.items()}
-
-
-def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[str]:
-    return [record.value.decode() for record in cluster.messages(topic, partition)]
-
-
 @pytest.mark.parametrize("idempotence", [False, True])
 def test_topic_that_appears_late_gets_what_was_waiting_in_order(strict: MockCluster, idempotence: bool) -> None:
     with Client(strict).producer(**FAST, **{"enable.idempotence": idempotence}) as producer:
         reports = Reports(producer)
-        reports.send("late", "1", "2", partition=0)
+        reports.send("1", "2", topic="late", partition=0)
         strict.wait_for_requests(ApiKey.METADATA, 3)
         assert reports.errors == {}
         strict.create_topic("late", 2)
-        reports.send("late", "3", partition=0)
+        reports.send("3", topic="late", partition=0)
         assert producer.flush(10) == 0
     assert reports.codes() == {"1": None, "2": None, "3": None}
     assert stored(strict, "late") == ["1", "2", "3"]
@@ -72,8 +45,8 @@ def test_topic_that_never_comes_fails_after_its_time_and_not_before(strict: Mock
     with Client(strict).producer(**FAST, **{"topic.metadata.propagation.max.ms": 400}) as producer:
         reports = Reports(producer)
         start = time.monotonic()
-        reports.send("never", "1", "2")
-        reports.send("there", "3")
+        reports.send("1", "2", topic="never")
+        reports.send("3", topic="there")
         wait_for(lambda: producer.poll(0.01) >= 0 and "3" in reports.errors, "the topic that is there")
         while "1" not in reports.errors:
             producer.poll(0.05)
@@ -86,7 +59,7 @@ def test_topic_that_never_comes_fails_after_its_time_and_not_before(strict: Mock
         assert "never" in str(reports.errors["1"])
         # It isn't forgotten for good.
         strict.create_topic("never")
-        reports.send("never", "4")
+        reports.send("4", topic="never")
         assert producer.flush(10) == 0
     assert reports.errors["4"] is None
     assert stored(strict, "never") == ["4"]
@@ -98,12 +71,12 @@ def test_topic_that_may_not_be_seen_fails_at_once_and_others_go_on(strict: MockC
     strict.push_request_errors(ApiKey.METADATA, [ErrorCode.TOPIC_AUTHORIZATION_FAILED], topic="secret")
     with Client(strict).producer(**FAST) as producer:
         reports = Reports(producer)
-        reports.send("secret", "1")
-        reports.send("open", "2")
+        reports.send("1", topic="secret")
+        reports.send("2", topic="open")
         assert producer.flush(10) == 0
         assert reports.codes() == {"1": KafkaError.TOPIC_AUTHORIZATION_FAILED, "2": None}
         assert "secret" in str(reports.errors["1"])
-        reports.send("secret", "3")  # allowed meanwhile
+        reports.send("3", topic="secret")  # allowed meanwhile
         assert producer.flush(10) == 0
     assert reports.errors["3"] is None
 
@@ -115,10 +88,10 @@ def test_topic_that_may_not_be_written_to_fails_its_messages_alone(strict: MockC
     strict.push_request_errors(ApiKey.PRODUCE, [ErrorCode.TOPIC_AUTHORIZATION_FAILED], topic="read-only")
     with Client(strict).producer(**FAST, **{"enable.idempotence": idempotence}) as producer:
         reports = Reports(producer)
-        reports.send("read-only", "1")
-        reports.send("open", "2")
+        reports.send("1", topic="read-only")
+        reports.send("2", topic="open")
         assert producer.flush(10) == 0
-        reports.send("read-only", "3")
+        reports.send("3", topic="read-only")
         assert producer.flush(10) == 0
     assert reports.codes() == {"1": KafkaError.TOPIC_AUTHORIZATION_FAILED, "2": None, "3": None}
     assert stored(strict, "read-only") == ["3"]
@@ -127,7 +100,7 @@ def test_topic_that_may_not_be_written_to_fails_its_messages_alone(strict: MockC
 def test_name_that_no_topic_can_have_is_told_and_not_waited_for(strict: MockCluster) -> None:
     with Client(strict).producer(**FAST) as producer:
         reports = Reports(producer)
-        reports.send("no spaces", "1")
+        reports.send("1", topic="no spaces")
         assert producer.flush(10) == 0
     assert reports.codes() == {"1": KafkaError.TOPIC_EXCEPTION}
 
@@ -137,8 +110,8 @@ def test_partition_without_a_leader_waits_for_one(strict: MockCluster) -> None:
     strict.move_leader("t", 0, -1)
     with Client(strict).producer(**FAST) as producer:
         reports = Reports(producer)
-        reports.send("t", "1", "2", partition=0)
-        reports.send("t", "3", partition=1)
+        reports.send("1", "2", topic="t", partition=0)
+        reports.send("3", topic="t", partition=1)
         strict.wait_for_requests(ApiKey.METADATA, 3)
         strict.move_leader("t", 0, 2)
         assert producer.flush(10) == 0
@@ -153,7 +126,7 @@ def test_topic_deleted_and_made_again_while_producing_takes_the_rest(strict: Moc
     with Client(strict).producer(**conf) as producer:
         reports = Reports(producer)
         for number in range(20):
-            reports.send("t", str(number), partition=0)
+            reports.send(str(number), topic="t", partition=0)
         assert producer.flush(10) == 0
         before = stored(strict, "t")
         first_id = strict.topic_id("t")
@@ -162,7 +135,7 @@ def test_topic_deleted_and_made_again_while_producing_takes_the_rest(strict: Moc
                 strict.delete_topic("t")
             if number == 60:
                 strict.create_topic("t", 1)
-            reports.send("t", str(number), partition=0)
+            reports.send(str(number), topic="t", partition=0)
             producer.poll(0.002)
         assert producer.flush(20) == 0
     assert strict.topic_id("t") != first_id
@@ -182,26 +155,28 @@ def test_nothing_goes_to_a_topic_made_anew_before_what_was_sent_to_the_old_one_i
     conf = {**FAST, "enable.idempotence": idempotence, "linger.ms": 0, "topic.metadata.refresh.interval.ms": 100}
     with Client(strict).producer(**conf) as producer:
         reports = Reports(producer)
-        reports.send("elsewhere", "so that both brokers are connected to", partition=0)
+        reports.send("so that both brokers are connected to", topic="elsewhere", partition=0)
         for number in itertools.count():
             topic = f"t{number}"
             strict.create_topic(topic, 1)
             strict.move_leader(topic, 0, 1)
-            reports.send(topic, f"{number}, old", partition=0)
+            reports.send(f"{number}, old", topic=topic, partition=0)
             assert producer.flush(WAIT_S) == 0
             strict.delete_topic(topic)
             strict.create_topic(topic, 1)
             strict.move_leader(topic, 0, 1)
             strict.delay_responses(1, 3600, ApiKey.PRODUCE)
             strict.clear_requests()
-            reports.send(topic, f"{number}, first", partition=0)  # with the old topic's id, which the answer refuses
+            reports.send(
+                f"{number}, first", topic=topic, partition=0
+            )  # with the old topic's id, which the answer refuses
             strict.wait_for_requests(ApiKey.PRODUCE, 1, timeout=WAIT_S)
             # Who is asked for metadata next? Broker 1 answers them behind what it holds back, broker 2 at once.
             strict.wait_for_requests(ApiKey.METADATA, 1, timeout=WAIT_S)
             knows_the_new_id = strict.requests_of(ApiKey.METADATA)[0].broker == 2
             if knows_the_new_id:
                 strict.wait_for_requests(ApiKey.METADATA, 2, timeout=WAIT_S)
-            reports.send(topic, f"{number}, second", partition=0)
+            reports.send(f"{number}, second", topic=topic, partition=0)
             strict.delay_responses(1, 0, ApiKey.PRODUCE)
             strict.advance(3600)
             assert producer.flush(WAIT_S) == 0
@@ -216,14 +191,14 @@ def test_partitions_that_are_added_while_producing_are_used_by_messages_without_
     conf = {**FAST, "topic.metadata.refresh.interval.ms": 20, "linger.ms": 0, "batch.num.messages": 5}
     with Client(strict).producer(**conf) as producer:
         reports = Reports(producer)
-        reports.send("t", *(f"before {number}" for number in range(50)))
+        reports.send(*(f"before {number}" for number in range(50)), topic="t")
         assert producer.flush(10) == 0
         assert set(reports.partitions.values()) == {0}
         strict.create_partitions("t", 4)
         count = 0
         deadline = time.monotonic() + 15
         while set(reports.partitions.values()) != {0, 1, 2, 3} and time.monotonic() < deadline:
-            reports.send("t", *(f"after {count + number}" for number in range(20)))
+            reports.send(*(f"after {count + number}" for number in range(20)), topic="t")
             count += 20
             producer.flush(10)
     assert set(reports.partitions.values()) == {0, 1, 2, 3}
@@ -236,17 +211,17 @@ def test_keyed_messages_follow_the_number_of_partitions(strict: MockCluster) -> 
     strict.create_topic("t", 1)
     with Client(strict).producer(**FAST, **{"topic.metadata.refresh.interval.ms": 20}) as producer:
         reports = Reports(producer)
-        reports.send("t", "1", key="b")
+        reports.send("1", topic="t", key="b")
         assert producer.flush(10) == 0
         strict.create_partitions("t", 50)
         count = 1
         deadline = time.monotonic() + 15
         while len(set(reports.partitions.values())) == 1 and time.monotonic() < deadline:
             count += 1
-            reports.send("t", str(count), key="b")
+            reports.send(str(count), topic="t", key="b")
             assert producer.flush(10) == 0
         later = [str(number) for number in range(count + 1, count + 20)]
-        reports.send("t", *later, key="b")
+        reports.send(*later, topic="t", key="b")
         assert producer.flush(10) == 0
     assert len(set(reports.partitions.values())) == 2  # that of one partition, and that of fifty
     assert {reports.partitions[value] for value in later} == {reports.partitions[str(count)]}

@@ -12,7 +12,7 @@ from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException,
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.proxy import Proxy
+from tests.harness.proxy import Proxy
 from tests.waiting import WAIT_S, wait_for
 
 from .support import Client, fill

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key as
 from cryptography.x509 import load_pem_x509_certificates as load_certificates
 
 from kafka_native.mock import Certificates, ListenerSecurity, MockCluster
-from tests.tunnels import HttpConnect
+from tests.harness.tunnels import HttpConnect
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD, WRONG, KEY_PASSWORD, STORE_PASSWORD, PROXY_PASSWORD, CLIENT_SECRET, IN_CONFIG = (

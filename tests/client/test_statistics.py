@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.statistics import ClientMetrics, Window, to_json
 from tests.oracle.statistics import check_level
-from tests.waiting import WAIT_S, wait_for
+from tests.waiting import WAIT_S, poll_until, wait_for
 
 from .support import Client, fill
 
@@ -47,18 +46,10 @@ def _at(level: Any, path: tuple[str, ...]) -> list[Any]:
     return [found for each in inner for found in _at(each, path[1:])]
 
 
-def poll_until(client: Any, condition: Callable[[], object]) -> None:
-    """Serves callbacks until something holds."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        client.poll(0.05)
-
-
 def next_document(client: Any, documents: Documents) -> dict[str, Any]:
     """One that was begun after this call."""
     now = time.monotonic_ns() // 1000
-    poll_until(client, lambda: documents and documents[-1]["ts"] > now)
+    poll_until(lambda: documents and documents[-1]["ts"] > now, client)
     return documents[-1]
 
 
@@ -258,7 +249,7 @@ def test_throttling_is_in_its_window(client: Client, cluster: MockCluster, docum
         cluster.throttle_responses(leader, 30)
         producer.produce(topic, b"x", partition=0)
         assert producer.flush(WAIT_S) == 0
-        poll_until(producer, lambda: documents.total("brokers", "*", "throttle") > 0)
+        poll_until(lambda: documents.total("brokers", "*", "throttle") > 0, producer)
         assert documents.total("brokers", "*", "throttle", of="sum") == 30
 
 
@@ -308,7 +299,7 @@ def test_what_stats_cb_raises_comes_out_of_poll(client: Client) -> None:
     with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": fail}) as producer:
         for _ in range(2):
             with pytest.raises(ValueError, match="from stats_cb"):
-                poll_until(producer, lambda: False)
+                poll_until(lambda: False, producer)
         assert len(calls) == 2
 
 
@@ -359,7 +350,7 @@ def test_documents_of_one_that_does_not_poll_do_not_pile_up(client: Client, docu
             wait_for(lambda number=number: producer.metrics().txmsgs == number + 1)
         wait_for(lambda: producer._client.engine.callbacks)
         assert len(producer._client.engine.callbacks) == 1
-        poll_until(producer, lambda: documents.total("brokers", "*", "int_latency") == 5)  # the others are in the next
+        poll_until(lambda: documents.total("brokers", "*", "int_latency") == 5, producer)  # the others are in the next
 
 
 def test_closing_while_statistics_run_ends_them(client: Client) -> None:
@@ -454,7 +445,7 @@ def test_metrics_may_be_asked_from_callbacks(client: Client) -> None:
 
     with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": lambda text: seen.append(-1)}) as producer:
         producer.produce(topic, b"x", on_delivery=in_report)
-        poll_until(producer, lambda: 1 in seen and -1 in seen)
+        poll_until(lambda: 1 in seen and -1 in seen, producer)
         future = producer._client.main.begin_run(producer.metrics)  # as a callback of the control thread would
         assert future.result(WAIT_S).txmsgs == 1
 

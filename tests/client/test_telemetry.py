@@ -15,7 +15,7 @@ from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPa
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.client import LAST_PUSH_S
-from kafka_native.control.client_metrics import SPECS, full_name
+from kafka_native.control.telemetry import SPECS, full_name
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster, PushedMetrics
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, wait_for

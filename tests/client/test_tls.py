@@ -21,7 +21,7 @@ from kafka_native.mock.tls import TlsListener
 from kafka_native.security import cipher_suites
 from kafka_native.security.certificates import subject
 from tests.client.support import Client, fill, read_all
-from tests.proxy import Fates, Proxy, harmless
+from tests.harness.proxy import Fates, Proxy, harmless
 from tests.security.certificates import issued, revocation_list
 from tests.waiting import WAIT_S
 

@@ -290,7 +290,7 @@ def test_without_the_property_nothing_of_it_is_asked(bank: Bank) -> None:
 @pytest.mark.parametrize(
     ("conf", "text"),
     [
-        ({"transactional.id": "tx", "transaction.timeout.ms": 60_000}, "`transaction.timeout.ms` means nothing with"),
+        ({"transactional.id": "tx", "transaction.timeout.ms": 60_000}, "`transaction.timeout.ms` has no effect with"),
         ({}, f"`{TWO_PHASE}` requires `transactional.id`"),
         ({"transactional.id": "tx", "enable.idempotence": False}, "requires `enable.idempotence=true`"),
     ],
@@ -311,7 +311,7 @@ def test_a_state_is_text_and_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(none)) == none != state
     assert repr(state) == "PreparedTxnState('4000:7')"
     for text in ("x", "1", "1:", ":1", "1:2:3", "-1:-1", "1:32768", f"{2**63}:1", " 1:2", "١:2"):
-        with pytest.raises(ValueError, match="no state of a prepared transaction"):
+        with pytest.raises(ValueError, match="not the state of a prepared transaction"):
             PreparedTxnState(text)
     with pytest.raises(TypeError, match="must be str"):
         PreparedTxnState(4000)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import re
 import time
@@ -128,3 +129,11 @@ def next_message(consumer: Any) -> Any:
         if message is not None:
             return message
     raise AssertionError("no message in time")
+
+
+def installed(name: str) -> bool:
+    """Whether a package is there."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False

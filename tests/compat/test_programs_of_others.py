@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_native.mock import MockCluster
+from tests.compat.sides import installed
 from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,10 +141,3 @@ def test_a_package_of_others_runs_unmodified(cluster: MockCluster, package: str,
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip().splitlines()[-1] == said
-
-
-def installed(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False

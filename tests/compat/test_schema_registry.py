@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.compat.sides import installed
 from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,10 +93,3 @@ def test_records_with_a_schema_go_out_and_come_back(needs: tuple[str, ...], prog
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "subjects ['records-value']"
-
-
-def installed(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka
@@ -48,12 +47,6 @@ EQUAL = [
     "acked_msgid",
 ]
 """Of a partition: with the same work done, the same in both."""
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=2) as running:
-        yield running
 
 
 class Documents(list[dict[str, Any]]):

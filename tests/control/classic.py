@@ -8,12 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka_native.control.assignors import Assignor, MemberSubscription, Range, make, wire
-from kafka_native.control.brokers import COORDINATORS
-from kafka_native.control.calls import Call
-from kafka_native.control.coordinator import GONE, LATER
-from kafka_native.control.member import Member
-from kafka_native.control.membership import GroupSettings
-from kafka_native.control.membership_classic import ClassicMembership, State
+from kafka_native.control.brokers.pool import COORDINATORS
+from kafka_native.control.errors import COORDINATOR_BUSY_ERRORS, COORDINATOR_LOST_ERRORS
+from kafka_native.control.group.classic_membership import ClassicMembership, State
+from kafka_native.control.group.membership import GroupSettings, Member
+from kafka_native.control.requests import Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol.groups import (
@@ -53,10 +52,10 @@ class FakeCoordinator:
         return self.target
 
     def note(self, error: KafkaError) -> bool:
-        if error.code() in GONE:
+        if error.code() in COORDINATOR_LOST_ERRORS:
             self.target = None
             return True
-        return error.code() in LATER
+        return error.code() in COORDINATOR_BUSY_ERRORS
 
     def answered(self) -> None:
         pass

@@ -7,12 +7,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import Call
-from kafka_native.control.heartbeats import State
-from kafka_native.control.member import Member
-from kafka_native.control.membership import GroupSettings
-from kafka_native.control.membership_consumer import ConsumerMembership
+from kafka_native.control.group.consumer_membership import ConsumerMembership
+from kafka_native.control.group.heartbeats import State
+from kafka_native.control.group.membership import GroupSettings, Member
+from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import Call
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.brokers.versions import ASK_EVERYONE, Fallback
 from kafka_native.control.metadata import Metadata
-from kafka_native.control.versions import ASK_EVERYONE, Fallback
+from kafka_native.control.requests import Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logs
 from kafka_native.protocol import registry

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.authentication import Authenticator, SecurityWorker
+from kafka_native.control.brokers.security import Authenticator, SecurityWorker
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol import ApiKey

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_native.control.brokers import NEXT_SERVER_S, THROTTLE_MAX_MS
-from kafka_native.control.versions import ApiRanges, Handshake, software_version
+from kafka_native._native.engine import THROTTLE_MAX_MS
+from kafka_native.control.brokers.pool import NEXT_SERVER_S
+from kafka_native.control.brokers.versions import ApiRanges, Handshake, software_version
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.offsets import ListOffsetsRequest

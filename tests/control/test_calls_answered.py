@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kafka_native import Consumer, KafkaError, ShareConsumer
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.consumer.share_group import ShareSessions
 from kafka_native.control.main_thread import MainThread
-from kafka_native.control.share_sessions import ShareSessions
+from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.mock import MockCluster
 from kafka_native.protocol.metadata import MetadataRequest
 from tests.waiting import WAIT_S, wait_for
@@ -85,7 +85,7 @@ def test_every_call_of_a_manager_is_answered(main: MainThread, broken: int) -> N
         taken, due[:] = list(due), []
         return taken, NEVER
 
-    main.run(lambda: main.managers.append(SimpleNamespace(poll=poll)))
+    main.run(lambda: main.add(SimpleNamespace(poll=poll)))
     wait_for(lambda: all(answers.values()))
     assert [isinstance(answers[number][0], KafkaError) for number in range(3)] == [each == broken for each in range(3)]
 

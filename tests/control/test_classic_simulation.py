@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from kafka_native.control.assignors import make
-from kafka_native.control.brokers import COORDINATORS
-from kafka_native.control.calls import NEVER, Call
-from kafka_native.control.coordinator import GONE, LATER
-from kafka_native.control.member import Member
-from kafka_native.control.membership import GroupSettings
-from kafka_native.control.membership_classic import ClassicMembership, State
+from kafka_native.control.brokers.pool import COORDINATORS
+from kafka_native.control.errors import COORDINATOR_BUSY_ERRORS, COORDINATOR_LOST_ERRORS
+from kafka_native.control.group.classic_membership import ClassicMembership, State
+from kafka_native.control.group.membership import GroupSettings, Member
+from kafka_native.control.requests import NEVER, Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
 
@@ -222,11 +221,11 @@ class Node:
             listener()
 
     def note(self, error: KafkaError) -> bool:
-        if error.code() in GONE:
+        if error.code() in COORDINATOR_LOST_ERRORS:
             self.target = None
             self.want(self.clock.now)
             return True
-        return error.code() in LATER
+        return error.code() in COORDINATOR_BUSY_ERRORS
 
     def answered(self) -> None:
         pass

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_native._native import snapshots
-from kafka_native.control.client_metrics import SPECS, RebalanceWatch, Sampler
-from kafka_native.control.means import Mean
-from kafka_native.control.otlp import Metric
+from kafka_native.control.metrics import Mean, Metric
+from kafka_native.control.telemetry import SPECS, RebalanceWatch, Sampler
 
 SECOND_NS = 1_000_000_000
 
@@ -18,7 +17,7 @@ SECOND_NS = 1_000_000_000
 class Rig:
     """A sampler over counters that a test sets."""
 
-    def __init__(self, kind: str, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, kind: str, patch: pytest.MonkeyPatch, consumer: Any = None) -> None:
         self.now = 100.0
         self.brokers: dict[int, SimpleNamespace] = {}
         self.means: dict[int, list[tuple[int, int, int]]] = {}
@@ -26,9 +25,11 @@ class Rig:
         self.pool = SimpleNamespace(connections=0, brokers=lambda: list(self.brokers.values()))
         patch.setattr(snapshots, "means_snapshot", lambda engine, handle: list(self.means[handle]))
         patch.setattr(snapshots, "idle_us", lambda engine: self.idle_us)
-        main: Any = SimpleNamespace(engine=None, pool=self.pool)
+        context: Any = SimpleNamespace(engine=None, pool=self.pool)
         self.kind = kind
-        self.sampler = Sampler(main, kind, clock=lambda: self.now, now_ns=lambda: int(self.now * SECOND_NS))
+        self.sampler = Sampler(
+            context, kind, consumer, clock=lambda: self.now, now_ns=lambda: int(self.now * SECOND_NS)
+        )
 
     def broker(self, handle: int, node_id: int) -> None:
         """One more connection."""
@@ -47,15 +48,15 @@ class Rig:
         return found
 
 
-class Consuming:
+class ConsumerControl:
     """What the sampler looks at of a consumer."""
 
     def __init__(self) -> None:
         self.rebalance = SimpleNamespace(busy=False, count=0)
         self.membership = SimpleNamespace(state=SimpleNamespace(name="OUT"))
         self.member = SimpleNamespace(member_id="")
-        self.committing = SimpleNamespace(latency=Mean())
-        self.fetching = SimpleNamespace(assigned={})
+        self.commits = SimpleNamespace(latency=Mean())
+        self.fetches = SimpleNamespace(assigned={})
 
 
 @pytest.fixture
@@ -68,12 +69,11 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> Rig:
 
 
 @pytest.fixture
-def consumer(monkeypatch: pytest.MonkeyPatch) -> tuple[Rig, Consuming]:
-    rig, consuming = Rig("consumer", monkeypatch), Consuming()
+def consumer(monkeypatch: pytest.MonkeyPatch) -> tuple[Rig, ConsumerControl]:
+    control = ConsumerControl()
+    rig = Rig("consumer", monkeypatch, control)
     rig.broker(0, 11)
-    consumed: Any = consuming
-    rig.sampler.consumes(consumed)
-    return rig, consuming
+    return rig, control
 
 
 def test_what_has_no_value_is_left_out(producer: Rig) -> None:
@@ -163,10 +163,10 @@ def test_labels_name_no_topic(producer: Rig) -> None:
     }
 
 
-def test_a_consumers_figures(consumer: tuple[Rig, Consuming]) -> None:
-    rig, consuming = consumer
-    consuming.fetching.assigned = dict.fromkeys("abc")
-    consuming.committing.latency.record(12.5)
+def test_a_consumers_figures(consumer: tuple[Rig, ConsumerControl]) -> None:
+    rig, control = consumer
+    control.fetches.assigned = dict.fromkeys("abc")
+    control.commits.latency.record(12.5)
     rig.means[0] = [(0, 0, 0), (0, 0, 0), (2, 600_000, 500_000), (1, 2000, 2000)]
     rig.idle_us = 7_500_000
     rig.now += 10
@@ -181,12 +181,12 @@ def test_a_consumers_figures(consumer: tuple[Rig, Consuming]) -> None:
     assert rig.values()["poll.idle.ratio.avg"] == 0
 
 
-def test_who_has_left_the_group_is_the_member_that_it_was(consumer: tuple[Rig, Consuming]) -> None:
-    rig, consuming = consumer
+def test_who_has_left_the_group_is_the_member_that_it_was(consumer: tuple[Rig, ConsumerControl]) -> None:
+    rig, control = consumer
     assert rig.sampler.resource == {}
-    consuming.member.member_id = "m-1"
+    control.member.member_id = "m-1"
     assert rig.sampler.resource == {"group_member_id": "m-1"}
-    consuming.member.member_id = ""
+    control.member.member_id = ""
     assert rig.sampler.resource == {"group_member_id": "m-1"}
 
 
@@ -194,14 +194,14 @@ class Group:
     """A membership going through its states, as the watch sees it."""
 
     def __init__(self) -> None:
-        self.consuming = Consuming()
-        consuming: Any = self.consuming
-        self.watch = RebalanceWatch(consuming)
+        self.control = ConsumerControl()
+        control: Any = self.control
+        self.watch = RebalanceWatch(control)
 
     def at(self, now: float, state: str, *, busy: bool = False, steps: int = 0) -> None:
-        self.consuming.membership.state.name = state
-        self.consuming.rebalance.busy = busy
-        self.consuming.rebalance.count = steps
+        self.control.membership.state.name = state
+        self.control.rebalance.busy = busy
+        self.control.rebalance.count = steps
         self.watch.poll(now)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.heartbeats import State
+from kafka_native.control.group.heartbeats import State
+from kafka_native.control.requests import Backoff
 from kafka_native.errors import KafkaError
 from kafka_native.mock import consumer_groups
 from kafka_native.mock.clock import Clock as MockClock

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.brokers import COORDINATORS
-from kafka_native.control.calls import Call
-from kafka_native.control.coordinator import GONE, Coordinator
+from kafka_native.control.brokers.coordinator import Coordinator
+from kafka_native.control.brokers.pool import COORDINATORS
+from kafka_native.control.errors import COORDINATOR_LOST_ERRORS
+from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorResponse
 from kafka_native.protocol.groups import HeartbeatRequest, HeartbeatResponse
@@ -128,7 +128,9 @@ def test_heartbeat_on_a_connection_that_has_just_ended_is_a_connection_lost() ->
     cluster.pool.on_reply(event(broker=1, token=cluster.engine.heartbeats[-1].token, status=STALE))
     [error] = replies
     assert isinstance(error, KafkaError)
-    assert error.code() in GONE, "so that the coordinator is looked for, and the application doesn't hear of it"
+    assert error.code() in COORDINATOR_LOST_ERRORS, (
+        "so that the coordinator is looked for, and the application doesn't hear of it"
+    )
 
 
 def test_heartbeat_tells_what_differs_until_it_fails_or_is_stopped() -> None:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import NEVER
-from kafka_native.control.identity import LAST_EPOCH, WAIVED, Identity
+from kafka_native.control.producer.identity import LAST_EPOCH, WAIVED, Identity
+from kafka_native.control.requests import NEVER, Backoff
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.transactions import InitProducerIdResponse
 

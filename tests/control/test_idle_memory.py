@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_native.control.idle_memory import CHECK_INTERVAL_S, IDLE_CHECK_INTERVAL_S, KEPT_BYTES, IdleMemory
+from kafka_native.control.consumer.consumer_control import (
+    CHECK_INTERVAL_S,
+    IDLE_CHECK_INTERVAL_S,
+    KEPT_BYTES,
+    IdleMemory,
+)
 
 
 class Engine:

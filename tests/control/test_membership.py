@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_native.config import parse
-from kafka_native.control.calls import NEVER
-from kafka_native.control.membership import BACK_S, GroupSettings, PollWatch
+from kafka_native.control.group.membership import BACK_S, GroupSettings, PollWatch
+from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
 
 

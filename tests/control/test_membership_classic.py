@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.brokers import COORDINATORS
-from kafka_native.control.calls import NEVER
-from kafka_native.control.membership_classic import MARGIN_S, MATCH_S, State
-from kafka_native.control.versions import adapted
+from kafka_native.control.brokers.pool import COORDINATORS
+from kafka_native.control.brokers.versions import adapted
+from kafka_native.control.group.classic_membership import MARGIN_S, MATCH_S, State
+from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.groups import (
     HeartbeatRequest,

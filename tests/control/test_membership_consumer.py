@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from kafka_native.control.calls import NEVER
-from kafka_native.control.heartbeats import State, new_member_id
-from kafka_native.control.membership import Membership
-from kafka_native.control.membership_consumer import server_regex
+from kafka_native.control.group.consumer_membership import server_regex
+from kafka_native.control.group.heartbeats import State, new_member_id
+from kafka_native.control.group.membership import Membership
+from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
 
 from .consumer_group import COORDINATOR, ID_A, ID_B, Group, owned_of, response

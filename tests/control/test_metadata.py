@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from kafka_native.control.metadata import NO_LEADER
-from kafka_native.control.routing import Routing
+from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.errors import STATUS_TIMED_OUT, KafkaError
 
 from .fakes import TOPIC_ID, Cluster, event
 
 
-def producing(cluster: Cluster, name: str = "t") -> Routing:
+def producing(cluster: Cluster, name: str = "t") -> ProduceRouter:
     """Routing that has been asked for a topic, with a broker up."""
-    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)
+    router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)
     cluster.bring_up(0)
     cluster.engine.topic(name)
-    routing.on_topic_wanted(event(token=1), cluster.clock.now)
-    cluster.turn(routing)
-    return routing
+    router.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(router)
+    return router
 
 
 def test_wanted_topic_is_asked_for_at_once_and_its_partitions_reach_the_engine():
@@ -33,45 +33,45 @@ def test_wanted_topic_is_asked_for_at_once_and_its_partitions_reach_the_engine()
 
 def test_partition_without_a_leader_is_asked_for_again_soon():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(NO_LEADER, 5)]))
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.engine.submitted == []
     cluster.clock.now += 0.5
-    cluster.turn(routing)
+    cluster.turn(router)
     cluster.answer(cluster.metadata_reply("t", [(2, 6)]))
     assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
     cluster.clock.now += 299
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.engine.submitted == []
     cluster.clock.now += 2
-    cluster.turn(routing)
+    cluster.turn(router)
     assert len(cluster.engine.submitted) == 1
 
 
 def test_leader_that_is_down_is_asked_for_until_it_is_another():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     cluster.pool.nodes[1].failing = True
     cluster.metadata.on_broker_down(cluster.clock.now)
     for reply in ([(1, 5)], [(1, 5)], [(2, 6)]):  # its cluster hasn't noticed at first
         cluster.clock.now += 2
-        cluster.turn(routing)
+        cluster.turn(router)
         assert len(cluster.engine.submitted) == 1
         cluster.answer(cluster.metadata_reply("t", reply))
     assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
     cluster.clock.now += 299
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.engine.submitted == []
 
 
 def test_older_leader_epoch_is_ignored():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     cluster.metadata.refresh(cluster.clock.now)
-    cluster.turn(routing)
+    cluster.turn(router)
     cluster.answer(cluster.metadata_reply("t", [(2, 4)]))
     assert cluster.metadata.leader("t", 0).leader == 1
 
@@ -79,13 +79,13 @@ def test_older_leader_epoch_is_ignored():
 def test_an_epoch_that_all_metadata_contradict_is_given_up():
     """A broker that has once named an epoch of two thousand million would have the last word on who leads."""
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 2**31 - 1)]))
     began = cluster.clock.now
     while cluster.metadata.leader("t", 0).leader == 1:
         cluster.clock.now += 5
         cluster.metadata.refresh(cluster.clock.now)
-        cluster.turn(routing)
+        cluster.turn(router)
         cluster.answer(cluster.metadata_reply("t", [(2, 4)]))
         assert cluster.clock.now < began + 60
     assert cluster.clock.now - began > 25
@@ -94,22 +94,22 @@ def test_an_epoch_that_all_metadata_contradict_is_given_up():
 
 def test_metadata_that_are_behind_now_and_then_stay_ignored():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     for epoch in (4, 5, 4, 5, 4):
         cluster.clock.now += 25
         cluster.metadata.refresh(cluster.clock.now)
-        cluster.turn(routing)
+        cluster.turn(router)
         cluster.answer(cluster.metadata_reply("t", [(1 if epoch == 5 else 2, epoch)]))
         assert cluster.metadata.leader("t", 0).leader == 1
 
 
 def test_hint_moves_the_leader_without_asking():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    routing.on_partition_error(event(token=1, partition=0, leader_id=2, leader_epoch=6), cluster.clock.now)
-    cluster.turn(routing)
+    router.on_partition_error(event(token=1, partition=0, leader_id=2, leader_epoch=6), cluster.clock.now)
+    cluster.turn(router)
     assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
     assert cluster.engine.submitted == []
 
@@ -117,21 +117,21 @@ def test_hint_moves_the_leader_without_asking():
 def test_hint_that_is_old_or_unknown_asks():
     for leader, epoch in [(2, 5), (77, 9), (-1, -1)]:
         cluster = Cluster()
-        routing = producing(cluster)
+        router = producing(cluster)
         cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-        routing.on_partition_error(event(token=1, partition=0, leader_id=leader, leader_epoch=epoch), cluster.clock.now)
-        cluster.turn(routing)
+        router.on_partition_error(event(token=1, partition=0, leader_id=leader, leader_epoch=epoch), cluster.clock.now)
+        cluster.turn(router)
         assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(1)]
         assert len(cluster.engine.submitted) == 1
 
 
 def test_topic_hidden_for_one_reply_keeps_its_partitions():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     before = cluster.engine.topic("t").partitions
     cluster.metadata.refresh(cluster.clock.now)
-    cluster.turn(routing)
+    cluster.turn(router)
     cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
     assert cluster.engine.topic("t").partitions is before
     assert cluster.engine.topic("t").failure is None
@@ -140,15 +140,15 @@ def test_topic_hidden_for_one_reply_keeps_its_partitions():
 
 def test_topic_that_stays_away_fails_after_the_propagation_time():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     for _ in range(60):
         if cluster.engine.submitted:
             cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
         cluster.clock.now += 1
-        cluster.turn(routing)
+        cluster.turn(router)
     assert cluster.engine.topic("t").failure[1] == KafkaError._UNKNOWN_TOPIC
-    routing.on_topic_wanted(event(token=1), cluster.clock.now)
-    cluster.turn(routing)
+    router.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(router)
     cluster.answer(cluster.metadata_reply("t", [(1, 0)]))
     assert cluster.engine.topic("t").partitions is not None
 
@@ -233,131 +233,131 @@ def test_unauthorized_topic_fails_at_once():
 
 def test_recreated_topic_starts_from_its_new_epochs():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 9)]))
     cluster.metadata.refresh(cluster.clock.now)
-    cluster.turn(routing)
+    cluster.turn(router)
     cluster.answer(cluster.metadata_reply("t", [(2, 0)], topic_id=b"\7" * 16))
     assert cluster.engine.topic("t").partitions == (b"\7" * 16, [cluster.pool.handle(2)], [0])
 
 
 def test_failed_request_is_tried_again_with_back_off():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(token=sent.token, status=-9))
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.engine.submitted == []
     cluster.clock.now += 1.3
-    cluster.turn(routing)
+    cluster.turn(router)
     assert len(cluster.engine.submitted) == 1
 
 
 def test_messages_are_checked_for_their_timeout_twice_a_second():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     before = cluster.engine.expired
     for _ in range(20):
         cluster.clock.now += 0.1
-        cluster.turn(routing)
+        cluster.turn(router)
     assert 3 <= cluster.engine.expired - before <= 5
 
 
 def test_question_about_partitions_is_answered_when_they_are_known_or_in_time():
     cluster = Cluster()
-    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)
+    router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)
     cluster.bring_up(0)
     now = cluster.clock.now
     answers: list[int | KafkaError] = []
-    routing.ask("t", now + 5, answers.append, now)
-    cluster.turn(routing)
+    router.ask("t", now + 5, answers.append, now)
+    cluster.turn(router)
     assert answers == []
-    assert routing.poll(now + 0.01)[1] <= now + 5
+    assert router.poll(now + 0.01)[1] <= now + 5
     cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6)]))
     assert answers == [2]
-    routing.ask("t", now + 5, answers.append, now)  # known already
+    router.ask("t", now + 5, answers.append, now)  # known already
     assert answers == [2, 2]
-    routing.ask("u", now + 5, answers.append, now)
-    routing.poll(now + 5)
+    router.ask("u", now + 5, answers.append, now)
+    router.poll(now + 5)
     assert isinstance(answers[2], KafkaError)
     assert answers[2].code() == KafkaError._TIMED_OUT
-    routing.ask("u", now + 50, answers.append, now)
-    routing.close(KafkaError(KafkaError._DESTROY))
-    routing.ask("t", now + 50, answers.append, now)
+    router.ask("u", now + 50, answers.append, now)
+    router.close(KafkaError(KafkaError._DESTROY))
+    router.ask("t", now + 50, answers.append, now)
     assert [a.code() for a in answers[3:] if isinstance(a, KafkaError)] == [KafkaError._DESTROY] * 2
     assert len(answers) == 5
 
 
 def test_partition_that_messages_wait_for_is_looked_for_until_metadata_are_new_enough():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     cluster.clock.now += 100
     topic = cluster.engine.topic("t")
     topic.staged_at = began = cluster.clock.now
-    routing.on_topic_wanted(event(token=1), cluster.clock.now)
-    cluster.turn(routing)
+    router.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(router)
     assert len(cluster.engine.submitted) == 1  # asked for at once
     while topic.staged_at is not None:
         if cluster.engine.submitted:
             cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
         cluster.clock.now += 0.5
-        cluster.turn(routing)
+        cluster.turn(router)
     assert 30 <= cluster.clock.now - began < 35
     for _ in range(2):
         cluster.clock.now += 100
-        cluster.turn(routing)
+        cluster.turn(router)
         while cluster.engine.submitted:
             cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     cluster.clock.now += 100
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.engine.submitted == []  # nobody wants it any more
 
 
 def test_messages_wait_for_a_partition_while_no_broker_answers():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     topic = cluster.engine.topic("t")
     topic.staged_at = cluster.clock.now
-    routing.on_topic_wanted(event(token=1), cluster.clock.now)
+    router.on_topic_wanted(event(token=1), cluster.clock.now)
     for _ in range(200):
         cluster.clock.now += 0.5
-        cluster.turn(routing)
+        cluster.turn(router)
     assert topic.staged_at is not None
     assert len(cluster.engine.submitted) == 1
 
 
 def test_new_topic_does_not_wait_for_the_backoff_of_one_that_is_missing():
     cluster = Cluster()
-    routing = producing(cluster, "gone")
+    router = producing(cluster, "gone")
     for _ in range(6):
         cluster.answer(cluster.metadata_reply("gone", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
         cluster.clock.now += 4
-        cluster.turn(routing)
+        cluster.turn(router)
     cluster.answer(cluster.metadata_reply("gone", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.engine.submitted == []
     cluster.metadata.want("new", cluster.clock.now)
-    cluster.turn(routing)
+    cluster.turn(router)
     assert len(cluster.engine.submitted) == 1
     cluster.metadata.want("newer", cluster.clock.now)  # while that one is on its way
     cluster.answer(cluster.metadata_reply("new", [(1, 5)]))
-    cluster.turn(routing)
+    cluster.turn(router)
     assert len(cluster.engine.submitted) == 1
     cluster.answer(cluster.metadata_reply("newer", [(1, 5)]))
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.engine.submitted == []  # the missing one waits as before
 
 
 def test_new_topic_waits_while_brokers_answer_with_errors():
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(broker=sent.handle, token=sent.token, status=STATUS_TIMED_OUT))
     cluster.metadata.want("new", cluster.clock.now)
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.engine.submitted == []
     cluster.clock.now += 0.5
-    cluster.turn(routing)
+    cluster.turn(router)
     assert len(cluster.engine.submitted) == 1

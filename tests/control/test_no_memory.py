@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.calls import NO_MEMORY_S
-from kafka_native.control.routing import Routing
-from kafka_native.control.transactions import State
+from kafka_native.control.producer.produce_router import ProduceRouter
+from kafka_native.control.producer.transactions import State
+from kafka_native.control.requests import NO_MEMORY_S
 from kafka_native.errors import STATUS_NO_MEMORY, KafkaError
 from kafka_native.protocol.groups import HeartbeatRequest
 from kafka_native.protocol.metadata import MetadataRequest
 
 from .fakes import TOPIC_ID, Cluster, call_to, event
 from .test_coordinator import Finding
-from .test_fetching import Consuming
+from .test_fetches import ConsumerCluster
 from .test_transactions import World
 
 
@@ -33,31 +33,31 @@ def fail_once(owner: Any, name: str) -> None:
 
 def test_partitions_are_told_again():
     cluster = Cluster()
-    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
+    router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(0)
     topic = cluster.engine.topic("t")
     answers: list[Any] = []
-    routing.ask("t", cluster.clock.now + 60, answers.append, cluster.clock.now)
-    cluster.turn(routing)
+    router.ask("t", cluster.clock.now + 60, answers.append, cluster.clock.now)
+    cluster.turn(router)
     fail_once(topic, "set_partitions")
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     assert (topic.partitions, answers) == (None, [])
-    cluster.turn(routing)
+    cluster.turn(router)
     assert topic.partitions == (TOPIC_ID, [cluster.pool.handle(1)], [5])
     assert answers == [1]
 
 
 def test_topic_that_has_failed_meanwhile_is_not_told_of_partitions():
     cluster = Cluster()
-    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
+    router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(0)
     topic = cluster.engine.topic("t")
-    routing.on_topic_wanted(event(token=1), cluster.clock.now)
-    cluster.turn(routing)
+    router.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(router)
     fail_once(topic, "set_partitions")
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    routing._on_failure(cluster.metadata.topics["t"], KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
-    cluster.turn(routing)
+    router._on_failure(cluster.metadata.topics["t"], KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    cluster.turn(router)
     assert topic.partitions is None
 
 
@@ -127,16 +127,16 @@ def test_heartbeat_that_could_not_begin_is_told():
 
 def test_node_without_memory_for_it_is_asked_for_again():
     cluster = Cluster()
-    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
+    router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(0)
     topic = cluster.engine.topic("t")
-    routing.on_topic_wanted(event(token=1), cluster.clock.now)
-    cluster.turn(routing)
+    router.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(router)
     fail_once(cluster.engine, "broker_add")
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     assert topic.partitions == (TOPIC_ID, [-1], [5])
     cluster.clock.now += 1
-    cluster.turn(routing)
+    cluster.turn(router)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     assert topic.partitions == (TOPIC_ID, [cluster.pool.handle(1)], [5])
 
@@ -153,7 +153,7 @@ def test_coordinator_without_memory_for_it_is_asked_for_again():
 
 
 def test_partition_without_memory_for_its_cursor_is_fetched_later():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     fail_once(cluster.engine, "cursor")
     cluster.assign(("t", 0, 42))
     assert cluster.engine.cursors == []

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.committing import Committing
-from kafka_native.control.fetching import Fetching
-from kafka_native.control.member import Member
-from kafka_native.control.offset_files import OffsetFiles
-from kafka_native.control.offsets import EARLIEST
-from kafka_native.control.positions import NO_POSITION, OffsetPosition
+from kafka_native.control.consumer.commits import CommitManager, OffsetFiles
+from kafka_native.control.consumer.fetches import FetchManager
+from kafka_native.control.group.membership import Member
+from kafka_native.control.positions import EARLIEST, NO_POSITION, OffsetPosition
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_STORED, TopicPartition
 
@@ -110,7 +108,7 @@ class Local(Cluster):
         super().__init__()
         self.told: list[Any] = []
         self.committed: list[Any] = []
-        self.fetching = Fetching(
+        self.fetches = FetchManager(
             self.engine,
             self.metadata,
             self.pool,
@@ -121,10 +119,10 @@ class Local(Cluster):
             on_error=lambda *what: self.told.append(what),
             clock=self.clock,
         )
-        self.committing = Committing(
+        self.commits = CommitManager(
             Member(""),
             None,
-            self.fetching,
+            self.fetches,
             auto_commit=True,
             interval_s=5,
             timeout_s=60,
@@ -133,14 +131,14 @@ class Local(Cluster):
             clock=self.clock,
         )
         self.bring_up(0)
-        self.fetching.assign([("orders", 0, OFFSET_STORED)], self.clock.now)
+        self.fetches.assign([("orders", 0, OFFSET_STORED)], self.clock.now)
         self.go()
         self.answer(self.metadata_reply("orders", [(1, 5)]))
         self.bring_up(1)
         self.go()
 
     def go(self) -> None:
-        self.turn(self.fetching, self.committing)
+        self.turn(self.fetches, self.commits)
 
 
 def test_consumer_without_a_group_goes_on_where_its_files_say(tmp_path):
@@ -154,13 +152,13 @@ def test_consumer_without_a_group_goes_on_where_its_files_say(tmp_path):
     assert (tmp_path / "orders-0.offset").read_text() == "30\n"
     done: list[int] = []
     cursor.position = 31
-    cluster.committing.flush([("orders", 0)], lambda: done.append(1))
+    cluster.commits.flush([("orders", 0)], lambda: done.append(1))
     assert done == [1]
     assert (tmp_path / "orders-0.offset").read_text() == "31\n"
     outcome: list[Any] = []
-    cluster.committing.commit([TopicPartition("orders", 0, 5)], outcome.append, 0.0)
+    cluster.commits.commit([TopicPartition("orders", 0, 5)], outcome.append, 0.0)
     assert [each.error for each in outcome[0]] == [None]
-    cluster.committing.fetch_committed([("orders", 0)], outcome.append, 0.0)
+    cluster.commits.fetch_committed([("orders", 0)], outcome.append, 0.0)
     assert outcome[1][0].offset == 5
     assert cluster.committed == [None] * 3
 
@@ -180,7 +178,7 @@ def test_file_that_cannot_be_read_is_told_and_no_message_is_skipped(tmp_path):
 def test_offset_that_could_not_be_written_is_written_the_next_time(tmp_path, monkeypatch):
     cluster = Local(tmp_path)
     cluster.engine.submitted.clear()
-    assigned = cluster.fetching.assigned["orders", 0]
+    assigned = cluster.fetches.assigned["orders", 0]
     assigned.stored = OffsetPosition(9)
     with monkeypatch.context() as broken:
         broken.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError(28, "full")))

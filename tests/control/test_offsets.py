@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_native.control.offsets import EARLIEST, LATEST
+from kafka_native.control.positions import EARLIEST, LATEST
 from kafka_native.errors import KafkaError
 
-from .test_fetching import Consuming
+from .test_fetches import ConsumerCluster
 
 
-class Asking(Consuming):
+class Asking(ConsumerCluster):
     """Nothing is assigned; the topic is known to nobody yet."""
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class Asking(Consuming):
         self.found: list[Any] = []
 
     def ask(self, *questions: tuple[str, int, int], deadline: float = 60.0) -> None:
-        self.fetching.lookup_times(questions, self.found.append, self.clock.now + deadline)
+        self.fetches.lookup_times(questions, self.found.append, self.clock.now + deadline)
         self.go()
 
     def tell(self, *leaders: tuple[int, int]) -> None:
@@ -134,7 +134,7 @@ def test_topic_that_cannot_be_had_is_an_error_at_once():
 
 def test_watermarks_of_many_partitions_are_two_requests_a_leader():
     cluster = Asking()
-    cluster.fetching.watermarks([("t", 0), ("t", 1)], cluster.found.append, cluster.clock.now + 60)
+    cluster.fetches.watermarks([("t", 0), ("t", 1)], cluster.found.append, cluster.clock.now + 60)
     cluster.go()
     cluster.tell((1, 5), (1, 5))
     assert len(cluster.engine.submitted) == 2
@@ -146,7 +146,7 @@ def test_watermarks_of_many_partitions_are_two_requests_a_leader():
 def test_closing_ends_questions():
     cluster = Asking()
     cluster.ask(("t", 0, 100))
-    cluster.fetching.close(KafkaError(KafkaError._DESTROY))
+    cluster.fetches.close(KafkaError(KafkaError._DESTROY))
     assert cluster.found == [[KafkaError._DESTROY]]
 
 

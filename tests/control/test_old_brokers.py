@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_native.control.versions import Fallback, adapted
+from kafka_native.control.brokers.versions import Fallback, adapted
 from kafka_native.errors import KafkaError
 from kafka_native.protocol import ApiKey, releases
 from kafka_native.protocol.groups import LeaveGroupRequest

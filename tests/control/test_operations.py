@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from kafka_native.control.calls import ANY_BROKER, Call
-from kafka_native.control.operations import GRACE_S, Operation, OperationDriver, Steps
+from kafka_native.control.operations import GRACE_S, AdminOperation, Operation, OperationDriver, Steps, Target
+from kafka_native.control.requests import ANY_BROKER, Call
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
@@ -33,7 +33,7 @@ class Pool:
 
 
 class Run:
-    """One operation that makes `rounds()` for keys "a" and "b", both at broker 1 unless ``at`` says otherwise."""
+    """One operation that does `run()` for keys "a" and "b", both at broker 1 unless ``at`` says otherwise."""
 
     def __init__(self, *, change: bool = False) -> None:
         self.clock, self.pool = Clock(), Pool()
@@ -56,15 +56,17 @@ class Run:
         return self.poll()
 
     def steps(self, operation: Operation) -> Steps[None]:
-        def place(keys: list[str]) -> Steps[dict[Any, Any]]:
+        def place(operation: Operation, keys: list[str]) -> Steps[dict[str, Target]]:
             yield []
             return {key: self.at[key] for key in keys}
 
-        def outcomes(reply: dict[str, Any], target: int | None) -> dict[str, Any]:
-            return reply
-
-        settle = self.settled.__setitem__
-        yield from operation.rounds("ab", place, lambda keys: QUESTION, outcomes, settle, change=self.change)
+        kind: AdminOperation[str, str, dict[str, Any], Any] = AdminOperation(
+            destination=place,
+            request=lambda items: QUESTION,
+            outcomes=lambda response, portion: response,
+            change=self.change,
+        )
+        yield from operation.run(kind, {"a": "a", "b": "b"}, self.settled.__setitem__)
 
     def poll(self) -> Run:
         self.calls, self.wake_at = self.operations.poll(self.clock.now)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, MetricsData
 
-from kafka_native.control.otlp import Metric, Point, Times, encode
+from kafka_native.control.metrics import Metric, Point, Times, encode
 from kafka_native.mock import otlp as mock
 
 TEXTS = st.text(max_size=8)

@@ -14,7 +14,7 @@ from kafka_native.protocol.offsets import (
 )
 
 from .fakes import FakeCursor, event, registry
-from .test_fetching import Consuming
+from .test_fetches import ConsumerCluster
 
 CODES = (0, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.FENCED_LEADER_EPOCH, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
@@ -40,7 +40,7 @@ class Engine:
         self.seen = len(self.cursor.log)
 
 
-class World(Consuming):
+class World(ConsumerCluster):
     """One partition, two brokers that lead it in turn."""
 
     def __init__(self, seed: int) -> None:
@@ -100,28 +100,28 @@ class World(Consuming):
             self.world.cursor.position_epoch = self.random.choice((-1, self.epoch))
 
     def pause(self) -> None:
-        self.fetching.pause([("t", 0)])
+        self.fetches.pause([("t", 0)])
 
     def resume(self) -> None:
-        self.fetching.resume([("t", 0)])
+        self.fetches.resume([("t", 0)])
 
     def stop_fetching(self) -> None:
         if self.world.running:
             self.world.running = False
             what = {"error_code": self.random.choice(CODES), "offset": self.world.fetched}
-            self.fetching.on_cursor_error(event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now)
+            self.fetches.on_cursor_error(event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now)
 
     def prefer(self) -> None:
         if self.world.running:
             self.world.running = False
             what = {"leader_id": self.random.choice((1, 2, 9)), "offset": self.world.fetched}
-            self.fetching.on_replica(event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now)
+            self.fetches.on_replica(event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now)
 
     def follower_out_of_range(self) -> None:
-        if self.world.running and self.fetching.assigned["t", 0].replica >= 0:
+        if self.world.running and self.fetches.assigned["t", 0].replica >= 0:
             self.world.running = False
             what = {"error_code": KafkaError.OFFSET_OUT_OF_RANGE, "offset": self.world.fetched}
-            self.fetching.on_cursor_error(event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now)
+            self.fetches.on_cursor_error(event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now)
 
     def elect(self) -> None:
         self.leader = self.random.choice((1, 2))
@@ -131,7 +131,7 @@ class World(Consuming):
         self.metadata.refresh(self.clock.now)
 
     def break_down(self) -> None:
-        self.fetching.on_broker_down(self.pool.handle(self.random.choice((1, 2))))
+        self.fetches.on_broker_down(self.pool.handle(self.random.choice((1, 2))))
 
     def pass_time(self) -> None:
         self.clock.now += self.random.choice((0.05, 1.0, 20.0, 301.0))
@@ -139,7 +139,7 @@ class World(Consuming):
     def seek(self) -> None:
         self.expected = self.random.randrange(self.expected + 10)
         epoch = self.random.choice((None, 1, self.epoch))
-        assert self.fetching.seek("t", 0, self.expected, epoch) is None
+        assert self.fetches.seek("t", 0, self.expected, epoch) is None
         self.world.catch_up()
 
 

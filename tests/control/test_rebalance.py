@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.rebalance import Key, Kind, Rebalance
+from kafka_native.control.group.rebalance import Kind, Rebalance
+from kafka_native.control.positions import Key
 from tests.waiting import wait_for
 
 A, B, C = ("t", 0), ("t", 1), ("u", 0)
@@ -22,7 +23,7 @@ class Partition:
         self.ended = False
 
 
-class FakeFetching:
+class FakeFetchManager:
     """What is assigned."""
 
     def __init__(self) -> None:
@@ -52,15 +53,15 @@ class Group:
 
     def __init__(self, post: Callable[[Callable[[], None]], None] = lambda work: work()) -> None:
         self.log: list[Any] = []
-        self.fetching = FakeFetching()
+        self.fetches = FakeFetchManager()
         self.callbacks: list[Callable[[], None]] = []
         self.flushes: list[Callable[[], None]] = []
-        fetching: Any = self.fetching
-        committing: Any = self
-        self.rebalance = Rebalance(fetching, committing, call_back=self.callbacks.append, post=post, clock=lambda: 0.0)
+        fetches: Any = self.fetches
+        commits: Any = self
+        self.rebalance = Rebalance(fetches, commits, call_back=self.callbacks.append, post=post, clock=lambda: 0.0)
 
     def flush(self, keys: list[Key], done: Callable[[], None]) -> None:
-        assert all(key in self.fetching.assigned for key in keys), "what is stored goes with the partition"
+        assert all(key in self.fetches.assigned for key in keys), "what is stored goes with the partition"
         self.log.append(("flush", keys))
         self.flushes.append(done)
 
@@ -231,7 +232,7 @@ def test_what_is_being_revoked_is_not_revoked_again_by_a_leave_that_comes_meanwh
     assert group.log == ["revoked", (Kind.REVOKE, [A]), ("flush", [A])]
     group.flushes.pop(0)()
     assert group.log[-1] == "left"
-    assert not group.fetching.assigned
+    assert not group.fetches.assigned
 
 
 def test_losing_commits_nothing() -> None:
@@ -265,40 +266,40 @@ def test_partitions_of_a_topic_made_anew_are_lost_and_assigned_once_more_before_
     group.rebalance.assign([A, B, C], group.done("assigned"))
     group.poll()
     group.log.clear()
-    group.fetching.end([A, B])
-    before = dict(group.fetching.assigned)
+    group.fetches.end([A, B])
+    before = dict(group.fetches.assigned)
     group.rebalance.renew([A, B])
     group.rebalance.revoke([B, C], group.done("revoked"))
     group.poll()
     assert group.log[:2] == [(Kind.LOSE, [A, B]), (Kind.ASSIGN, [A, B])]
     assert group.log[2:] == [(Kind.REVOKE, [B, C]), ("flush", [B, C])]
-    assert group.fetching.assigned[A] is not before[A]
-    assert group.fetching.anew == set()
+    assert group.fetches.assigned[A] is not before[A]
+    assert group.fetches.anew == set()
 
 
 def test_only_what_has_ended_is_lost() -> None:
     group = Group()
     group.rebalance.assign([A, B], group.done("assigned"))
-    group.fetching.end([A, B])
+    group.fetches.end([A, B])
     lost: list[list[Key]] = []
     group.rebalance.lose_ended([A, B], lost.append)
-    group.fetching.assigned[B].ended = False  # the application has sought to a place in the new topic meanwhile
+    group.fetches.assigned[B].ended = False  # the application has sought to a place in the new topic meanwhile
     group.poll()
     assert lost == [[A]]
     assert group.rebalance.owned == {B}
-    assert group.fetching.anew == {A}
+    assert group.fetches.anew == {A}
 
 
 def test_partitions_assigned_by_hand_are_renewed_in_silence_in_the_next_poll() -> None:
     group = Group()
     group.listen(Kind.ASSIGN, Kind.REVOKE, Kind.LOSE)  # of a subscription that is over
-    group.fetching.add([(*A, 0)], 0.0)
-    before = group.fetching.assigned[A]
-    group.fetching.end([A])
+    group.fetches.add([(*A, 0)], 0.0)
+    before = group.fetches.assigned[A]
+    group.fetches.end([A])
     group.rebalance.renew([A], silent=True)
-    assert group.fetching.assigned[A] is before, "the application may be dealing with a message of it"
+    assert group.fetches.assigned[A] is before, "the application may be dealing with a message of it"
     group.poll()
-    assert group.fetching.assigned[A] is not before
+    assert group.fetches.assigned[A] is not before
     assert group.log == []
 
 
@@ -308,7 +309,7 @@ def test_losing_everything_supersedes_a_renewal() -> None:
     group.rebalance.assign([A, B], group.done("assigned"))
     group.poll()
     group.log.clear()
-    group.fetching.end([A])
+    group.fetches.end([A])
     group.rebalance.renew([A])
     group.rebalance.lose(group.done("lost"))
     group.poll()
@@ -319,10 +320,10 @@ def test_losing_everything_supersedes_a_renewal() -> None:
 def test_what_has_ended_is_expected_anew_when_it_is_revoked() -> None:
     group = Group()
     group.rebalance.assign([A, B], group.done("assigned"))
-    group.fetching.end([A])
+    group.fetches.end([A])
     group.rebalance.revoke([A, B], group.done("revoked"))
     group.poll()
     group.flushes.pop()()
-    assert group.fetching.anew == {A}
+    assert group.fetches.anew == {A}
     group.rebalance.assign([A], group.done("assigned"))
-    assert group.fetching.anew == set()
+    assert group.fetches.anew == set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_native.control.routing import Routing
+from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataResponse
 
@@ -12,13 +12,13 @@ TRANSPORT = -10  # enum kn_status
 BOOT = 0  # the bootstrap server's handle; those of brokers 1 and 2 are 1 and 2
 
 
-def producing(cluster: Cluster) -> Routing:
+def producing(cluster: Cluster) -> ProduceRouter:
     """A producer that knows a topic: partition 0 is led by broker 1, partition 1 by broker 2."""
-    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
+    router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(BOOT)
     cluster.engine.topic("t")
-    routing.on_topic_wanted(event(token=1), cluster.clock.now)
-    cluster.turn(routing)
+    router.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(router)
     cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6)]))
     for handle in (1, 2):
         cluster.bring_up(handle)
@@ -26,7 +26,7 @@ def producing(cluster: Cluster) -> Routing:
     assert cluster.engine.closed == [(BOOT, 1, 0)]  # not needed any more
     cluster.pool.on_disconnected(event(broker=BOOT))
     cluster.engine.closed.clear()
-    return routing
+    return router
 
 
 def lose(cluster: Cluster, *handles: int) -> None:
@@ -43,9 +43,9 @@ def leaders(cluster: Cluster) -> list[int]:
 
 def test_some_broker_that_is_left_is_asked_and_nothing_is_forgotten() -> None:
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     lose(cluster, 1)
-    cluster.turn(routing)
+    cluster.turn(router)
     assert not cluster.pool.rebootstrapping
     assert leaders(cluster) == [1, 2]
     assert [sent.handle for sent in cluster.engine.submitted] == [2]
@@ -53,14 +53,14 @@ def test_some_broker_that_is_left_is_asked_and_nothing_is_forgotten() -> None:
 
 def test_last_broker_lost_forgets_leaders_and_asks_the_bootstrap_server_alone() -> None:
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.engine.connects.clear()
     lose(cluster, 1, 2)
     assert cluster.pool.rebootstrapping
     assert leaders(cluster) == [-1, -1]
     for _ in range(5):
         cluster.clock.now += 2
-        cluster.turn(routing)
+        cluster.turn(router)
         cluster.pool.poll(cluster.clock.now)
     assert set(cluster.engine.connects) == {BOOT}
     cluster.bring_up(BOOT)
@@ -74,10 +74,10 @@ def test_last_broker_lost_forgets_leaders_and_asks_the_bootstrap_server_alone() 
 
 def test_brokers_of_another_cluster_replace_those_that_were_known() -> None:
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     lose(cluster, 1, 2)
     cluster.clock.now += 2
-    cluster.turn(routing)
+    cluster.turn(router)
     cluster.bring_up(BOOT)
     reply = cluster.metadata_reply("t", [(1, 0)], nodes=0)
     reply.brokers = [MetadataResponse.Broker(node_id=1, host="elsewhere", port=9092)]
@@ -88,13 +88,13 @@ def test_brokers_of_another_cluster_replace_those_that_were_known() -> None:
 
 def test_old_broker_that_comes_back_meanwhile_is_not_asked() -> None:
     cluster = Cluster()
-    routing = producing(cluster)
+    router = producing(cluster)
     lose(cluster, 1, 2)
     cluster.clock.now += 2
-    cluster.turn(routing)
+    cluster.turn(router)
     cluster.bring_up(1)
     assert cluster.engine.submitted == []
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.engine.submitted == []
     cluster.bring_up(BOOT)
     assert [sent.handle for sent in cluster.engine.submitted] == [BOOT]
@@ -102,12 +102,12 @@ def test_old_broker_that_comes_back_meanwhile_is_not_asked() -> None:
 
 def test_strategy_none_goes_on_with_the_brokers_it_knows() -> None:
     cluster = Cluster(rebootstraps=False)
-    routing = producing(cluster)
+    router = producing(cluster)
     cluster.engine.connects.clear()
     lose(cluster, 1, 2)
     for _ in range(5):
         cluster.clock.now += 2
-        cluster.turn(routing)
+        cluster.turn(router)
         cluster.pool.poll(cluster.clock.now)
     assert not cluster.pool.rebootstrapping
     assert leaders(cluster) == [1, 2]
@@ -115,22 +115,22 @@ def test_strategy_none_goes_on_with_the_brokers_it_knows() -> None:
     assert cluster.engine.connects
 
 
-def ask(cluster: Cluster, routing: Routing) -> None:
+def ask(cluster: Cluster, router: ProduceRouter) -> None:
     cluster.metadata.refresh(cluster.clock.now)
     cluster.clock.now += 2
-    cluster.turn(routing)
+    cluster.turn(router)
 
 
 def test_error_code_of_the_reply_starts_again_at_once() -> None:
     cluster = Cluster()
-    routing = producing(cluster)
-    ask(cluster, routing)
+    router = producing(cluster)
+    ask(cluster, router)
     cluster.answer(MetadataResponse(error_code=KafkaError.REBOOTSTRAP_REQUIRED))
     assert cluster.pool.rebootstrapping
     assert sorted(cluster.engine.closed) == [(1, 1, 0), (2, 1, 0)]
     assert leaders(cluster) == [-1, -1]
     cluster.clock.now += 2
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.engine.submitted == []
     cluster.bring_up(BOOT)
     cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6)]))
@@ -139,43 +139,43 @@ def test_error_code_of_the_reply_starts_again_at_once() -> None:
 
 def test_error_code_is_an_error_like_others_where_the_strategy_is_none() -> None:
     cluster = Cluster(rebootstraps=False)
-    routing = producing(cluster)
-    ask(cluster, routing)
+    router = producing(cluster)
+    ask(cluster, router)
     cluster.answer(MetadataResponse(error_code=KafkaError.REBOOTSTRAP_REQUIRED))
     assert cluster.engine.closed == []
     assert leaders(cluster) == [1, 2]
     cluster.clock.now += 2
-    cluster.turn(routing)
+    cluster.turn(router)
     assert len(cluster.engine.submitted) == 1
 
 
 def test_metadata_that_stay_away_too_long_start_again() -> None:
     cluster = Cluster(trigger_s=10)
-    routing = producing(cluster)
-    ask(cluster, routing)
+    router = producing(cluster)
+    ask(cluster, router)
     asked_at = cluster.clock.now
     _, wake_up = cluster.metadata.poll(cluster.clock.now)
     assert wake_up == asked_at + 10
     cluster.clock.now = asked_at + 9
-    cluster.turn(routing)
+    cluster.turn(router)
     assert not cluster.pool.rebootstrapping
     cluster.clock.now = asked_at + 10
-    cluster.turn(routing)
+    cluster.turn(router)
     assert cluster.pool.rebootstrapping
     assert sorted(cluster.engine.closed) == [(1, 1, 0), (2, 1, 0)]
 
 
 def test_time_counts_from_the_first_attempt_and_ends_with_success() -> None:
     cluster = Cluster(trigger_s=10)
-    routing = producing(cluster)
-    ask(cluster, routing)
+    router = producing(cluster)
+    ask(cluster, router)
     for _ in range(3):
         cluster.answer(MetadataResponse(error_code=KafkaError.BROKER_NOT_AVAILABLE))
         cluster.clock.now += 3
-        cluster.turn(routing)
+        cluster.turn(router)
     assert not cluster.pool.rebootstrapping
     cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6)]))
     cluster.clock.now += 50
-    cluster.turn(routing)
+    cluster.turn(router)
     assert not cluster.pool.rebootstrapping
     assert cluster.engine.closed == []

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import Call
-from kafka_native.control.heartbeats import State
-from kafka_native.control.member import Member
-from kafka_native.control.membership import GroupSettings
-from kafka_native.control.share_membership import ShareKey, ShareMembership
+from kafka_native.control.consumer.share_group import ShareKey, ShareMembership
+from kafka_native.control.group.heartbeats import State
+from kafka_native.control.group.membership import GroupSettings, Member
+from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import Call
-from kafka_native.control.member import Member
-from kafka_native.control.share_sessions import Acknowledgement, Acquired, Limits, Outcome, ShareSessions
+from kafka_native.control.consumer.share_group import Acknowledgement, Acquired, Limits, Outcome, ShareSessions
+from kafka_native.control.group.membership import Member
+from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.share import ShareAcknowledgeResponse, ShareFetchResponse
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
-from kafka_native.control import heartbeats, membership_classic
+from kafka_native.control.group import classic_membership, heartbeats
+from kafka_native.control.main_thread import Managers
 from kafka_native.control.statistics import JOIN_STATES, Statistics, api_name
 from kafka_native.protocol import ApiKey
 from kafka_native.statistics import ClientMetrics
@@ -23,9 +23,10 @@ class Rig(Statistics):
         self.collected: list[bool] = []
         self.documents: list[dict[str, Any]] = []
         self.waiting: list[Any] = []
-        main: Any = SimpleNamespace(identity=None, transactions=None)
+        context: Any = None
         super().__init__(
-            main,
+            context,
+            Managers(),
             name="rig",
             client_id="rig",
             kind="producer",
@@ -107,7 +108,7 @@ def test_zero_means_never() -> None:
 
 
 def test_every_state_of_a_membership_has_a_join_state() -> None:
-    states = {state.name for module in (membership_classic, heartbeats) for state in module.State}
+    states = {state.name for module in (classic_membership, heartbeats) for state in module.State}
     assert states == set(JOIN_STATES)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.subscription import Subscription
+from kafka_native.control.group.subscription import Subscription
+from kafka_native.control.requests import Backoff
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call
-from kafka_native.control.client_metrics import SPECS, Spec, chosen
-from kafka_native.control.otlp import Metric, Point, Times
-from kafka_native.control.telemetry import USUAL_INTERVAL_S, Telemetry
+from kafka_native.control.metrics import Metric, Point, Times
+from kafka_native.control.requests import ANY_BROKER, NEVER, Call
+from kafka_native.control.telemetry import SPECS, USUAL_INTERVAL_S, Spec, Telemetry, chosen
 from kafka_native.errors import KafkaError
 from kafka_native.mock.telemetry import decoded
 from kafka_native.protocol.schema import ZERO_UUID

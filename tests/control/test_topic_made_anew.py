@@ -10,16 +10,16 @@ from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
-from .test_committing import OTHER_ID, Group
-from .test_fetching import Consuming
+from .test_commits import OTHER_ID, Group
+from .test_fetches import ConsumerCluster
 
 # --- reading ---
 
 
-def meet_new_topic(cluster: Consuming) -> list[list[Key]]:
+def meet_new_topic(cluster: ConsumerCluster) -> list[list[Key]]:
     """Metadata have another id of the topic; what `on_ended` was told."""
     told: list[list[Key]] = []
-    cluster.fetching.on_ended = told.append
+    cluster.fetches.on_ended = told.append
     cluster.metadata.refresh(cluster.clock.now)
     cluster.go()
     cluster.answer(cluster.metadata_reply("t", [(1, 0), (2, 0)], topic_id=OTHER_ID))
@@ -28,14 +28,14 @@ def meet_new_topic(cluster: Consuming) -> list[list[Key]]:
 
 
 def test_partitions_of_a_topic_made_anew_end():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 42), ("t", 1, 7))
     for cursor in cluster.engine.cursors:
         cursor.answered = True
     cluster.engine.cursors[0].position = 50
     assert meet_new_topic(cluster) == [[("t", 0), ("t", 1)]]
     assert [cursor.log[-1] for cursor in cluster.engine.cursors] == [("stop",), ("stop",)]
-    assert cluster.fetching.assigned["t", 0].position == OFFSET_INVALID
+    assert cluster.fetches.assigned["t", 0].position == OFFSET_INVALID
     assert any("deleted and made anew" in line for line in cluster.logged)
     cluster.clock.now += 100
     cluster.go()
@@ -43,7 +43,7 @@ def test_partitions_of_a_topic_made_anew_end():
 
 
 def test_place_that_no_leader_of_the_old_topic_has_confirmed_is_meant_for_the_new_one():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 42))
     assert meet_new_topic(cluster) == []
     assert cluster.engine.cursors[-1].topic_id == OTHER_ID
@@ -51,26 +51,26 @@ def test_place_that_no_leader_of_the_old_topic_has_confirmed_is_meant_for_the_ne
 
 
 def test_place_that_was_sought_is_meant_for_the_new_topic_also_after_the_old_one_was_read():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 42))
     cluster.engine.cursors[0].position, cluster.engine.cursors[0].answered = 50, True
     assert meet_new_topic(cluster) == [[("t", 0)]]
-    assert cluster.fetching.seek("t", 0, 3) is None
+    assert cluster.fetches.seek("t", 0, 3) is None
     cluster.go()
-    assert not cluster.fetching.assigned["t", 0].ended
+    assert not cluster.fetches.assigned["t", 0].ended
     assert cluster.engine.cursors[-1].log == [("start", cluster.pool.handle(1), 3, 0)]
 
 
 @pytest.mark.parametrize(("by_id", "started"), [(True, 5), (False, 7)])
 def test_offset_kept_by_name_alone_is_not_believed_once_after_a_topic_was_made_anew(by_id, started):
-    cluster = Consuming()
-    cluster.fetching.offsets_by_id = lambda: by_id
-    cluster.fetching.ask_committed = lambda keys, done, deadline: done([TopicPartition(*key, 5) for key in keys])
+    cluster = ConsumerCluster()
+    cluster.fetches.offsets_by_id = lambda: by_id
+    cluster.fetches.ask_committed = lambda keys, done, deadline: done([TopicPartition(*key, 5) for key in keys])
     cluster.assign(("t", 1, 0))
-    cluster.fetching.expect_anew([("t", 0)])
+    cluster.fetches.expect_anew([("t", 0)])
     for expected in (started, 5):
-        cluster.fetching.assign([("t", 0, OFFSET_INVALID)], cluster.clock.now)
-        cluster.fetching.forget_anew()
+        cluster.fetches.assign([("t", 0, OFFSET_INVALID)], cluster.clock.now)
+        cluster.fetches.forget_anew()
         cluster.go()
         cluster.go()
         if cluster.engine.submitted:
@@ -100,13 +100,13 @@ def test_nothing_of_a_topic_that_was_deleted_is_committed_for_the_one_that_has_i
     reads_on(cluster, 12)
     make_anew(cluster)
     cluster.wait(5.1)
-    cluster.committing.flush([("t", 0)], lambda: None)
+    cluster.commits.flush([("t", 0)], lambda: None)
     cluster.go()
     assert cluster.engine.submitted == []
     cluster.commit((0, 12))
     assert cluster.engine.submitted == []
     assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_ID]
-    [stored] = cluster.committing.store([TopicPartition("t", 0, 12)])
+    [stored] = cluster.commits.store([TopicPartition("t", 0, 12)])
     assert stored.error == KafkaError._STATE
 
 

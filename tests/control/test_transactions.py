@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import Call
 from kafka_native.control.positions import OffsetPosition
-from kafka_native.control.transactions import OUTSTANDING, State, Transactions
+from kafka_native.control.producer.transactions import OUTSTANDING, State, Transactions
+from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.transactions import OUTSTANDING, Kind, State
+from kafka_native.control.producer.transactions import OUTSTANDING, Kind, State
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.transactions import EndTxnRequest, InitProducerIdRequest
 from kafka_native.types import PreparedTxnState

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from kafka_native.control.offsets import EARLIEST, LATEST
-from kafka_native.control.positions import Reset
+from kafka_native.control.positions import EARLIEST, LATEST, Reset
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kafka_native.types import OFFSET_INVALID
 
 from .fakes import registry
-from .test_fetching import Consuming
+from .test_fetches import ConsumerCluster
 
 
-class Validating(Consuming):
+class Validating(ConsumerCluster):
     """Partition 0 was read up to offset 100 in leader epoch 5."""
 
     def __init__(self, reset: Reset = EARLIEST) -> None:
@@ -90,7 +89,7 @@ def test_truncated_log_is_an_error_where_nothing_says_how_to_go_on():
     assert (topic, partition, offset, error.code()) == ("t", 0, 100, KafkaError._LOG_TRUNCATION)
     assert "80" in error.str()
     assert "100" in error.str()
-    assert cluster.fetching.seek("t", 0, 80) is None
+    assert cluster.fetches.seek("t", 0, 80) is None
     cluster.go()
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 80, 7)
 
@@ -118,7 +117,7 @@ def test_check_follows_a_leader_that_moves_again():
 def test_late_answer_to_a_check_does_not_undo_a_seek():
     cluster = Validating(reset=LATEST)
     cluster.lead(2, 6)
-    cluster.fetching.seek("t", 0, 500)
+    cluster.fetches.seek("t", 0, 500)
     cluster.go()
     cluster.ends(80, 4)
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 500, 6)
@@ -129,7 +128,7 @@ def test_position_without_an_epoch_and_an_epoch_that_is_the_leaders_need_no_chec
     cluster.cursor.position_epoch = -1
     cluster.lead(2, 6)
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 100, 6)
-    cluster.fetching.seek("t", 0, 7, 6)
+    cluster.fetches.seek("t", 0, 7, 6)
     cluster.go()
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 7, 6)
     assert cluster.engine.submitted == []
@@ -137,7 +136,7 @@ def test_position_without_an_epoch_and_an_epoch_that_is_the_leaders_need_no_chec
 
 def test_seek_with_an_older_epoch_is_checked():
     cluster = Validating(reset=LATEST)
-    cluster.fetching.seek("t", 0, 70, 3)
+    cluster.fetches.seek("t", 0, 70, 3)
     cluster.go()
     cluster.ends(60, 3)
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(1), 60, 5)

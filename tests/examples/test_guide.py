@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from kafka_native import Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
+from tests.harness.tunnels import Socks5
 from tests.mock.secured import unsecured_jwt
 from tests.security.token_endpoint import TokenEndpoint
-from tests.tunnels import Socks5
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 

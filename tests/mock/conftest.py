@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,3 +22,10 @@ def wire(cluster: MockCluster) -> Iterator[Wire]:
     """A connection to broker 1, which leads partition 0 of every topic."""
     with Wire(cluster) as connection:
         yield connection
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    """For requests that wait for each other."""
+    with ThreadPoolExecutor(8) as running:
+        yield running

@@ -106,18 +106,23 @@ def modern_bad_joins(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> No
     note("epoch -3", first, first.ask(-3))
 
 
-def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
-    first, second = modern.Member(cluster, "1", "a"), modern.Member(cluster, "2", "a")
-
-    base = 0  # a new group's epoch: 0, or 1 from Apache Kafka 4.3 on
+def modern_note(steps: Steps, base: int) -> Callable[[str, modern.Member, Any], None]:
+    """Notes answers to members of the consumer protocol, with epochs above ``base``."""
 
     def note(text: str, member: modern.Member, answer: Any) -> None:
         told = None if answer.assignment is None else len(member.given)
         epoch = answer.member_epoch - base if answer.member_epoch > 0 else answer.member_epoch
         steps.append((text, (ErrorCode(answer.error_code).name, epoch, told)))
 
+    return note
+
+
+def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
+    first, second = modern.Member(cluster, "1", "a"), modern.Member(cluster, "2", "a")
+
     answer = first.join()
-    base = first.epoch - 1
+    base = first.epoch - 1  # a new group's epoch: 0, or 1 from Apache Kafka 4.3 on
+    note = modern_note(steps, base)
     note("first joins", first, answer)
     note("first has all", first, first.acknowledge())
     note("second joins", second, second.join())
@@ -176,15 +181,9 @@ def modern_static(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
     old, other = modern.Member(cluster, "old", "a", instance_id="one"), modern.Member(cluster, "o", "a")
     new = modern.Member(cluster, "new", "a", instance_id="one")
 
-    base = 0  # a new group's epoch: 0, or 1 from Apache Kafka 4.3 on
-
-    def note(text: str, member: modern.Member, answer: Any) -> None:
-        told = None if answer.assignment is None else len(member.given)
-        epoch = answer.member_epoch - base if answer.member_epoch > 0 else answer.member_epoch
-        steps.append((text, (ErrorCode(answer.error_code).name, epoch, told)))
-
     answer = old.join()
-    base = old.epoch - 1
+    base = old.epoch - 1  # a new group's epoch: 0, or 1 from Apache Kafka 4.3 on
+    note = modern_note(steps, base)
     note("old joins", old, answer)
     old.acknowledge()
     note("other joins", other, other.join())

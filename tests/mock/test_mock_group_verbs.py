@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -21,12 +20,6 @@ from tests.mock import test_mock_consumer_groups as modern
 from tests.mock.test_mock_groups import GROUP, REBALANCE_MS, Member, let_it_wait, stable_pair
 from tests.mock.test_mock_protocol import MAKE
 from tests.mock.wire import Wire, fetch_request, fetched
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(8) as running:
-        yield running
 
 
 def subscription(*topics: str, owned: dict[str, list[int]] | None = None) -> dict[str, bytes]:

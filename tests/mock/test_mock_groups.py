@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
-
-import pytest
 
 from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
@@ -115,12 +112,6 @@ class Member:
         request = OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id=GROUP, topics=[wanted])])
         part = self.wire.ask(request, 9).groups[0].topics[0].partitions[0]
         return part.committed_offset, part.metadata
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(8) as running:
-        yield running
 
 
 def stable_pair(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_native._native import records
-from kafka_native.control.otlp import Metric, Point, Times, encode
+from kafka_native.control.metrics import Metric, Point, Times, encode
 from kafka_native.mock import MockCluster
 from kafka_native.mock.telemetry import Wanted
 from kafka_native.protocol import ApiKey

@@ -100,7 +100,7 @@ def test_the_address_of_azures_service_is_known() -> None:
 
 def test_azure_needs_to_know_for_what() -> None:
     assert "is mandatory for Azure IMDS authentication when `query` isn't set" in refusal(**{TYPE: "azure_imds"})
-    assert "'resource' means nothing to azure_imds" in refusal(**{TYPE: "azure_imds", CONFIG: "resource=x"})
+    assert "azure_imds doesn't know 'resource'" in refusal(**{TYPE: "azure_imds", CONFIG: "resource=x"})
 
 
 def test_azures_refusal_is_told_in_its_words(azure: TokenEndpoint) -> None:
@@ -184,10 +184,10 @@ def test_without_credentials_that_is_what_is_said(aws: TokenEndpoint, monkeypatc
         ("region=x,audience=y,duration_seconds=many", "duration_seconds is 'many'"),
         ("region=x,audience=y,signing_algorithm=HS256", "not ES384 or RS256"),
         ("region=x,audience=y,aws_debug=file", "aws_debug is none or console"),
-        ("region = x,audience=y", "'region ' means nothing to aws_iam"),
+        ("region = x,audience=y", "aws_iam doesn't know 'region '"),
         ("region=x,audience=y,region=z", "has 'region' twice"),
         ("region=x,audience", "'audience' isn't name=value"),
-        ("region=x,audience=y" + "".join(f",tag_{n}=v" for n in range(51)), "51 tags are more than the 50"),
+        ("region=x,audience=y" + "".join(f",tag_{n}=v" for n in range(51)), "51 tags: a token can have at most 50"),
     ],
 )
 def test_mistakes_are_told_when_the_client_is_made(config: str, said: str) -> None:

@@ -87,9 +87,9 @@ def test_table_about_tls_has_the_texts_that_are_said(tmp_path: Path, monkeypatch
     said.append(of_properties({**trusting, **locked}))
     for name in authorities.ENVIRONMENT:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(authorities, "PLACES", ("/nowhere/ca.pem", str(path)))
+    monkeypatch.setattr(authorities, "CA_LOCATIONS", ("/nowhere/ca.pem", str(path)))
     said += of_handshakes({})
-    monkeypatch.setattr(authorities, "PLACES", ("/nowhere/ca.pem",))
+    monkeypatch.setattr(authorities, "CA_LOCATIONS", ("/nowhere/ca.pem",))
     monkeypatch.setattr(authorities, "_certifi", list)
     said.append(of_properties({}))
     texts = quoted("security.md")

@@ -28,7 +28,7 @@ from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.security import oidc
 from kafka_native.security.mechanisms import SaslError
 from kafka_native.security.oauthbearer import OAuthBearer, Token
-from kafka_native.security.oidc import JWT_BEARER, MISSING
+from kafka_native.security.oidc import JWT_BEARER, PYJWT_MISSING_TEXT
 from kafka_native.security.sasl import mechanism_of
 
 from .slow_server import SlowServer
@@ -252,7 +252,7 @@ def test_a_missing_library_is_one_line_with_the_command(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "jwt", None)
     with pytest.raises(KafkaException, match=r"pip install 'kafka-native\[oauth\]'") as caught:
         mechanism("http://h/token", **CLIENT)
-    assert MISSING in caught.value.args[0].str()
+    assert PYJWT_MISSING_TEXT in caught.value.args[0].str()
 
 
 # --- assertions ---
@@ -365,7 +365,7 @@ def test_keys_and_templates_that_cannot_be_used_are_refused_at_construction(conf
 
 def test_files_that_are_too_long_or_no_text_are_refused(tmp_path: Path) -> None:
     long, binary = tmp_path / "long", tmp_path / "binary"
-    long.write_bytes(b"x" * (oidc.FILE_MAX + 1))
+    long.write_bytes(b"x" * (oidc.FILE_MAX_BYTES + 1))
     binary.write_bytes(b"\xff")
     with pytest.raises(SaslError, match="more than"):
         oidc.read(str(long), "x")

@@ -35,8 +35,8 @@ OWN: dict[str, dict[str, Any]] = {
 }
 EXPOSED = {
     "PLAIN": "sees the password",
-    "OAUTHBEARER": "sees the token, which is good for everybody until it expires",
-    "AWS_MSK_IAM": "sees the signed request, which is good for everybody for 15 minutes",
+    "OAUTHBEARER": "sees the token, which anyone can use until it expires",
+    "AWS_MSK_IAM": "sees the signed request, which anyone can use for 15 minutes",
 }
 
 
@@ -59,7 +59,7 @@ def test_each_mechanism_says_what_others_can_use(name: str) -> None:
     warned = warnings_of(**own)
     if name in EXPOSED:
         assert len(warned) == 1
-        assert f"SASL {name} without TLS: whoever sees the network's traffic {EXPOSED[name]}" in warned[0]
+        assert f"SASL {name} without TLS: anyone who can read the network traffic {EXPOSED[name]}" in warned[0]
     else:
         assert warned == []
     assert warnings_of(**{**own, "security.protocol": "sasl_ssl"}) == []
@@ -93,7 +93,7 @@ ENCRYPTED = {"sasl.mechanism": "OAUTHBEARER", "security.protocol": "sasl_ssl", *
 def test_a_secret_that_goes_to_a_provider_without_tls(url: str, warned: bool) -> None:
     mechanism = mechanism_of(parse({**SASL, **ENCRYPTED, URL: f"{url}?key=s3cret-word"}, "producer"))
     remarks = mechanism.remarks(encrypted=True)
-    text = f"{URL} is {url}, without TLS: whoever sees the network's traffic sees the log-in and the token"
+    text = f"{URL} is {url}, without TLS: anyone who can read the network traffic sees the login and the token"
     assert remarks == ([text] if warned else [])
 
 

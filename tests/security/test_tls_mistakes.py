@@ -53,7 +53,7 @@ def test_file_that_is_none(tmp_path: Path, name: str) -> None:
     properties = PAIRS.get(name, {})
     path = tmp_path / "x.pem"
     assert f"{name}={path}: no such file" in refused({**properties, name: str(path)})
-    assert f"it is looked for in {os.getcwd()}" in refused({**properties, name: "not-here.pem"})
+    assert f"the path is relative to {os.getcwd()}" in refused({**properties, name: "not-here.pem"})
     os.mkfifo(path)
     assert f"{name}={path}: not a regular file" in refused({**properties, name: str(path)})
     if name != "ssl.ca.location":

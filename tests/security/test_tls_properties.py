@@ -131,7 +131,7 @@ def test_system_places_are_looked_at_in_order(
     Path(broken).write_text("nothing")
     Path(good).write_text(pem(authority))
     _no_environment(monkeypatch)
-    monkeypatch.setattr(authorities, "PLACES", (missing, empty, broken, good))
+    monkeypatch.setattr(authorities, "CA_LOCATIONS", (missing, empty, broken, good))
     for properties in ({}, {"ssl.ca.location": "probe"}):
         context = tls(properties)
         assert shake(context, server(broker)).succeeded
@@ -146,13 +146,13 @@ def test_system_places_are_looked_at_in_order(
 def test_certifi_is_the_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
     certifi = pytest.importorskip("certifi")
     _no_environment(monkeypatch)
-    monkeypatch.setattr(authorities, "PLACES", ("/nowhere/ca.pem",))
+    monkeypatch.setattr(authorities, "CA_LOCATIONS", ("/nowhere/ca.pem",))
     assert tls({}).authorities.where() == f"{certifi.where()} (ssl.ca.location isn't set; tried: /nowhere/ca.pem)"
 
 
 def test_no_authorities_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     _no_environment(monkeypatch)
-    monkeypatch.setattr(authorities, "PLACES", ("/nowhere/ca.pem",))
+    monkeypatch.setattr(authorities, "CA_LOCATIONS", ("/nowhere/ca.pem",))
     monkeypatch.setattr(authorities, "_certifi", list)
     with pytest.raises(KafkaException, match=r"tried: /nowhere/ca\.pem.*set ssl\.ca\.location"):
         tls({})

@@ -171,7 +171,7 @@ def test_awss_token_service_answers_with_too_much(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(time_limit, "FETCH_S", 20.0)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret-word")
-    with TokenEndpoint(lambda asked: (200, b"x" * (http_request.ANSWER_MAX + 1))) as server:
+    with TokenEndpoint(lambda asked: (200, b"x" * (http_request.RESPONSE_MAX_BYTES + 1))) as server:
         config = f"region=eu-north-1,audience=x,sts_endpoint=http://127.0.0.1:{server.port}"
         with pytest.raises(SaslError, match="more than 1048576 bytes"):
             fetch(**{TYPE: "aws_iam", CONFIG: config})

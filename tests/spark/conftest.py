@@ -127,3 +127,18 @@ def new_topic(request: pytest.FixtureRequest) -> Iterator[TopicMaker]:
     made: list[tuple[Cluster, str]] = []
     yield TopicMaker(request.node.name, made)
     delete_topics(made)
+
+
+@pytest.fixture
+def no_consumer_left() -> Iterator[None]:
+    """Closes the consumers that readers keep, after each test of the modules that ask for it."""
+    yield
+    range_reader.close_idle()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    """One broker that makes no topics by itself, for a module that reads by itself."""
+    with MockCluster(brokers=1, auto_create_topics=False) as running:
+        yield running
+        range_reader.close_idle()

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.broker.cluster import GUARD
-from tests.broker.spark_once.processes import PROC, ancestors, descendants, kill_all, name_of, owner
+from tests.harness.processes import PROC, ancestors, descendants, kill_all, name_of, owner, started
 from tests.spark.conftest import ROOT
 from tests.spark.streams import WAIT_S, wait_for
 
@@ -71,11 +69,7 @@ class Command:
         self._said = said
         conf = [f"--conf={name}={value}" for name, value in _CONF.items()]
         command = [sys.executable, "-m", "kafka_native.spark", *map(str, arguments), "--master", master, *conf]
-        with said.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-S", str(GUARD), str(os.getpid()), *command],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT, start_new_session=True,
-            )  # fmt: skip
+        self._process = started(*command, output=said, cwd=ROOT, start_new_session=True)
 
     def said(self) -> str:
         """All that it has said."""

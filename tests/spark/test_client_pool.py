@@ -25,7 +25,7 @@ MANY = 10_000
 @pytest.fixture
 def unsettled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As at the end of a worker's first task; afterwards nothing is left out of garbage collection."""
-    monkeypatch.setattr(client_pool, "_settled", 0)
+    monkeypatch.setattr(client_pool, "_frozen_modules", 0)
     monkeypatch.setattr(TaskContext, "get", lambda: object())
     yield
     gc.unfreeze()
@@ -43,15 +43,15 @@ def test_what_is_imported_is_left_out_of_garbage_collection_once(
     monkeypatch.setattr(client_pool, "sys", SimpleNamespace(modules=modules))
     early: list[object] = [[]]
     assert not is_left_out(early)
-    client_pool.settle()
+    client_pool.freeze_imports()
     assert is_left_out(early)
 
     late: list[object] = [[]]
-    client_pool.settle()
+    client_pool.freeze_imports()
     assert not is_left_out(late), "what tasks make is for the collector"
 
     modules["imported_by_a_later_task"] = sys
-    client_pool.settle()
+    client_pool.freeze_imports()
     assert is_left_out(late)
 
 
@@ -66,14 +66,14 @@ def test_garbage_is_not_kept(unsettled: None) -> None:
             next(self.found)
 
     Cycle()
-    client_pool.settle()
+    client_pool.freeze_imports()
     assert next(Cycle.found) == 1
 
 
 def test_a_program_that_is_no_worker_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_pool, "_settled", 0)
+    monkeypatch.setattr(client_pool, "_frozen_modules", 0)
     before = gc.get_freeze_count()
-    client_pool.settle()
+    client_pool.freeze_imports()
     assert gc.get_freeze_count() == before
 
 

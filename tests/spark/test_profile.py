@@ -7,7 +7,6 @@ import json
 import random
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from pyspark.sql import SparkSession
 
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
-from kafka_native.spark import range_reader
 from kafka_native.spark.commands import cli
 from kafka_native.spark.pipelines import measurements
 from kafka_native.spark.pipelines.measurements import KeyCounts, Measured, Sizes, Timeline, floor_of, width_of
@@ -27,13 +25,6 @@ from kafka_native.spark.pipelines.profile_report import html_of
 
 _numbers = itertools.count()
 NASTY = '<script>alert("x")</script> & $\\frac{1}{0}$ \x00\u202e --> '
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=1, auto_create_topics=False) as running:
-        yield running
-        range_reader.close_idle()
 
 
 def sizes_of(values: list[int]) -> Sizes:
@@ -46,7 +37,7 @@ def test_sizes_are_exact_when_small_and_close_when_large() -> None:
     chance = random.Random(3)
     values = [chance.randrange(200) for _ in range(500)] + [chance.randrange(1 << 24) for _ in range(500)]
     sizes = sizes_of(values)
-    assert (sizes.count, sizes.total, sizes.least, sizes.most) == (1000, sum(values), min(values), max(values))
+    assert (sizes.count, sizes.total, sizes.smallest, sizes.largest) == (1000, sum(values), min(values), max(values))
     for share in (0.1, 0.4, 0.5, 0.9, 0.99, 1.0):
         exact = sorted(values)[max(0, int(share * 1000 + 0.5) - 1)]
         assert abs(sizes.percentile(share) - exact) <= exact * 0.01

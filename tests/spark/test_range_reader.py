@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -22,13 +21,9 @@ from kafka_native.spark.options import COLUMNS, SourceOptions
 from kafka_native.spark.ranges import OffsetRange
 from tests.spark.support import FIRST_MS, numbered, source_options
 
+pytestmark = pytest.mark.usefixtures("no_consumer_left")
+
 _numbers = itertools.count()
-
-
-@pytest.fixture(autouse=True)
-def _no_consumer_left() -> Iterator[None]:
-    yield
-    range_reader.close_idle()
 
 
 @pytest.fixture

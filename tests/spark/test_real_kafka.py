@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import confluent_kafka
 import pytest
 
@@ -15,16 +13,10 @@ from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, their_producer
 from tests.spark.support import source_options
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("no_consumer_left"), pytest.mark.broker, pytest.mark.slow]
 
 EACH = 10
 """Records of a transaction; its end is a record, too, that nobody sees."""
-
-
-@pytest.fixture(autouse=True)
-def _no_consumer_left() -> Iterator[None]:
-    yield
-    range_reader.close_idle()
 
 
 def transactions(kafka: Cluster, topic: str) -> None:

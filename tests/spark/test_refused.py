@@ -63,7 +63,7 @@ def fetch(given: dict[str, str]) -> object:
 
 
 def write(given: dict[str, str]) -> object:
-    return write_rows(producers.lent, [pa.record_batch({"value": pa.array([b"x"])})], sink(given))
+    return write_rows(producers.borrowed, [pa.record_batch({"value": pa.array([b"x"])})], sink(given))
 
 
 def begin(given: dict[str, str]) -> object:
@@ -113,6 +113,6 @@ def test_brokers_that_are_down_may_come_up(cluster: MockCluster) -> None:
     consumer = admitted(Consumer({"log_level": 0, **down}))
     consumer.close()
     some = f"127.0.0.1:1,{given['bootstrap.servers']}"
-    with producers.lent(sink({**properties(cluster, RIGHT), "bootstrap.servers": some})) as producer:
+    with producers.borrowed(sink({**properties(cluster, RIGHT), "bootstrap.servers": some})) as producer:
         assert TOPIC in producer.list_topics(timeout=30).topics
     producers.close_idle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,6 @@ from kafka_native.spark.pipelines.snapshot import plan_snapshot, snapshot
 from kafka_native.spark.ranges import OffsetRange
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=1, auto_create_topics=False) as running:
-        yield running
-        range_reader.close_idle()
 
 
 def fill(cluster: MockCluster, count: int, keys: int, partitions: int = 1, seed: int = 1, topic: str = "") -> str:

@@ -150,7 +150,7 @@ def test_every_column_arrives(cluster: MockCluster, topic: str) -> None:
             "headers": pa.array([[{"key": "h", "value": b"x"}, {"key": "h", "value": None}], None, []], ARROW_HEADERS),
         }
     )
-    assert write_rows(producers.lent, [batch, batch.slice(1, 0)], options_of(cluster, topic=topic)) == 3
+    assert write_rows(producers.borrowed, [batch, batch.slice(1, 0)], options_of(cluster, topic=topic)) == 3
     found = [(record.key, record.value, list(record.headers)) for record in stored(cluster, topic)]
     assert found == [
         (None, "zwölf".encode(), []),
@@ -162,17 +162,17 @@ def test_every_column_arrives(cluster: MockCluster, topic: str) -> None:
 def test_topic_column_and_option(cluster: MockCluster, topic: str) -> None:
     cluster.create_topic("elsewhere", 1)
     batch = pa.RecordBatch.from_pydict({"topic": [topic, "elsewhere", topic], "value": ["1", "2", "3"]})
-    assert write_rows(producers.lent, [batch], options_of(cluster)) == 3
+    assert write_rows(producers.borrowed, [batch], options_of(cluster)) == 3
     assert values(cluster, topic) == {"1": 1, "3": 1}
     assert [record.value for record in cluster.messages("elsewhere", 0)] == [b"2"]
-    write_rows(producers.lent, [batch], options_of(cluster, topic="elsewhere"))
+    write_rows(producers.borrowed, [batch], options_of(cluster, topic="elsewhere"))
     assert [record.value for record in cluster.messages("elsewhere", 0)] == [b"2", b"1", b"2", b"3"]
 
 
 def test_keys_go_where_javas_producer_sends_them(cluster: MockCluster, topic: str) -> None:
     keys = pa.array([f"key-{number}" for number in range(50)])
     write_rows(
-        producers.lent, [pa.RecordBatch.from_arrays([keys, keys], ["key", "value"])], options_of(cluster, topic=topic)
+        producers.borrowed, [pa.RecordBatch.from_arrays([keys, keys], ["key", "value"])], options_of(cluster, topic=topic)
     )
     from kafka_native._native.primitives import murmur2
 
@@ -200,7 +200,7 @@ def test_a_row_that_cannot_be_sent_fails_the_task(
     more = {"kafka.topic.metadata.propagation.max.ms": "500"}
     options = options_of(cluster, **more) if "topic" in columns else options_of(cluster, topic=topic, **more)
     with pytest.raises(WriteError) as caught:
-        write_rows(producers.lent, [batch], options)
+        write_rows(producers.borrowed, [batch], options)
     assert text in str(caught.value)
     assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
     assert producers._producers.idle == []
@@ -210,22 +210,22 @@ def test_a_refused_row_fails_the_task_and_the_next_attempt_writes_all(cluster: M
     options = options_of(cluster, topic=topic)
     cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic)
     with pytest.raises(WriteError, match=rf"\d+ of 3 rows weren't written; the first: topic {topic}: .*TOPIC_AUTHOR"):
-        write_rows(producers.lent, [texts("1", "2", "3")], options)
-    assert write_rows(producers.lent, [texts("1", "2", "3")], options) == 3
+        write_rows(producers.borrowed, [texts("1", "2", "3")], options)
+    assert write_rows(producers.borrowed, [texts("1", "2", "3")], options) == 3
     assert set(values(cluster, topic)) == {"1", "2", "3"}
 
 
 def test_a_lost_connection_writes_nothing_twice(cluster: MockCluster, topic: str) -> None:
     cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION] * 2, done=True)
     options = options_of(cluster, topic=topic, **{"kafka.retry.backoff.ms": "10"})
-    write_rows(producers.lent, [texts(*map(str, range(100)))], options)
+    write_rows(producers.borrowed, [texts(*map(str, range(100)))], options)
     assert values(cluster, topic) == {str(number): 1 for number in range(100)}
 
 
 def test_a_full_queue_is_waited_for(cluster: MockCluster, topic: str) -> None:
     options = options_of(cluster, topic=topic, **{"kafka.queue.buffering.max.messages": "10"})
     batches = [texts(*(f"{start + number}" for number in range(200))) for start in (0, 200)]
-    assert write_rows(producers.lent, batches, options) == 400
+    assert write_rows(producers.borrowed, batches, options) == 400
     assert values(cluster, topic) == {str(number): 1 for number in range(400)}
 
 
@@ -235,7 +235,7 @@ def test_rows_that_nobody_takes_fail_in_time(cluster: MockCluster, topic: str) -
     )
     cluster.delay_responses(None, 60, ApiKey.PRODUCE)
     with pytest.raises(WriteError, match="_MSG_TIMED_OUT"):
-        write_rows(producers.lent, [texts("1")], options)
+        write_rows(producers.borrowed, [texts("1")], options)
 
 
 def test_a_source_that_breaks_gives_the_queue_up(cluster: MockCluster, topic: str) -> None:
@@ -244,35 +244,35 @@ def test_a_source_that_breaks_gives_the_queue_up(cluster: MockCluster, topic: st
         raise EOFError("Spark has gone away")
 
     with pytest.raises(EOFError):
-        write_rows(producers.lent, broken(), options_of(cluster, topic=topic))
+        write_rows(producers.borrowed, broken(), options_of(cluster, topic=topic))
     assert producers._producers.idle == []
 
 
 def test_a_worker_keeps_a_producer_for_each_configuration(cluster: MockCluster, topic: str) -> None:
     options = [options_of(cluster, topic=topic, **{"kafka.linger.ms": str(ms)}) for ms in range(6)]
-    write_rows(producers.lent, [texts("1")], options[0])
+    write_rows(producers.borrowed, [texts("1")], options[0])
     [first] = producers._producers.idle
-    write_rows(producers.lent, [texts("2")], options[0])
+    write_rows(producers.borrowed, [texts("2")], options[0])
     assert producers._producers.idle == [first]
     for each in options:
-        write_rows(producers.lent, [texts("3")], each)
+        write_rows(producers.borrowed, [texts("3")], each)
     assert [kept.config["linger.ms"] for kept in producers._producers.idle] == ["2", "3", "4", "5"]
     assert "closed" in repr(first.client)
 
 
 def test_a_forked_worker_makes_its_own_producer(cluster: MockCluster, topic: str) -> None:
     options = options_of(cluster, topic=topic)
-    write_rows(producers.lent, [texts("parent")], options)
+    write_rows(producers.borrowed, [texts("parent")], options)
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            write_rows(producers.lent, [texts("child")], options)
+            write_rows(producers.borrowed, [texts("child")], options)
             code = 0
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
-    write_rows(producers.lent, [texts("parent again")], options)
+    write_rows(producers.borrowed, [texts("parent again")], options)
     assert values(cluster, topic) == {"parent": 1, "child": 1, "parent again": 1}
 
 

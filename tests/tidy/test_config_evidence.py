@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_native._reference.evidence import EVIDENCE
+from dev.evidence import EVIDENCE
 from kafka_native.config import PROPERTIES, State
 from tests.syntax import parsed
 

@@ -1,4 +1,4 @@
-"""docs/KIPS.md tells the truth: what it names exists, and its protocol versions are the code's."""
+"""docs/KIPS.md tells the truth: what works has code and tests in dev/kips.toml, and versions are the code's."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_native.control import versions
+from dev.tables import table
+from kafka_native.control.brokers import versions
 from kafka_native.protocol import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "KIPS.md").read_text(encoding="utf-8")
 STATES = ("works", "partly", "planned", "not for a client")
-NAMED = re.compile(r"`((?:kafka_native|csrc|tests|bench|docs)/[\w./-]+)(?:::(\w+))?`")
 
 
 def section(title: str) -> list[list[str]]:
@@ -27,38 +27,56 @@ def section(title: str) -> list[list[str]]:
 KIPS = section("KIPs")
 APIS = section("Protocol versions")
 FEATURES = section("Features of krafka's guides")
-# (what, state, where or why)
+EVIDENCE = table("kips")
+# (table in dev/kips.toml, what, state, note)
 CLAIMS = (
-    [(r[0], r[3], r[4]) for r in KIPS] + [(r[1], r[4], r[6]) for r in APIS] + [(r[0], r[1], r[2]) for r in FEATURES]
+    [("kips", r[0], r[3], r[4]) for r in KIPS]
+    + [("apis", r[1], r[4], r[6]) for r in APIS]
+    + [("features", r[0], r[1], r[2]) for r in FEATURES]
 )
+PLACES = sorted({place for rows in EVIDENCE.values() for places in rows.values() for place in places})
 
 
 def test_page_has_the_tables_it_promises() -> None:
     assert len(KIPS) >= 108
     assert len({row[0] for row in KIPS}) == len(KIPS)
     assert len(FEATURES) >= 80
+    assert len({row[0] for row in FEATURES}) == len(FEATURES)
     assert {int(row[0]) for row in APIS} >= set(range(48))
     assert len({row[0] for row in APIS}) == len(APIS)
 
 
-@pytest.mark.parametrize(("what", "state", "where"), CLAIMS)
-def test_claim_has_a_state_and_what_it_takes(what: str, state: str, where: str) -> None:
+@pytest.mark.parametrize(("kind", "what", "state", "note"), CLAIMS)
+def test_claim_has_a_state_and_what_it_takes(kind: str, what: str, state: str, note: str) -> None:
     assert state in STATES
-    assert where
-    named = NAMED.findall(where)
+    places = EVIDENCE[kind].get(what, [])
+    assert note or places
     if state in ("works", "partly"):
-        assert any(not path.startswith("tests/") for path, _ in named), "name the file"
-        assert any(path.startswith("tests/") and test for path, test in named), "name the test"
+        assert any(not place.startswith("tests/") for place in places), "name the file"
+        assert any(re.fullmatch(r"tests/.*::\w+", place) for place in places), "name the test"
     if state == "not for a client":
-        assert not named
+        assert not places
+    if state != "works":
+        assert note, "say what is missing, or why"
 
 
-@pytest.mark.parametrize("path_and_name", sorted(set(NAMED.findall(PAGE))), ids="::".join)
-def test_named_file_and_test_exist(path_and_name: tuple[str, str]) -> None:
-    path, name = path_and_name
+@pytest.mark.parametrize("kind", EVIDENCE)
+def test_evidence_is_for_rows_of_the_page(kind: str) -> None:
+    assert set(EVIDENCE[kind]) <= {what for each, what, _, _ in CLAIMS if each == kind}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_named_file_and_test_exist(place: str) -> None:
+    path, _, name = place.partition("::")
     assert (ROOT / path).exists()
     if name:
         assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", ["docs/KIPS.md", "docs/CONFIGURATION.md"])
+def test_users_pages_name_neither_code_nor_tests(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert re.findall(r"`(?:kafka_native|csrc|tests|bench)/[^`]+`|\btest_\w+|::", text) == []
 
 
 def declared_keys() -> set[int]:

@@ -12,7 +12,7 @@ PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`(tests/[\w./-]+)(?:::(\w+))?`")
 PROMISES = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in PAGE.split("## What is promised")[1].split("## What isn't")[0].splitlines()
+    for line in PAGE.split("## Promises")[1].split("## Limits")[0].splitlines()
     if line.startswith("|") and not line.startswith(("|---", "| promise"))
 ]
 

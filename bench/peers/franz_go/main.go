@@ -1,4 +1,5 @@
-// The scenarios of bench/ for franz-go: a program of its own, the task as JSON on stdin, the figures as JSON on stdout.
+// A program that runs scenarios of bench/ with franz-go. The task is JSON on stdin, the figures are
+// JSON on stdout.
 package main
 
 import (
@@ -80,7 +81,7 @@ func options(t task) []kgo.Opt {
 	return found
 }
 
-// Produce in a loop; with `report`, each delivery is counted by a callback.
+// Produces in a loop. With `report`, a callback counts each delivery.
 func produce(ctx context.Context, t task, report bool) (int, time.Duration, float64) {
 	client, err := kgo.NewClient(options(t)...)
 	check(err)
@@ -89,7 +90,8 @@ func produce(ctx context.Context, t task, report bool) (int, time.Duration, floa
 	for i, value := range t.Values {
 		values[i] = []byte(value)
 	}
-	check(client.ProduceSync(ctx, &kgo.Record{Topic: t.Topic, Value: values[0]}).FirstErr()) // connected before the clock starts
+	// The first record: the client is connected before the clock starts.
+	check(client.ProduceSync(ctx, &kgo.Record{Topic: t.Topic, Value: values[0]}).FirstErr())
 	count := t.Count - 1
 	var delivered, failed atomic.Int64
 	promise := func(_ *kgo.Record, err error) {
@@ -118,7 +120,7 @@ func produce(ctx context.Context, t task, report bool) (int, time.Duration, floa
 	return count, taken, used
 }
 
-// All partitions from their beginnings, by hand.
+// Assigns all partitions, from their beginnings.
 func byHand(t task) kgo.Opt {
 	offsets := map[int32]kgo.Offset{}
 	for number := int32(0); number < t.Partitions; number++ {
@@ -127,14 +129,14 @@ func byHand(t task) kgo.Opt {
 	return kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{t.Topic: offsets})
 }
 
-// The only member of a new group, from the beginning. It speaks the classic protocol.
+// Makes the only member of a new group, with the classic protocol.
 func inGroup(t task, number int) []kgo.Opt {
 	return append(options(t), kgo.ConsumerGroup(fmt.Sprintf("%s-go-%d", t.Topic, number)), kgo.ConsumeTopics(t.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 }
 
-// Polls for `most` records at a time; the first record isn't counted.
-func consume(ctx context.Context, t task, most int, opts ...kgo.Opt) (int, time.Duration, float64) {
+// Polls for up to `recordsMax` records at a time. The first record isn't counted.
+func consume(ctx context.Context, t task, recordsMax int, opts ...kgo.Opt) (int, time.Duration, float64) {
 	client, err := kgo.NewClient(opts...)
 	check(err)
 	defer client.Close()
@@ -142,7 +144,7 @@ func consume(ctx context.Context, t task, most int, opts ...kgo.Opt) (int, time.
 	taken, bytes := first, 0
 	cpu, started := cpuSeconds(), time.Now()
 	for taken < t.Count {
-		fetches := client.PollRecords(ctx, most)
+		fetches := client.PollRecords(ctx, recordsMax)
 		check(fetches.Err())
 		fetches.EachRecord(func(record *kgo.Record) { bytes += len(record.Value) })
 		taken += fetches.NumRecords()
@@ -150,7 +152,8 @@ func consume(ctx context.Context, t task, most int, opts ...kgo.Opt) (int, time.
 	return taken - first, time.Since(started), cpuSeconds() - cpu
 }
 
-// From making a client to its first record as the only member of a new group, several times; the median.
+// Measures from the making of a client to its first record, as the only member of a new group. The
+// median of several runs counts.
 func cold(ctx context.Context, t task) (int, time.Duration, float64, map[string]float64) {
 	producer, err := kgo.NewClient(options(t)...)
 	check(err)
@@ -174,7 +177,7 @@ func cold(ctx context.Context, t task) (int, time.Duration, float64, map[string]
 	return t.Starts, time.Since(started), cpuSeconds() - cpu, map[string]float64{"first ms": times[len(times)/2]}
 }
 
-// A record at a steady rate without lingering; from Produce() to the record in the hands of the one who polls.
+// Measures from Produce() to the polled record, at a steady rate and without lingering.
 func endToEnd(ctx context.Context, t task, warmUp int) (int, time.Duration, float64, map[string]float64) {
 	producer, err := kgo.NewClient(append(options(t), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	check(err)

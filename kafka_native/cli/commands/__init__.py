@@ -1,1 +1,4 @@
-"""One module a command, with the click command as ``command``; `kafka_native.cli.app.COMMANDS` names them."""
+"""One module for each command; each defines ``command``.
+
+`kafka_native.cli.app.COMMANDS` lists them.
+"""

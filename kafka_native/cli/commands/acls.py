@@ -1,4 +1,4 @@
-"""``kafka-native acls``: who may do what."""
+"""``kafka-native acls``: list, create and delete permissions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from kafka_native.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kafka_native.cli.administration import Outcomes, administration, make_sure, report_errors, yes_option
+from kafka_native.cli.administration import (
+    Outcomes,
+    administration,
+    make_sure,
+    report_errors,
+    yes_option,
+)
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import line_of
 from kafka_native.terminal.output import Output, json_option
@@ -26,7 +32,7 @@ from kafka_native.terminal.output import Output, json_option
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 CLUSTER = "kafka-cluster"
-"""The name of the one resource that the cluster is."""
+"""The name of the only resource of kind cluster."""
 KINDS = {
     "topics": ResourceType.TOPIC,
     "groups": ResourceType.GROUP,
@@ -54,13 +60,13 @@ HEADINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The resources that options name: kinds and names."""
+    """The kinds and names of the resources that the options name."""
 
     found: tuple[tuple[ResourceType, str], ...]
 
 
 def resource_options(command: Command) -> Command:
-    """Adds ``--topic`` and its kin; the command gets them as ``resources: Resources``."""
+    """Add ``--topic`` and similar options. The command gets ``resources: Resources``."""
 
     @functools.wraps(command)
     def call(*args: Any, cluster: bool, **more: Any) -> Any:
@@ -71,10 +77,26 @@ def resource_options(command: Command) -> Command:
     options = (
         click.option("-t", "--topic", "topics", multiple=True, metavar="NAME", help="This topic."),
         click.option("-g", "--group", "groups", multiple=True, metavar="NAME", help="This group."),
-        click.option("--transactional-id", "transactional_ids", multiple=True, metavar="NAME", help="This id."),
-        click.option("--delegation-token", "delegation_tokens", multiple=True, metavar="ID", help="This token."),
         click.option(
-            "--user-principal", "user_principals", multiple=True, metavar="USER:NAME", help="This user: whose tokens."
+            "--transactional-id",
+            "transactional_ids",
+            multiple=True,
+            metavar="NAME",
+            help="This transactional id.",
+        ),
+        click.option(
+            "--delegation-token",
+            "delegation_tokens",
+            multiple=True,
+            metavar="ID",
+            help="This delegation token.",
+        ),
+        click.option(
+            "--user-principal",
+            "user_principals",
+            multiple=True,
+            metavar="USER:NAME",
+            help="The tokens of this user.",
         ),
         click.option("--cluster", is_flag=True, help="The cluster itself."),
     )
@@ -84,7 +106,7 @@ def resource_options(command: Command) -> Command:
 
 
 def filter_options(command: Command) -> Command:
-    """Adds what narrows permissions down; the command gets ``filters``: a filter a resource."""
+    """Add the options that filter permissions. The command gets ``filters``: one per resource."""
 
     @functools.wraps(command)
     def call(
@@ -118,12 +140,16 @@ def filter_options(command: Command) -> Command:
             type=click.Choice(["any", "match", "literal", "prefixed"]),
             default="any",
             show_default=True,
-            help="How a name is meant; match: all permissions that concern it.",
+            help="The pattern type of names; match: all permissions that apply to the name.",
         ),
-        click.option("--principal", metavar="User:NAME", help="Only this one's."),
-        click.option("--host", help="Only from this host; '*' is a permission's own word for any."),
-        click.option("--operation", type=click.Choice(list(OPERATIONS)), help="Only this."),
-        click.option("--permission", type=click.Choice(["allow", "deny"]), help="Only these."),
+        click.option("--principal", metavar="User:NAME", help="Only this principal."),
+        click.option("--host", help="Only this host; '*' finds permissions for any host."),
+        click.option(
+            "--operation", type=click.Choice(list(OPERATIONS)), help="Only this operation."
+        ),
+        click.option(
+            "--permission", type=click.Choice(["allow", "deny"]), help="Only this permission type."
+        ),
     )
     for option in reversed(options):
         call = option(call)
@@ -140,9 +166,11 @@ def command() -> None:
 @connected()
 @json_option
 def list_acls(connection: Connection, output: Output, filters: list[AclBindingFilter]) -> None:
-    """List permissions; options narrow them down, and of resources the ones named are meant."""
+    """List permissions. Options restrict the list, for example to the named resources."""
     with administration(connection) as admin:
-        calls = [admin.describe_acls(each, request_timeout=connection.timeout_s) for each in filters]
+        calls = [
+            admin.describe_acls(each, request_timeout=connection.timeout_s) for each in filters
+        ]
         found = sorted({acl for call in calls for acl in call.result()})
     output.rows([_record(each) for each in found], HEADINGS)
 
@@ -169,18 +197,32 @@ def _line(acl: AclBinding) -> str:
 
 @command.command("create")
 @resource_options
-@click.option("--prefixed", is_flag=True, help="Names are beginnings of names.")
-@click.option("--principal", "principals", multiple=True, required=True, metavar="User:NAME", help="Who; repeatable.")
-@click.option("--host", "hosts", multiple=True, default=["*"], show_default=True, help="From where; repeatable.")
+@click.option("--prefixed", is_flag=True, help="The names are prefixes of names.")
+@click.option(
+    "--principal",
+    "principals",
+    multiple=True,
+    required=True,
+    metavar="User:NAME",
+    help="The principal; repeatable.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    default=["*"],
+    show_default=True,
+    help="The client's host; repeatable.",
+)
 @click.option(
     "--operation",
     "operations",
     multiple=True,
     required=True,
     type=click.Choice(list(OPERATIONS)),
-    help="What; repeatable.",
+    help="The operation; repeatable.",
 )
-@click.option("--deny", is_flag=True, help="Deny it, rather than allow it.")
+@click.option("--deny", is_flag=True, help="Deny the operation. Default: allow it.")
 @connected()
 @json_option
 def create(
@@ -193,7 +235,7 @@ def create(
     operations: tuple[str, ...],
     deny: bool,
 ) -> None:
-    """Allow principals operations on resources, or deny them: one permission for each combination."""
+    """Allow or deny operations on resources: one permission for each combination."""
     if not resources.found:
         raise click.UsageError("name a resource: --topic, --group, --transactional-id or --cluster")
     permission = AclPermissionType.DENY if deny else AclPermissionType.ALLOW
@@ -212,14 +254,24 @@ def create(
 
 @command.command("delete")
 @filter_options
-@click.option("-a", "--all", "everything", is_flag=True, help="All permissions there are: when nothing else is named.")
+@click.option(
+    "-a",
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Delete all permissions, if no other option names any.",
+)
 @yes_option
 @connected()
 @json_option
 def delete(
-    connection: Connection, output: Output, filters: list[AclBindingFilter], everything: bool, yes: bool
+    connection: Connection,
+    output: Output,
+    filters: list[AclBindingFilter],
+    everything: bool,
+    yes: bool,
 ) -> None:
-    """Delete the permissions that `acls list` shows for the same options, after a question."""
+    """Delete the permissions that `acls list` shows for the same options. It asks first."""
     if not everything and filters == [_anything()]:
         raise click.UsageError("say which permissions, or --all")
     with administration(connection) as admin:
@@ -236,7 +288,7 @@ def delete(
         make_sure(f"Delete {len(found)} permissions?", yes)
         gone: list[AclBinding] = []
         errors: dict[str, str] = {}
-        # What was shown is deleted, and nothing that has been made since.
+        # Delete exactly the permissions shown, not others that were created since.
         exact = [_exactly(each) for each in found]
         for future in admin.delete_acls(exact, request_timeout=timeout_s).values():
             try:

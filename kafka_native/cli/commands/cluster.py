@@ -1,11 +1,18 @@
-"""``kafka-native cluster``: the cluster, its brokers and its controller, and its features."""
+"""``kafka-native cluster``: the cluster, its brokers, its controller and its features."""
 
 from __future__ import annotations
 
 import click
 
 from kafka_native.admin import FeatureUpdate, UpgradeType
-from kafka_native.cli.administration import administration, assignment, make_sure, report, settled, yes_option
+from kafka_native.cli.administration import (
+    administration,
+    assignment,
+    make_sure,
+    report,
+    settled,
+    yes_option,
+)
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.default_group import Defaulting
 from kafka_native.terminal.output import Output, json_option
@@ -15,17 +22,21 @@ DOWNGRADES = {"safe": UpgradeType.SAFE_DOWNGRADE, "unsafe": UpgradeType.UNSAFE_D
 
 @click.group("cluster", cls=Defaulting, default="describe")
 def command() -> None:
-    """Show the cluster (describe, the default) and its features, and let it run other ones."""
+    """Show the cluster (describe, the default) and its features, and update features."""
 
 
 @command.command("describe")
-@click.option("--fenced", is_flag=True, help="Brokers that are registered and not at work, too (Kafka 4.0).")
+@click.option(
+    "--fenced", is_flag=True, help="Also list fenced brokers: registered, not active (Kafka 4.0)."
+)
 @connected()
 @json_option
 def describe(connection: Connection, output: Output, fenced: bool) -> None:
-    """Show the cluster's id, its brokers with their racks, and who is asked for changes."""
+    """Show the cluster's id, its brokers with their racks, and its controller."""
     with administration(connection) as admin:
-        found = admin.describe_cluster(include_fenced_brokers=fenced, request_timeout=connection.timeout_s).result()
+        found = admin.describe_cluster(
+            include_fenced_brokers=fenced, request_timeout=connection.timeout_s
+        ).result()
     controller = None if found.controller is None else found.controller.id
     brokers = [
         {
@@ -39,10 +50,18 @@ def describe(connection: Connection, output: Output, fenced: bool) -> None:
         for each in sorted(found.nodes, key=lambda node: node.id)
     ]
     if output.as_json:
-        output.document({"cluster_id": found.cluster_id, "controller": controller, "brokers": brokers})
+        output.document(
+            {"cluster_id": found.cluster_id, "controller": controller, "brokers": brokers}
+        )
         return
     output.say(f"cluster {found.cluster_id or 'without an id'}, {len(brokers)} brokers")
-    headings = {"broker": "broker", "host": "host", "port": "port", "rack": "rack", "controller": "controller"}
+    headings = {
+        "broker": "broker",
+        "host": "host",
+        "port": "port",
+        "rack": "rack",
+        "controller": "controller",
+    }
     output.rows(brokers, headings | ({"fenced": "fenced"} if fenced else {}))
 
 
@@ -50,7 +69,7 @@ def describe(connection: Connection, output: Output, fenced: bool) -> None:
 @connected()
 @json_option
 def features(connection: Connection, output: Output) -> None:
-    """Show the features that the cluster runs, and the levels that its brokers could run."""
+    """Show the features of the cluster: the level in use and the supported levels."""
     with administration(connection) as admin:
         found = admin.describe_features(request_timeout=connection.timeout_s).result()
     records = []
@@ -64,7 +83,9 @@ def features(connection: Connection, output: Output) -> None:
                 "highest": None if could is None else could.max_version,
             }
         )
-    output.rows(records, {"feature": "feature", "level": "level", "lowest": "lowest", "highest": "highest"})
+    output.rows(
+        records, {"feature": "feature", "level": "level", "lowest": "lowest", "highest": "highest"}
+    )
 
 
 def _level(text: str) -> tuple[str, int]:
@@ -76,8 +97,12 @@ def _level(text: str) -> tuple[str, int]:
 
 @command.command("update-features")
 @click.argument("updates", nargs=-1, required=True, type=_level, metavar="FEATURE=LEVEL...")
-@click.option("--downgrade", type=click.Choice(list(DOWNGRADES)), help="Go down: safe loses no metadata.")
-@click.option("--dry-run", is_flag=True, help="Change nothing: only see whether it would work.")
+@click.option(
+    "--downgrade",
+    type=click.Choice(list(DOWNGRADES)),
+    help="Allow lower levels; safe loses no metadata.",
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing; check whether it would work.")
 @yes_option
 @connected()
 @json_option
@@ -89,7 +114,7 @@ def update_features(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Let the whole cluster run features at other levels. Level 0 ends one, which is a downgrade."""
+    """Set the levels of features for the whole cluster. Level 0 disables one: a downgrade."""
     names = ", ".join(f"{name}={level}" for name, level in updates)
     if len({name for name, _ in updates}) < len(updates):
         raise click.UsageError("a feature is named twice")
@@ -100,6 +125,8 @@ def update_features(
         make_sure(f"Update {names}? Not every update can be taken back.", yes)
     wanted = {name: FeatureUpdate(level, kind) for name, level in updates}
     with administration(connection) as admin:
-        done = admin.update_features(wanted, validate_only=dry_run, request_timeout=connection.timeout_s)
+        done = admin.update_features(
+            wanted, validate_only=dry_run, request_timeout=connection.timeout_s
+        )
         outcomes = settled(done)
     report(output, "feature", outcomes, "updated", dry_run=dry_run)

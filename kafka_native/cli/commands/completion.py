@@ -1,4 +1,4 @@
-"""``kafka-native completion``: the script that makes a shell complete its commands and options."""
+"""``kafka-native completion``: the shell script that completes commands and options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_native.cli.errors import Failed
 from kafka_native.terminal.lines import echo
 
 VARIABLE = "_KAFKA_NATIVE_COMPLETE"
-"""How the script asks the program; click derives it from the program's name."""
+"""The variable by which the script calls the program. click derives it from the program's name."""
 
 
 @click.command("completion")

@@ -18,18 +18,31 @@ STATUS_WIDTH, KIND_WIDTH = 8, 14
 
 
 @click.command("doctor")
-@click.option("-t", "--topic", "topics", multiple=True, help="Also see whether it may be read and written; repeatable.")
-@click.option("-G", "--group", "groups", multiple=True, help="Also see whether it may be joined; repeatable.")
-@click.option("-q", "--quiet", is_flag=True, help="Only what isn't ok.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    help="Also check that you may read and write it; repeatable.",
+)
+@click.option(
+    "-G", "--group", "groups", multiple=True, help="Also check that you may join it; repeatable."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Show only steps that aren't ok.")
 @connected(required=False)
 @json_option
 def command(
-    connection: Connection, output: Output, topics: tuple[str, ...], groups: tuple[str, ...], quiet: bool
+    connection: Connection,
+    output: Output,
+    topics: tuple[str, ...],
+    groups: tuple[str, ...],
+    quiet: bool,
 ) -> None:
-    """Find out why a connection fails: configuration, DNS, TCP, TLS, log-in, where the brokers say that they are.
+    """Find out why a connection fails, step by step.
 
-    Does what a client does, step by step, and says of each step what came of it, the likely cause and what to set. The
-    exit status says which kind of step has failed first: see the documentation.
+    The steps are configuration, DNS, TCP, TLS, log-in and the brokers' advertised addresses, as a
+    client takes them. For each step the command prints the result, the likely cause and what to
+    set. The exit status names the first kind of step that failed: see the documentation.
     """
     with status() if sys.stderr.isatty() else nullcontext() as line:
         found = diagnose(
@@ -37,7 +50,7 @@ def command(
             topics=tuple(dict.fromkeys(topics)),
             groups=tuple(dict.fromkeys(groups)),
             timeout_s=connection.timeout_s,
-            tell=lambda text: None if line is None else line.update(styled(text)),
+            report=lambda text: None if line is None else line.update(styled(text)),
         )
     if output.as_json:
         output.document(

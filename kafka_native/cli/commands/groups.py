@@ -1,4 +1,4 @@
-"""``kafka-native groups``: groups of consumers, their members, lag and offsets."""
+"""``kafka-native groups``: consumer groups, their members, lag and offsets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ STATES = {
     "reconciling": ConsumerGroupState.RECONCILING,
     "not-ready": ConsumerGroupState.NOT_READY,
 }
-STATE_NAMES = {state: name for name, state in STATES.items()} | {ConsumerGroupState.UNKNOWN: "unknown"}
+STATE_NAMES = {state: name for name, state in STATES.items()} | {
+    ConsumerGroupState.UNKNOWN: "unknown"
+}
 TYPES = {
     "consumer": ConsumerGroupType.CONSUMER,
     "classic": ConsumerGroupType.CLASSIC,
@@ -59,9 +61,19 @@ LAG_HEADINGS = {
     "client_id": "client",
     "host": "host",
 }
-RESETS = ("to_earliest", "to_latest", "to_current", "to_offset", "to_datetime", "by_duration", "shift_by")
+RESETS = (
+    "to_earliest",
+    "to_latest",
+    "to_current",
+    "to_offset",
+    "to_datetime",
+    "by_duration",
+    "shift_by",
+)
 
-names_argument = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=completion.groups)
+names_argument = click.argument(
+    "groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=completion.groups
+)
 group_argument = click.argument("group", shell_complete=completion.groups)
 topics_option = click.option(
     "-t",
@@ -71,7 +83,7 @@ topics_option = click.option(
     type=topic_partitions,
     metavar="TOPIC[:PARTITION,...]",
     shell_complete=completion.topics,
-    help="These only (default: all with an offset).",
+    help="Only these partitions (default: all with an offset).",
 )
 
 
@@ -81,14 +93,26 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--state", "states", multiple=True, type=click.Choice(list(STATES)), help="Only those doing this.")
 @click.option(
-    "--type", "types", multiple=True, type=click.Choice(list(TYPES)), help="Only these (default: those of consumers)."
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(list(STATES)),
+    help="Only groups in this state; repeatable.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    type=click.Choice(list(TYPES)),
+    help="Only groups of this type; repeatable (default: consumer groups).",
 )
 @connected()
 @json_option
-def list_groups(connection: Connection, output: Output, states: tuple[str, ...], types: tuple[str, ...]) -> None:
-    """List the groups of consumers, or of the types that are named."""
+def list_groups(
+    connection: Connection, output: Output, states: tuple[str, ...], types: tuple[str, ...]
+) -> None:
+    """List consumer groups, or groups of the types that you name."""
     with administration(connection) as admin:
         found = admin.list_consumer_groups(
             states={STATES[each] for each in states} or None,
@@ -109,7 +133,7 @@ def list_groups(connection: Connection, output: Output, states: tuple[str, ...],
 
 
 def state_name(state: ConsumerGroupState | None) -> str | None:
-    """A state as the options have it."""
+    """A state's name in the options."""
     return None if state is None else STATE_NAMES[state]
 
 
@@ -118,10 +142,12 @@ def state_name(state: ConsumerGroupState | None) -> str | None:
 @connected()
 @json_option
 def describe(connection: Connection, output: Output, groups: tuple[str, ...]) -> None:
-    """Show groups with their members and who reads what."""
+    """Show groups with their members and the partitions of each."""
     names = list(dict.fromkeys(groups))
     with administration(connection) as admin:
-        described = Outcomes(admin.describe_consumer_groups(names, request_timeout=connection.timeout_s))
+        described = Outcomes(
+            admin.describe_consumer_groups(names, request_timeout=connection.timeout_s)
+        )
         records = [_group_record(each) for each in described.values() if not _is_missing(each)]
         missing = [name for name, each in described.items() if _is_missing(each)]
         others, errors = group_kinds.described(admin, missing, connection.timeout_s)
@@ -152,7 +178,8 @@ def _group_record(group: ConsumerGroupDescription) -> dict[str, Any]:
                 "host": each.host,
                 "instance": each.group_instance_id,
                 "partitions": [
-                    {"topic": place.topic, "partition": place.partition} for place in each.assignment.topic_partitions
+                    {"topic": place.topic, "partition": place.partition}
+                    for place in each.assignment.topic_partitions
                 ],
             }
             for each in group.members
@@ -162,18 +189,26 @@ def _group_record(group: ConsumerGroupDescription) -> dict[str, Any]:
 
 def _show_group(output: Output, record: dict[str, Any]) -> None:
     assignor = f", assignor {record['assignor']}" if record["assignor"] else ""
-    text = f"group {record['group']}: {record['state']}, type {record['type'].name.lower()}{assignor}"
+    text = (
+        f"group {record['group']}: {record['state']}, type {record['type'].name.lower()}{assignor}"
+    )
     output.say(f"{text}, coordinator {record['coordinator']}, {len(record['members'])} members")
     rows = []
     for member in record["members"]:
         topics: dict[str, list[int]] = {}
         for place in member["partitions"]:
             topics.setdefault(place["topic"], []).append(place["partition"])
-        topics |= member.get("tasks", {})  # of a streams group: by subtopology
+        topics |= member.get("tasks", {})  # a streams group's tasks, by subtopology
         reads = " ".join(f"{topic}:{numbers(parts)}" for topic, parts in sorted(topics.items()))
         rows.append({**member, "reads": reads or None})
     if rows:
-        headings = {"member": "member", "client_id": "client", "host": "host", "instance": "instance", "reads": "reads"}
+        headings = {
+            "member": "member",
+            "client_id": "client",
+            "host": "host",
+            "instance": "instance",
+            "reads": "reads",
+        }
         output.rows(rows, headings)
 
 
@@ -188,12 +223,14 @@ def _show_group(output: Output, record: dict[str, Any]) -> None:
     flag_value=2.0,
     type=click.FloatRange(0.1, 3600),
     metavar="[SECONDS]",
-    help="Again and again, every 2 seconds or so many, until Ctrl+C.",
+    help="Repeat every 2 seconds, or every SECONDS, until Ctrl+C.",
 )
 @connected()
 @json_option
-def lag(connection: Connection, output: Output, groups: tuple[str, ...], watch: float | None) -> None:
-    """Show how far groups are behind the ends of their partitions."""
+def lag(
+    connection: Connection, output: Output, groups: tuple[str, ...], watch: float | None
+) -> None:
+    """Show the lag of groups: the distance to the ends of their partitions."""
     names = list(dict.fromkeys(groups))
     with administration(connection) as admin:
         offsets = Offsets(admin, connection.timeout_s)
@@ -225,19 +262,25 @@ def _show_lag(output: Output, records: list[dict[str, Any]], errors: dict[str, s
 
 
 def total(records: Sequence[dict[str, Any]]) -> int:
-    """The lag of all partitions that have one."""
+    """The sum of the known lags."""
     return sum(record["lag"] or 0 for record in records)
 
 
 def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: float) -> None:
-    """On a terminal one table that changes; for programs a JSON line, or a line for people, each time."""
+    """Print the lag repeatedly.
+
+    A terminal shows one table that changes. Otherwise each round prints a line, with ``--json`` a
+    JSON document.
+    """
     live = sys.stdout.isatty() and not output.as_json
     before: tuple[float, int] | None = None
     with Live(console=printer(), auto_refresh=False) if live else _Nothing() as screen:
         while True:
             records, errors = _lag(offsets, names)
             now, behind = time.time(), total(records)
-            change = "" if before is None else f", {(behind - before[1]) / (now - before[0]):+.0f}/s"
+            change = (
+                "" if before is None else f", {(behind - before[1]) / (now - before[0]):+.0f}/s"
+            )
             moment = time.strftime("%H:%M:%S", time.localtime(now))
             lines = [
                 f"{moment} total lag: {behind}{change}",
@@ -257,7 +300,7 @@ def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: 
 
 
 class _Nothing:
-    """In the place of a live display."""
+    """Takes the place of `Live` if there is no live display."""
 
     def __enter__(self) -> None:
         return None
@@ -274,12 +317,21 @@ class _Nothing:
 @topics_option
 @click.option("--to-earliest", is_flag=True, help="To the first message.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-current", is_flag=True, help="To what is committed, within what is there.")
+@click.option("--to-current", is_flag=True, help="To the committed offset, or the nearest one.")
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
-@click.option("--to-datetime", type=moment, metavar="TIME", help="To the first message of this time or later.")
-@click.option("--by-duration", type=span, metavar="DURATION", help="To the first message that is no older than this.")
-@click.option("--shift-by", type=int, metavar="N", help="Forward by so many offsets; back if negative.")
-@click.option("--execute", is_flag=True, help="Do it: without this nothing is changed, only shown.")
+@click.option(
+    "--to-datetime", type=moment, metavar="TIME", help="To the first message of this time or later."
+)
+@click.option(
+    "--by-duration",
+    type=span,
+    metavar="DURATION",
+    help="To the first message that is at most this old.",
+)
+@click.option(
+    "--shift-by", type=int, metavar="N", help="Forward by N offsets; back if N is negative."
+)
+@click.option("--execute", is_flag=True, help="Commit the offsets. Default: only show them.")
 @connected()
 @json_option
 def reset_offsets(
@@ -290,9 +342,9 @@ def reset_offsets(
     execute: bool,
     **how: Any,
 ) -> None:
-    """Show where GROUP would go on after a reset of its offsets, and with --execute do it.
+    """Show the offsets that a reset of GROUP would commit; with --execute commit them.
 
-    The group must have no members. Offsets stay within what a partition has.
+    The group must have no members. New offsets stay within the partition's limits.
     """
     target = _target(how)
     with administration(connection) as admin:
@@ -300,7 +352,9 @@ def reset_offsets(
         described, offsets = offsets.of(group)
         if described.state not in IDLE:
             state = state_name(described.state)
-            raise Failed(f"group {group} is {state}, with {len(described.members)} members: stop them first")
+            raise Failed(
+                f"group {group} is {state}, with {len(described.members)} members: stop them first"
+            )
         committed = offsets.committed(group)
         places = group_offsets.chosen(offsets, committed, topics)
         if not places:
@@ -308,24 +362,37 @@ def reset_offsets(
         records = group_offsets.reset(offsets, places, committed, target)
         errors: dict[str, str] = {}
         if execute:
-            wanted = {(each["topic"], each["partition"]): each["new"] for each in records if each["new"] is not None}
+            wanted = {
+                (each["topic"], each["partition"]): each["new"]
+                for each in records
+                if each["new"] is not None
+            }
             done = offsets.commit(group, wanted) if wanted else {}
-            errors = {f"{topic} [{number}]": why for (topic, number), why in done.items() if why is not None}
+            errors = {
+                f"{topic} [{number}]": why
+                for (topic, number), why in done.items()
+                if why is not None
+            }
     headings = {"topic": "topic", "partition": "partition", "committed": "committed", "new": "new"}
     headings |= {"change": "change", "remark": "remark"}
     if output.as_json:
         output.document({"group": group, "executed": execute, "partitions": records})
     else:
         output.rows(records, headings)
-        output.say(f"group {group}: {'done' if execute and not errors else 'nothing is changed without --execute'}")
+        executed = execute and not errors
+        output.say(
+            f"group {group}: {'done' if executed else 'nothing is changed without --execute'}"
+        )
     report_errors(output, "offset", errors)
 
 
 def _target(how: dict[str, Any]) -> Target:
-    given = {name: value for name, value in how.items() if name in RESETS and value not in (None, False)}
+    given = {
+        name: value for name, value in how.items() if name in RESETS and value not in (None, False)
+    }
     if len(given) != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in RESETS)
-        raise click.UsageError(f"say to where, once: {options}")
+        raise click.UsageError(f"write exactly one of {options}")
     ((name, value),) = given.items()
     if name == "by_duration":
         return Target("time", ago(value))
@@ -347,15 +414,19 @@ def _target(how: dict[str, Any]) -> Target:
     type=topic_partitions,
     metavar="TOPIC[:PARTITION,...]",
     shell_complete=completion.topics,
-    help="Of these.",
+    help="Only the offsets of these; repeatable.",
 )
 @yes_option
 @connected()
 @json_option
 def delete_offsets(
-    connection: Connection, output: Output, group: str, topics: tuple[tuple[str, tuple[int, ...]], ...], yes: bool
+    connection: Connection,
+    output: Output,
+    group: str,
+    topics: tuple[tuple[str, tuple[int, ...]], ...],
+    yes: bool,
 ) -> None:
-    """Forget what GROUP has committed of topics that none of its members reads."""
+    """Delete the committed offsets of GROUP for topics that no member reads."""
     with administration(connection) as admin:
         offsets = Offsets(admin, connection.timeout_s)
         places = group_offsets.chosen(offsets, {}, topics)
@@ -371,9 +442,11 @@ def delete_offsets(
 @connected()
 @json_option
 def delete(connection: Connection, output: Output, groups: tuple[str, ...], yes: bool) -> None:
-    """Delete groups that have no members, with their committed offsets."""
+    """Delete groups without members, with their committed offsets."""
     names = list(dict.fromkeys(groups))
     make_sure(f"Delete {', '.join(names)} with all committed offsets?", yes)
     with administration(connection) as admin:
-        outcomes = settled(admin.delete_consumer_groups(names, request_timeout=connection.timeout_s))
+        outcomes = settled(
+            admin.delete_consumer_groups(names, request_timeout=connection.timeout_s)
+        )
     report(output, "group", outcomes, "deleted")

@@ -1,4 +1,4 @@
-"""``kafka-native metadata``: brokers, topics and partitions, as any broker tells them."""
+"""``kafka-native metadata``: brokers, topics and partitions in one broker's metadata."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kafka_native.types import ClusterMetadata, TopicMetadata
 
 
 @click.command("metadata")
-@click.option("-t", "--topic", shell_complete=completion.topics, help="This topic alone.")
+@click.option("-t", "--topic", shell_complete=completion.topics, help="Only this topic.")
 @connected()
 @json_option
 def command(connection: Connection, output: Output, topic: str | None) -> None:
-    """Print the brokers, topics and partitions that a broker tells of: kcat's -L.
+    """Print the brokers, topics and partitions that a broker knows, like kcat -L.
 
     Ends with status 1 if TOPIC doesn't exist.
     """
@@ -31,27 +31,39 @@ def command(connection: Connection, output: Output, topic: str | None) -> None:
     if output.as_json:
         output.document(described(found))
         return
-    output.say(f"Cluster {found.cluster_id or '(without an id)'}, told by {found.orig_broker_name}")
+    output.say(
+        f"Cluster {found.cluster_id or '(without an id)'}, from broker {found.orig_broker_name}"
+    )
     brokers = [
-        {"id": each.id, "at": f"{each.host}:{each.port}", "note": "controller" * (each.id == found.controller_id)}
+        {
+            "id": each.id,
+            "at": f"{each.host}:{each.port}",
+            "note": "controller" * (each.id == found.controller_id),
+        }
         for each in sorted(found.brokers.values(), key=lambda each: each.id)
     ]
     output.rows(brokers, {"id": "broker", "at": "address", "note": ""})
     partitions = [
-        {"topic": name, **partition} for name in sorted(found.topics) for partition in _partitions(found.topics[name])
+        {"topic": name, **partition}
+        for name in sorted(found.topics)
+        for partition in _partitions(found.topics[name])
     ]
-    headings = {name: name for name in ("topic", "partition", "leader", "replicas", "isrs", "error")}
+    headings = {
+        name: name for name in ("topic", "partition", "leader", "replicas", "isrs", "error")
+    }
     output.say("")
     output.rows(partitions, headings, f"{len(found.topics)} topics, {len(partitions)} partitions")
 
 
 def described(found: ClusterMetadata) -> dict[str, Any]:
-    """The JSON form: kcat's names."""
+    """The metadata with kcat's names, for JSON."""
     return {
         "originating_broker": {"id": found.orig_broker_id, "name": found.orig_broker_name},
         "cluster_id": found.cluster_id,
         "controllerid": found.controller_id,
-        "brokers": [{"id": each.id, "name": f"{each.host}:{each.port}"} for each in found.brokers.values()],
+        "brokers": [
+            {"id": each.id, "name": f"{each.host}:{each.port}"} for each in found.brokers.values()
+        ],
         "topics": [
             {"topic": name, "error": _text(topic.error), "partitions": _partitions(topic)}
             for name, topic in sorted(found.topics.items())

@@ -1,4 +1,4 @@
-"""``kafka-native mock``: the built-in cluster as a process of its own."""
+"""``kafka-native mock``: the built-in mock cluster as a process."""
 
 from __future__ import annotations
 

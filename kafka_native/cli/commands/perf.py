@@ -1,4 +1,4 @@
-"""``kafka-native perf``: the job behind ``make demo``."""
+"""``kafka-native perf``: produce, consume and check with each codec. ``make demo`` runs it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ CODECS = ("none", "snappy", "lz4", "zstd", "gzip")
 PRODUCER_ONLY = ("acks", "compression.codec", "batch.size", "linger.ms")
 CONNECT_TIMEOUT_S = 10.0
 LAST_TIMEOUT_S = 3.0
-"""For deleting the topic of a run that has failed: the cluster may be what has failed."""
+"""Seconds to delete the topic of a failed run. The cluster itself may have failed."""
 
 
 @contextmanager
 def cluster(bootstrap: str | None, console: CleanConsole) -> Iterator[str]:
-    """The cluster to measure: the one that was named, or a mock cluster of our own."""
+    """Yield the servers of the named cluster, or of a new mock cluster."""
     if bootstrap:
         console.print(f"Using the cluster at {bootstrap}")
         yield bootstrap
@@ -44,8 +44,10 @@ def cluster(bootstrap: str | None, console: CleanConsole) -> Iterator[str]:
             yield servers
 
 
-def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
-    """``none,lz4`` as a tuple."""
+def one_of_codecs(
+    _context: click.Context, _parameter: click.Parameter, text: str
+) -> tuple[str, ...]:
+    """Parse ``none,lz4`` to a tuple."""
     codecs = tuple(filter(None, text.split(",")))
     unknown = [codec for codec in codecs if codec not in CODECS]
     if unknown or not codecs:
@@ -56,19 +58,80 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
 
 
 @click.command("all")
-@click.option("-b", "--bootstrap", envvar="BOOTSTRAP", help="This cluster (default: a mock cluster of our own).")
-@click.option("--messages", default=1_000_000, show_default=True, type=click.IntRange(1), help="Messages a codec.")
-@click.option("--size", default=100, show_default=True, type=click.IntRange(job.SMALLEST), help="Bytes of a value.")
-@click.option("--partitions", default=4, show_default=True, type=click.IntRange(1), help="Partitions of the topic.")
-@click.option("--codecs", default=",".join(CODECS), show_default=True, callback=one_of_codecs, help="Which, in order.")
-@click.option("--acks", default="1", show_default=True, type=click.Choice(["0", "1", "all"]), help="Who acknowledges.")
-@click.option("--batch-size", type=click.IntRange(1), help="batch.size in bytes (default: the client's).")
-@click.option("--linger", type=click.FloatRange(0), help="linger.ms while producing (default: the client's).")
-@click.option("--latency-messages", default=2000, show_default=True, type=click.IntRange(1), help="Round trips timed.")
-@click.option("--output", "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the chart.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON, and all else on stderr.")
-@click.option("--keep", is_flag=True, help="Leave the topics, on a cluster that was named with --bootstrap.")
-@click.option("-X", "extra", multiple=True, callback=properties, metavar="PROPERTY=VALUE", help="Client configuration.")
+@click.option(
+    "-b",
+    "--bootstrap",
+    envvar="BOOTSTRAP",
+    help="The cluster to measure (default: a new mock cluster).",
+)
+@click.option(
+    "--messages",
+    default=1_000_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Messages for each codec.",
+)
+@click.option(
+    "--size",
+    default=100,
+    show_default=True,
+    type=click.IntRange(job.MESSAGE_MIN_BYTES),
+    help="Bytes of a value.",
+)
+@click.option(
+    "--partitions",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Partitions of the topic.",
+)
+@click.option(
+    "--codecs",
+    default=",".join(CODECS),
+    show_default=True,
+    callback=one_of_codecs,
+    help="The codecs, in this order.",
+)
+@click.option(
+    "--acks",
+    default="1",
+    show_default=True,
+    type=click.Choice(["0", "1", "all"]),
+    help="The replicas that acknowledge.",
+)
+@click.option(
+    "--batch-size", type=click.IntRange(1), help="batch.size in bytes (default: the client's)."
+)
+@click.option(
+    "--linger", type=click.FloatRange(0), help="linger.ms while producing (default: the client's)."
+)
+@click.option(
+    "--latency-messages",
+    default=2000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Round trips to measure.",
+)
+@click.option(
+    "--output",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the chart.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the figures as JSON, everything else on stderr."
+)
+@click.option(
+    "--keep", is_flag=True, help="Don't delete the topics on the cluster that --bootstrap names."
+)
+@click.option(
+    "-X",
+    "extra",
+    multiple=True,
+    callback=properties,
+    metavar="PROPERTY=VALUE",
+    help="Client configuration.",
+)
 def everything(
     bootstrap: str | None,
     messages: int,
@@ -84,19 +147,29 @@ def everything(
     keep: bool,
     extra: dict[str, str],
 ) -> None:
-    """Send messages out and back with each codec, check every one of them, print the rates.
+    """Produce and consume messages with each codec, check each message, print the rates.
 
-    Produced with produce() in a loop, consumed with consume(10000) and value(). Ends with status 1 when a message is
+    The loops call produce(), and consume(10000) with value(). Ends with status 1 when a message is
     missing, out of order or changed.
     """
     console = remarks() if as_json else printer()
-    drawn = None if output is None else _chart_function()  # what is missing is said before a minute has gone
+    # A missing package is an error now, not after the measurement.
+    drawn = None if output is None else _chart_function()
     values = job.payloads(messages, size)
     wanted = {"acks": acks, "batch.size": batch_size, "linger.ms": linger}
     try:
         with cluster(bootstrap, console) as servers:
-            conf = {"bootstrap.servers": servers, **{k: v for k, v in wanted.items() if v is not None}, **extra}
-            outcomes = run(conf, values, Plan(partitions, codecs, latency_messages, keep and bool(bootstrap)), console)
+            conf = {
+                "bootstrap.servers": servers,
+                **{k: v for k, v in wanted.items() if v is not None},
+                **extra,
+            }
+            outcomes = run(
+                conf,
+                values,
+                Plan(partitions, codecs, latency_messages, keep and bool(bootstrap)),
+                console,
+            )
     except KafkaException as error:
         raise click.ClickException(error.args[0].str()) from error
     except job.CheckFailed as error:
@@ -104,7 +177,13 @@ def everything(
     title = f"{messages:,} messages of {size} bytes, {partitions} partitions, acks={acks}"
     console.print(table(outcomes, title))
     console.print("Every message came back, once, in order and unchanged.")
-    described = {"messages": messages, "size": size, "partitions": partitions, "acks": acks, "cpus": os.cpu_count()}
+    described = {
+        "messages": messages,
+        "size": size,
+        "partitions": partitions,
+        "acks": acks,
+        "cpus": os.cpu_count(),
+    }
     described |= {"version": version(), "cluster": bootstrap or "mock", "properties": extra}
     figures = {**described, "results": [asdict(outcome) for outcome in outcomes]}
     if output is not None and drawn is not None:
@@ -124,7 +203,7 @@ def _chart_function() -> Callable[[list[job.Outcome], str, Path], None]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What each round does."""
+    """The settings of each round."""
 
     partitions: int
     codecs: tuple[str, ...]
@@ -132,10 +211,20 @@ class Plan:
     keep: bool = False
 
 
-def run(conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanConsole) -> list[job.Outcome]:
-    """One round a codec: make the topic, produce, consume, check, measure latency, delete the topic."""
+def run(
+    conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanConsole
+) -> list[job.Outcome]:
+    """Run a round for each codec.
+
+    A round creates the topic, produces, consumes, checks, measures latency and deletes the topic.
+    """
     outcomes = []
-    columns = (CleanTextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        CleanTextColumn("{task.description:>16}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console) as bars, AdminClient(conf) as admin:
         admin.list_topics(timeout=CONNECT_TIMEOUT_S)
         for codec, topic in job.names(plan.codecs):
@@ -143,7 +232,7 @@ def run(conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanCon
             try:
                 outcome = one_round({**conf, "compression.codec": codec}, topic, values, plan, bars)
             except BaseException:
-                with suppress(KafkaException):  # the run's own error is the one to show
+                with suppress(KafkaException):  # the user must see the run's own error
                     if not plan.keep:
                         delete_topic(admin, topic, LAST_TIMEOUT_S)
                 raise
@@ -153,8 +242,10 @@ def run(conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanCon
     return outcomes
 
 
-def one_round(conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan, bars: Progress) -> job.Outcome:
-    """One codec."""
+def one_round(
+    conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan, bars: Progress
+) -> job.Outcome:
+    """Produce, consume, check and measure latency with one codec."""
     codec, count = conf["compression.codec"], len(values)
     consumer_conf = {name: value for name, value in conf.items() if name not in PRODUCER_ONLY}
 
@@ -165,13 +256,20 @@ def one_round(conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan,
     produced = job.produce_all(conf, topic, values, bar("produce"))
     job.await_all(consumer_conf, topic, plan.partitions, count)
     consumed = job.consume_all(consumer_conf, topic, plan.partitions, count, bar("consume"))
-    digest = job.check(values, job.read_back(consumer_conf, topic, plan.partitions, count, bar("check")))
-    return job.Outcome(codec, produced, consumed, job.latency(conf, topic, values[0], plan.round_trips), digest)
+    digest = job.check(
+        values, job.read_back(consumer_conf, topic, plan.partitions, count, bar("check"))
+    )
+    return job.Outcome(
+        codec, produced, consumed, job.latency(conf, topic, values[0], plan.round_trips), digest
+    )
 
 
 @click.group("perf", cls=Defaulting, default="all")
 def command() -> None:
-    """Measure a cluster, and this machine: everything (all, the default), or one thing on a topic of yours."""
+    """Measure a cluster and this machine.
+
+    `all`, the default, measures everything. The other commands measure one thing on your topic.
+    """
 
 
 command.add_command(everything)

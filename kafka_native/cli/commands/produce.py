@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How input becomes messages."""
+    """The options that say how to make messages of the input."""
 
     topic: str | None
     partition: int | None
@@ -40,10 +40,10 @@ class Recipe:
     as_envelopes: bool
 
     def send(self, sender: Sender, lines: list[bytes], number: int) -> None:
-        """Each line as a message.
+        """Send a message for each line.
 
-        :param number: How many messages were before these, for what an error says.
-        :raises Failed: A line can't be read; those before it are sent.
+        :param number: The number of messages before these, for error texts.
+        :raises Failed: A line can't be parsed. The messages before it are sent.
         """
         if not self.as_envelopes and self.key_as == self.value_as == "raw":
             self._send_pairs(sender, *self._cut(lines))
@@ -62,27 +62,34 @@ class Recipe:
     def _cut(self, lines: list[bytes]) -> tuple[list[bytes | None], list[bytes | None] | None]:
         if self.key_delimiter is None:
             return list(lines), None
-        # Where there is no delimiter, all of the line is the value and the key is null.
+        # In a line without the delimiter, all of the line is the value, and the key is null.
         cut = [line.partition(self.key_delimiter) for line in lines]
-        return [value if found else key for key, found, value in cut], [key if found else None for key, found, _ in cut]
+        return [value if found else key for key, found, value in cut], [
+            key if found else None for key, found, _ in cut
+        ]
 
     def _decoded(self, line: bytes) -> tuple[bytes | None, bytes]:
-        """Key and value; ValueError where one of them isn't of its form."""
+        """Decode a line to key and value; ValueError if one hasn't the form of its option."""
         [value], keys = self._cut([line])
         key = None if keys is None else keys[0]
         decoded = None if key is None else _in_form("key", key, self.key_as)
         return decoded, _in_form("value", value or b"", self.value_as)
 
-    def _send_pairs(self, sender: Sender, values: list[bytes | None], keys: list[bytes | None] | None) -> None:
+    def _send_pairs(
+        self, sender: Sender, values: list[bytes | None], keys: list[bytes | None] | None
+    ) -> None:
         if self.empty_is_null:
             values = [value or None for value in values]
             keys = keys and [key or None for key in keys]
         if self.key is not None:
             keys = [self.key if key is None else key for key in keys or [None] * len(values)]
-        columns: dict[str, Any] = {"keys": keys, "partition": -1 if self.partition is None else self.partition}
+        columns: dict[str, Any] = {
+            "keys": keys,
+            "partition": -1 if self.partition is None else self.partition,
+        }
         if self.headers:
             columns["headers"] = [self.headers] * len(values)
-        assert self.topic is not None, "the command has seen to it"
+        assert self.topic is not None, "the command has checked it"
         sender.send(self.topic, values, **columns)
 
     def _send_rows(self, sender: Sender, rows: Sequence[envelope.Row]) -> None:
@@ -94,7 +101,9 @@ class Recipe:
                 topic,
                 [row.value for row in same],
                 keys=[self.key if row.key is None else row.key for row in same],
-                partition=[row.partition if self.partition is None else self.partition for row in same],
+                partition=[
+                    row.partition if self.partition is None else self.partition for row in same
+                ],
                 headers=[[*(row.headers or ()), *self.headers] or None for row in same],
                 timestamps=[row.timestamp for row in same],
             )
@@ -104,11 +113,11 @@ def _in_form(what: str, text: bytes, form: str) -> bytes:
     try:
         return texts.FROM_FORM[form](text)
     except ValueError:
-        raise ValueError(f"the {what} is no {form}") from None
+        raise ValueError(f"the {what} isn't valid {form}") from None
 
 
 def _read(lines: list[bytes], read: Callable[[bytes], T]) -> tuple[list[T], ValueError | None]:
-    """Lines as what they hold, up to one that can't be read, and what is wrong with it."""
+    """Parse lines up to the first bad one; also return its error."""
     found: list[T] = []
     for line in lines:
         try:
@@ -119,46 +128,84 @@ def _read(lines: list[bytes], read: Callable[[bytes], T]) -> tuple[list[T], Valu
 
 
 def form_option(which: str) -> Callable[[Any], Any]:
-    """``--key-as`` and ``--value-as``."""
-    text = f"What the input holds of {which}s: bytes as they are, or hex or base64 of them."
-    return click.option(f"--{which}-as", type=click.Choice(texts.FORMS), default="raw", show_default=True, help=text)
+    """Make the option ``--key-as`` or ``--value-as``."""
+    text = f"The form of {which}s in the input: bytes as they are, or hex or base64 of them."
+    return click.option(
+        f"--{which}-as", type=click.Choice(texts.FORMS), default="raw", show_default=True, help=text
+    )
 
 
 @click.command("produce")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True))
-@click.option(
-    "-t", "--topic", metavar="TOPIC", shell_complete=completion.topics,
-    help="Where to; not needed if each envelope of -J names one.",
-)  # fmt: skip
-@click.option("-p", "--partition", type=click.IntRange(-1), metavar="N", help="All to this partition (-1: by the key).")
-@click.option("-k", "--key", callback=texts.argument, metavar="KEY", help="The key of messages that have none.")
-@click.option(
-    "-K", "--key-delimiter", callback=texts.delimiter, metavar="DELIM", help="The key stands before this in a message."
+@click.argument(
+    "files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True)
 )
 @click.option(
-    "-D", "--delimiter", default="\\n", show_default=True, callback=texts.delimiter, metavar="DELIM",
-    help="What ends a message in the input: \\n, \\t, \\0, \\xNN are understood.",
+    "-t", "--topic", metavar="TOPIC", shell_complete=completion.topics,
+    help="The topic; not needed if each envelope of -J names one.",
 )  # fmt: skip
 @click.option(
+    "-p",
+    "--partition",
+    type=click.IntRange(-1),
+    metavar="N",
+    help="Send all messages to this partition (-1: by the key).",
+)
+@click.option(
+    "-k",
+    "--key",
+    callback=texts.argument,
+    metavar="KEY",
+    help="The key of messages without a key.",
+)
+@click.option(
+    "-K",
+    "--key-delimiter",
+    callback=texts.delimiter,
+    metavar="DELIM",
+    help="This separates the key from the value in a message.",
+)
+@click.option(
+    "-D",
+    "--delimiter",
+    default="\\n",
+    show_default=True,
+    callback=texts.delimiter,
+    metavar="DELIM",
+    help="This ends a message in the input; \\n, \\t, \\0 and \\xNN are escapes.",
+)
+@click.option(
     "-H", "--header", "headers", multiple=True, callback=texts.headers, metavar="NAME=VALUE",
-    help="A header of each message, again and again; NAME alone: a null.",
+    help="A header for each message; repeatable. NAME alone: a null value.",
 )  # fmt: skip
-@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty values and keys are nulls.")
+@click.option(
+    "-Z", "--null", "empty_is_null", is_flag=True, help="Empty values and keys are nulls."
+)
 @click.option("-z", "--compression", type=click.Choice(CODECS), help="compression.codec.")
-@click.option("-l", "--lines", is_flag=True, help="A FILE is split as stdin is, not one message.")
-@click.option("-J", "--envelope", "as_envelopes", is_flag=True, help="A message is a JSON envelope, as consume -J has.")
+@click.option(
+    "-l", "--lines", is_flag=True, help="Split each FILE like stdin. Default: one message."
+)
+@click.option(
+    "-J",
+    "--envelope",
+    "as_envelopes",
+    is_flag=True,
+    help="Each message is a JSON envelope, as consume -J prints it.",
+)
 @form_option("key")
 @form_option("value")
-@click.option("-c", "--count", "most", type=click.IntRange(1), metavar="N", help="So many messages at most.")
+@click.option(
+    "-c", "--count", "count_max", type=click.IntRange(1), metavar="N", help="Stop after N messages."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no count on stderr.")
-@click.option("-e", "--exit", "unused_exit", is_flag=True, hidden=True)  # kcat's -e goes with either mode
+# kcat has -e for both modes.
+@click.option("-e", "--exit", "unused_exit", is_flag=True, hidden=True)
 @connected()
 @json_option
 def command(connection: Connection, output: Output, files: tuple[str, ...], **options: Any) -> None:
     """Send messages to TOPIC: each line of stdin, or each FILE as one.
 
-    Input of any length is read as fast as the cluster takes it. With -X transactional.id=ID all of it is one
-    transaction. Ends with status 1 if a message wasn't delivered.
+    Input of any length is read as fast as the cluster takes it. With -X transactional.id=ID all of
+    it is one transaction. Ends with status 1 if a message wasn't delivered.
     """
     recipe = _recipe(options)
     config = connection.config("producer", {"compression.codec": options["compression"]})
@@ -167,30 +214,47 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
     counts = SendCounts()
     try:
         with ExitStack() as stack:
-            # what can't be read is said before the cluster is asked
+            # A file that can't be read is an error before the first request to the cluster.
             streams = [stack.enter_context(_opened(file)) for file in files or (STDIN,)]
-            sender = stack.enter_context(sending(config, recipe.topic, connection.timeout_s, counts, recipe.partition))
-            progress = stack.enter_context(_progress(counts, shown and not any(each.isatty() for each in streams)))
-            for lines in _blocks(streams, options, split=options["lines"] or not files, limit=limit):
-                wanted = lines if options["most"] is None else lines[: options["most"] - counts.taken]
+            sender = stack.enter_context(
+                sending(config, recipe.topic, connection.timeout_s, counts, recipe.partition)
+            )
+            progress = stack.enter_context(
+                _progress(counts, shown and not any(each.isatty() for each in streams))
+            )
+            for lines in _blocks(
+                streams, options, split=options["lines"] or not files, limit=limit
+            ):
+                wanted = (
+                    lines
+                    if options["count_max"] is None
+                    else lines[: options["count_max"] - counts.taken]
+                )
                 recipe.send(sender, wanted, counts.taken)
                 progress()
-                if counts.taken == options["most"]:
+                if counts.taken == options["count_max"]:
                     break
     finally:
         if output.as_json:
             output.document(counts.described())
     if shown:
-        output.remark(f"{texts.count(counts.delivered, 'message')}, {counts.bytes:,} bytes in {counts.seconds:.1f} s")
+        output.remark(
+            f"{texts.count(counts.delivered, 'message')}, "
+            f"{counts.bytes:,} bytes in {counts.seconds:.1f} s"
+        )
 
 
 def _recipe(options: dict[str, Any]) -> Recipe:
     recipe = Recipe(**{name: options[name] for name in Recipe.__dataclass_fields__})
     if recipe.topic is None and not recipe.as_envelopes:
         raise click.UsageError("which topic? write -t TOPIC")
-    beside = recipe.key_delimiter or recipe.empty_is_null or {recipe.key_as, recipe.value_as} != {"raw"}
+    beside = (
+        recipe.key_delimiter or recipe.empty_is_null or {recipe.key_as, recipe.value_as} != {"raw"}
+    )
     if recipe.as_envelopes and beside:
-        raise click.UsageError("-J has key and value in the envelope: no -K, -Z, --key-as or --value-as beside it")
+        raise click.UsageError(
+            "-J has key and value in the envelope: it excludes -K, -Z, --key-as and --value-as"
+        )
     return recipe
 
 
@@ -203,9 +267,11 @@ def _opened(file: str) -> Iterator[BinaryIO]:
             yield stream
 
 
-def _blocks(streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool, limit: int) -> Iterator[list[bytes]]:
+def _blocks(
+    streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool, limit: int
+) -> Iterator[list[bytes]]:
     if options["as_envelopes"]:
-        limit = (limit + splitter.FRAME_BYTES) * splitter.ESCAPED
+        limit = (limit + splitter.FRAME_BYTES) * splitter.ESCAPED_RATIO_MAX
     elif options["key_as"] != "raw" or options["value_as"] != "raw":
         limit *= 2  # hex
     for stream in streams:
@@ -218,7 +284,7 @@ def _blocks(streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool
 
 @contextmanager
 def _progress(counts: SendCounts, wanted: bool) -> Iterator[Callable[[], None]]:
-    """A line on stderr that is kept up to date; call what it yields when there is news."""
+    """Show a progress line on stderr. Call the yielded function to update it."""
     if not wanted:
         yield lambda: None
         return
@@ -233,7 +299,10 @@ def _progress(counts: SendCounts, wanted: bool) -> Iterator[Callable[[], None]]:
         def show() -> None:
             rate = counts.taken / max(bar.tasks[0].elapsed or 0.0, 1e-9)
             failed = f", {counts.failed:,} failed" if counts.failed else ""
-            text = f"{texts.count(counts.taken, 'message')}, {counts.bytes >> 20:,} MiB, {rate:,.0f} messages/s{failed}"
+            text = (
+                f"{texts.count(counts.taken, 'message')}, {counts.bytes >> 20:,} MiB, "
+                f"{rate:,.0f} messages/s{failed}"
+            )
             bar.update(task, description=text)
 
         yield show

@@ -1,4 +1,4 @@
-"""``kafka-native topics``: what topics there are, what is in them; making, changing and deleting them."""
+"""``kafka-native topics``: list, describe, create, alter and delete topics; offsets and records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kafka_native.cli.texts import time_text
 from kafka_native.terminal.output import Output, json_option
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""Kafka's own topics."""
+"""The internal topics of Kafka."""
 OWN_CONFIG = (ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
 
 settings_option = click.option(
@@ -45,10 +45,14 @@ settings_option = click.option(
     multiple=True,
     type=assignment,
     metavar="NAME=VALUE",
-    help="A setting of it, again and again.",
+    help="A setting of the topic; repeatable.",
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing: only see whether it would work.")
-names_argument = click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=completion.topics)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Change nothing; check whether it would work."
+)
+names_argument = click.argument(
+    "topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=completion.topics
+)
 
 
 @click.group("topics")
@@ -62,7 +66,7 @@ def command() -> None:
 @connected()
 @json_option
 def list_topics(connection: Connection, output: Output, pattern: str, everything: bool) -> None:
-    """List the topics, or those whose name fits PATTERN (* and ? stand for anything)."""
+    """List the topics whose names match PATTERN. * and ? are wildcards."""
     with administration(connection) as admin:
         found = admin.list_topics(timeout=connection.timeout_s)
     records = []
@@ -91,15 +95,21 @@ def list_topics(connection: Connection, output: Output, pattern: str, everything
 @connected()
 @json_option
 def describe(connection: Connection, output: Output, topics: tuple[str, ...]) -> None:
-    """Show topics with their partitions, and the settings that somebody has made."""
+    """Show topics with their partitions and their changed settings."""
     names = list(dict.fromkeys(topics))
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
-        described = Outcomes(admin.describe_topics(TopicCollection(names), request_timeout=timeout_s))
+        described = Outcomes(
+            admin.describe_topics(TopicCollection(names), request_timeout=timeout_s)
+        )
         there = [ConfigResource("topic", name) for name in described]
-        configs = Outcomes(admin.describe_configs(there, request_timeout=timeout_s) if there else {})
+        configs = Outcomes(
+            admin.describe_configs(there, request_timeout=timeout_s) if there else {}
+        )
     own = {
-        resource.name: {name: entry.value for name, entry in sorted(found.items()) if entry.source in OWN_CONFIG}
+        resource.name: {
+            name: entry.value for name, entry in sorted(found.items()) if entry.source in OWN_CONFIG
+        }
         for resource, found in configs.items()
     }
     refused = {each.name: why for each, why in configs.errors.items()}
@@ -112,7 +122,9 @@ def describe(connection: Connection, output: Output, topics: tuple[str, ...]) ->
     report_errors(output, "topic", described.errors)
 
 
-def _topic_record(topic: TopicDescription, settings: dict[str, str | None] | None) -> dict[str, Any]:
+def _topic_record(
+    topic: TopicDescription, settings: dict[str, str | None] | None
+) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "id": str(topic.topic_id),
@@ -121,7 +133,9 @@ def _topic_record(topic: TopicDescription, settings: dict[str, str | None] | Non
         "partitions": [
             {
                 "partition": each.id,
-                "leader": each.leader.id if each.leader is not None and each.leader.id >= 0 else None,
+                "leader": each.leader.id
+                if each.leader is not None and each.leader.id >= 0
+                else None,
                 "replicas": [node.id for node in each.replicas],
                 "isr": [node.id for node in each.isr],
             }
@@ -131,21 +145,35 @@ def _topic_record(topic: TopicDescription, settings: dict[str, str | None] | Non
 
 
 def _show_topic(output: Output, record: dict[str, Any], refused: str | None) -> None:
-    output.say(f"topic {record['topic']}, id {record['id']}, {len(record['partitions'])} partitions")
+    output.say(
+        f"topic {record['topic']}, id {record['id']}, {len(record['partitions'])} partitions"
+    )
     for name, value in (record["settings"] or {}).items():
         output.say(f"  {name}={value}")
     if refused is not None:
-        output.say(f"  its settings can't be told: {refused}")
-    headings = {"partition": "partition", "leader": "leader", "replicas": "replicas", "isr": "in sync"}
+        output.say(f"  its settings can't be read: {refused}")
+    headings = {
+        "partition": "partition",
+        "leader": "leader",
+        "replicas": "replicas",
+        "isr": "in sync",
+    }
     output.rows(record["partitions"], headings)
 
 
 @command.command("create")
 @names_argument
-@click.option("-p", "--partitions", type=click.IntRange(1), help="Partitions (default: the broker's).")
-@click.option("-r", "--replication-factor", type=click.IntRange(1), help="Replicas of each (default: the broker's).")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1), help="Partitions (default: the broker's)."
+)
+@click.option(
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(1),
+    help="Replicas of each (default: the broker's).",
+)
 @settings_option
-@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is no error.")
 @dry_run_option
 @connected()
 @json_option
@@ -170,15 +198,19 @@ def create(
         for name in dict.fromkeys(topics)
     ]
     with administration(connection) as admin:
-        futures = admin.create_topics(wanted, validate_only=dry_run, request_timeout=connection.timeout_s)
+        futures = admin.create_topics(
+            wanted, validate_only=dry_run, request_timeout=connection.timeout_s
+        )
         outcomes: dict[str, str | None] = settled(futures)
     if if_not_exists:
         outcomes |= _forgiven(futures, KafkaError.TOPIC_ALREADY_EXISTS, outcomes)
     report(output, "topic", outcomes, "created", dry_run=dry_run)
 
 
-def _forgiven(futures: dict[str, Any], code: int, outcomes: dict[str, str | None]) -> dict[str, str | None]:
-    """Those that failed with what is no error this time."""
+def _forgiven(
+    futures: dict[str, Any], code: int, outcomes: dict[str, str | None]
+) -> dict[str, str | None]:
+    """The failed topics whose error is allowed by an option, with None for success."""
     failed = [name for name, why in outcomes.items() if why is not None]
     return {name: None for name in failed if _code(futures[name].exception()) == code}
 
@@ -189,12 +221,14 @@ def _code(error: BaseException | None) -> int | None:
 
 @command.command("delete")
 @names_argument
-@click.option("--if-exists", is_flag=True, help="A topic that isn't there is no error.")
+@click.option("--if-exists", is_flag=True, help="A topic that doesn't exist is no error.")
 @yes_option
 @connected()
 @json_option
-def delete(connection: Connection, output: Output, topics: tuple[str, ...], if_exists: bool, yes: bool) -> None:
-    """Delete topics with all that is in them."""
+def delete(
+    connection: Connection, output: Output, topics: tuple[str, ...], if_exists: bool, yes: bool
+) -> None:
+    """Delete topics with all their messages."""
     names = list(dict.fromkeys(topics))
     make_sure(f"Delete {', '.join(names)} with all messages?", yes)
     with administration(connection) as admin:
@@ -207,40 +241,79 @@ def delete(connection: Connection, output: Output, topics: tuple[str, ...], if_e
 
 @command.command("alter")
 @names_argument
-@click.option("-p", "--partitions", type=click.IntRange(1), required=True, help="How many it shall have, in all.")
+@click.option(
+    "-p",
+    "--partitions",
+    type=click.IntRange(1),
+    required=True,
+    help="The new number of partitions.",
+)
 @dry_run_option
 @connected()
 @json_option
-def alter(connection: Connection, output: Output, topics: tuple[str, ...], partitions: int, dry_run: bool) -> None:
-    """Give topics more partitions. Keys may go to other partitions than before."""
+def alter(
+    connection: Connection, output: Output, topics: tuple[str, ...], partitions: int, dry_run: bool
+) -> None:
+    """Increase the number of partitions of topics.
+
+    A key may go to another partition than before.
+    """
     wanted = [NewPartitions(name, partitions) for name in dict.fromkeys(topics)]
     with administration(connection) as admin:
-        futures = admin.create_partitions(wanted, validate_only=dry_run, request_timeout=connection.timeout_s)
+        futures = admin.create_partitions(
+            wanted, validate_only=dry_run, request_timeout=connection.timeout_s
+        )
         outcomes = settled(futures)
     report(output, "topic", outcomes, f"given {partitions} partitions", dry_run=dry_run)
 
 
 @command.command("offsets")
 @click.argument(
-    "topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION[:TIME]]...", shell_complete=completion.topics
+    "topics",
+    nargs=-1,
+    required=True,
+    metavar="TOPIC[:PARTITION[:TIME]]...",
+    shell_complete=completion.topics,
 )
-@click.option("--time", "since", type=moment, metavar="TIME", help="Also the first offset of this time or later.")
+@click.option(
+    "--time",
+    "since",
+    type=moment,
+    metavar="TIME",
+    help="Also the first offset of this time or later.",
+)
 @connected()
 @json_option
-def offsets(connection: Connection, output: Output, topics: tuple[str, ...], since: int | None) -> None:
-    """Show where partitions begin and end, and how many offsets are between."""
+def offsets(
+    connection: Connection, output: Output, topics: tuple[str, ...], since: int | None
+) -> None:
+    """Show the first and the end offset of partitions, and how many offsets lie between."""
     asked = Asked.read(topics, since)
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
-        described = Outcomes(admin.describe_topics(TopicCollection(asked.names), request_timeout=timeout_s))
-        partitions = [TopicPartition(name, each.id) for name, topic in described.items() for each in topic.partitions]
+        described = Outcomes(
+            admin.describe_topics(TopicCollection(asked.names), request_timeout=timeout_s)
+        )
+        partitions = [
+            TopicPartition(name, each.id)
+            for name, topic in described.items()
+            for each in topic.partitions
+        ]
         missing = asked.missing(described, {(each.topic, each.partition) for each in partitions})
         partitions = [each for each in partitions if asked.covers(each)]
-        first, errors = offsets_of(admin, dict.fromkeys(partitions, OffsetSpec.earliest()), timeout_s)
+        first, errors = offsets_of(
+            admin, dict.fromkeys(partitions, OffsetSpec.earliest()), timeout_s
+        )
         end, more = offsets_of(admin, dict.fromkeys(partitions, OffsetSpec.latest()), timeout_s)
-        # before Kafka 3.0 nobody knows
-        newest, _ = offsets_of(admin, dict.fromkeys(partitions, OffsetSpec.max_timestamp()), timeout_s)
-        times = {each: OffsetSpec.for_timestamp(time) for each in partitions if (time := asked.time(each)) is not None}
+        # Brokers before Kafka 3.0 don't know the newest timestamp: its errors are ignored.
+        newest, _ = offsets_of(
+            admin, dict.fromkeys(partitions, OffsetSpec.max_timestamp()), timeout_s
+        )
+        times = {
+            each: OffsetSpec.for_timestamp(time)
+            for each in partitions
+            if (time := asked.time(each)) is not None
+        }
         at, later = offsets_of(admin, times, timeout_s)
         more |= later | missing
     records: list[dict[str, Any]] = []
@@ -259,17 +332,27 @@ def offsets(connection: Connection, output: Output, topics: tuple[str, ...], sin
             found = at.get(place)
             record["at"] = None if found is None or found.offset < 0 else found.offset
         records.append(record)
-    headings = {"topic": "topic", "partition": "partition", "first": "first", "end": "end", "messages": "messages"}
+    headings = {
+        "topic": "topic",
+        "partition": "partition",
+        "first": "first",
+        "end": "end",
+        "messages": "messages",
+    }
     headings |= {"newest": "newest"} | ({"at": "at time"} if asked.has_times else {})
     output.rows(records, headings)
     if not output.as_json and len(records) > 1:
         count = sum(record["messages"] or 0 for record in records)
         output.say(f"{count} messages, compacted and deleted ones included")
-    report_errors(output, "topic", described.errors | {f"{t} [{p}]": why for (t, p), why in (errors | more).items()})
+    report_errors(
+        output,
+        "topic",
+        described.errors | {f"{t} [{p}]": why for (t, p), why in (errors | more).items()},
+    )
 
 
 class Asked:
-    """Of which partitions offsets are wanted, and of which time."""
+    """The partitions and the times whose offsets the user asks for."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -277,9 +360,10 @@ class Asked:
 
     @classmethod
     def read(cls, texts: Iterable[str], since: int | None) -> Asked:
-        """From TOPIC, TOPIC:PARTITION and TOPIC:PARTITION:TIME; ``since`` is the time where none is written.
+        """Parse TOPIC, TOPIC:PARTITION and TOPIC:PARTITION:TIME.
 
-        :raises click.BadParameter: It isn't one of these, or the same place is there with two times.
+        :param since: The time for texts without one, in milliseconds since 1970.
+        :raises click.BadParameter: A text has no such form, or a partition has two times.
         """
         found = cls()
         for text in texts:
@@ -290,48 +374,72 @@ class Asked:
             place = (topic, int(number) if number else None)
             at = moment(time) if time else since
             if found._times.setdefault(place, at) != at:
-                raise click.BadParameter(f"{text!r}: one time of a place at once")
+                raise click.BadParameter(f"{text!r}: only one time for each partition")
             found.names = list(dict.fromkeys([*found.names, topic]))
         return found
 
     @property
     def has_times(self) -> bool:
-        """Whether anybody wants a time's offset."""
+        """Whether the user asks for the offset of a time."""
         return any(time is not None for time in self._times.values())
 
     def covers(self, place: TopicPartition) -> bool:
-        """Whether it is wanted."""
+        """Whether the user asks for this partition."""
         return (place.topic, None) in self._times or (place.topic, place.partition) in self._times
 
     def time(self, place: TopicPartition) -> int | None:
-        """The time whose offset is wanted of it, in milliseconds since 1970."""
+        """The time whose offset the user asks for, in milliseconds since 1970."""
         whole = self._times.get((place.topic, None))
         return self._times.get((place.topic, place.partition), whole)
 
-    def missing(self, topics: Mapping[str, Any], there: set[tuple[str, int]]) -> dict[tuple[str, int], str]:
-        """What is wanted of topics that are there, but isn't."""
-        wanted = [(topic, number) for topic, number in self._times if number is not None and topic in topics]
+    def missing(
+        self, topics: Mapping[str, Any], there: set[tuple[str, int]]
+    ) -> dict[tuple[str, int], str]:
+        """The named partitions that their topic doesn't have, with an error text."""
+        wanted = [
+            (topic, number)
+            for topic, number in self._times
+            if number is not None and topic in topics
+        ]
         return {each: "there is no such partition" for each in wanted if each not in there}
 
 
 def offsets_of(
     admin: AdminClient, asked: Mapping[TopicPartition, OffsetSpec], timeout_s: float
 ) -> tuple[dict[tuple[str, int], Any], dict[tuple[str, int], str]]:
-    """The offsets of partitions, and why those that are missing are."""
-    found = Outcomes(admin.list_offsets(dict(asked), request_timeout=timeout_s)) if asked else Outcomes({})
-    told = {(each.topic, each.partition): info for each, info in found.items()}
-    return told, {(each.topic, each.partition): why for each, why in found.errors.items()}
+    """The offsets of partitions, and the errors of the other partitions."""
+    found = (
+        Outcomes(admin.list_offsets(dict(asked), request_timeout=timeout_s))
+        if asked
+        else Outcomes({})
+    )
+    known = {(each.topic, each.partition): info for each, info in found.items()}
+    return known, {(each.topic, each.partition): why for each, why in found.errors.items()}
 
 
 @command.command("delete-records")
 @click.argument("topic")
-@click.option("-p", "--partition", "partitions", multiple=True, type=click.IntRange(0), help="Of these (default: all).")
-@click.option("--before", required=True, metavar="OFFSET|end", help="Delete what is before this offset.")
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(0),
+    help="Only these partitions (default: all).",
+)
+@click.option(
+    "--before", required=True, metavar="OFFSET|end", help="Delete the messages before this offset."
+)
 @yes_option
 @connected()
 @json_option
 def delete_records(
-    connection: Connection, output: Output, topic: str, partitions: tuple[int, ...], before: str, yes: bool
+    connection: Connection,
+    output: Output,
+    topic: str,
+    partitions: tuple[int, ...],
+    before: str,
+    yes: bool,
 ) -> None:
     """Delete the messages of TOPIC before an offset, or all of them (--before end)."""
     if before != "end" and not (before.isascii() and before.isdigit() and len(before) < 19):
@@ -349,4 +457,6 @@ def delete_records(
         for each, info in sorted(deleted.items(), key=lambda item: item[0].partition)
     ]
     output.rows(records, {"topic": "topic", "partition": "partition", "first": "begins at"})
-    report_errors(output, "partition", {str(each.partition): why for each, why in deleted.errors.items()})
+    report_errors(
+        output, "partition", {str(each.partition): why for each, why in deleted.errors.items()}
+    )

@@ -1,4 +1,4 @@
-"""``kafka-native transactions``: transactions seen from outside; those that hang, and their end."""
+"""``kafka-native transactions``: list, describe, fence and abort them, and find hanging ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from typing import Any
 import click
 
 from kafka_native import KafkaException, TopicPartition
-from kafka_native.admin import AdminClient, HangingTransaction, TransactionDescription, TransactionState
+from kafka_native.admin import (
+    AdminClient,
+    HangingTransaction,
+    TransactionDescription,
+    TransactionState,
+)
 from kafka_native.cli.administration import (
     Outcomes,
     administration,
@@ -27,14 +32,16 @@ from kafka_native.cli.texts import time_text
 from kafka_native.terminal.output import Output, json_option
 
 LONGEST_TIMEOUT = "15m"
-"""``transaction.max.timeout.ms`` of brokers, unless it is set."""
+"""The brokers' default of ``transaction.max.timeout.ms``."""
 
 STATES = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", "-", each.value).lower(): each
     for each in TransactionState
     if each is not TransactionState.UNKNOWN
 }
-STATE_NAMES = {state: name for name, state in STATES.items()} | {TransactionState.UNKNOWN: "unknown"}
+STATE_NAMES = {state: name for name, state in STATES.items()} | {
+    TransactionState.UNKNOWN: "unknown"
+}
 HANGING_HEADINGS = {
     "topic": "topic",
     "partition": "partition",
@@ -52,7 +59,7 @@ topics_option = click.option(
     multiple=True,
     type=topic_partitions,
     metavar="TOPIC[:PARTITION,...]",
-    help="Look into these (default: everywhere).",
+    help="Check only these partitions (default: all).",
 )
 longest_option = click.option(
     "--max-transaction-timeout",
@@ -61,7 +68,7 @@ longest_option = click.option(
     default=LONGEST_TIMEOUT,
     show_default=True,
     metavar="DURATION",
-    help="transaction.max.timeout.ms of the brokers: what has been written to since isn't looked at.",
+    help="transaction.max.timeout.ms of the brokers. A transaction with a newer write is skipped.",
 )
 
 
@@ -71,10 +78,29 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--state", "states", multiple=True, type=click.Choice(list(STATES)), help="Only those doing this.")
-@click.option("--producer-id", "producers", multiple=True, type=click.IntRange(0), help="Only this producer's.")
-@click.option("--longer-than", type=span, metavar="DURATION", help="Only those open for longer (Kafka 3.8 or newer).")
-@click.option("--id-pattern", metavar="REGEX", help="Only ids that this fits as a whole (Kafka 4.1 or newer).")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(list(STATES)),
+    help="Only ids in this state; repeatable.",
+)
+@click.option(
+    "--producer-id",
+    "producers",
+    multiple=True,
+    type=click.IntRange(0),
+    help="Only ids of this producer; repeatable.",
+)
+@click.option(
+    "--longer-than",
+    type=span,
+    metavar="DURATION",
+    help="Only transactions open for longer (Kafka 3.8 or newer).",
+)
+@click.option(
+    "--id-pattern", metavar="REGEX", help="Only ids that match as a whole (Kafka 4.1 or newer)."
+)
 @connected()
 @json_option
 def list_transactions(
@@ -95,11 +121,17 @@ def list_transactions(
             request_timeout=connection.timeout_s,
         ).result()
     records = [
-        {"id": each.transactional_id, "state": STATE_NAMES[each.state], "producer_id": each.producer_id}
+        {
+            "id": each.transactional_id,
+            "state": STATE_NAMES[each.state],
+            "producer_id": each.producer_id,
+        }
         for each in sorted(found.valid, key=lambda each: each.transactional_id)
     ]
     output.rows(records, {"id": "transactional id", "state": "state", "producer_id": "producer id"})
-    report_errors(output, "broker", {str(number): line_of(why) for number, why in enumerate(found.errors, 1)})
+    report_errors(
+        output, "broker", {str(number): line_of(why) for number, why in enumerate(found.errors, 1)}
+    )
 
 
 @command.command("describe")
@@ -107,7 +139,7 @@ def list_transactions(
 @connected()
 @json_option
 def describe(connection: Connection, output: Output, ids: tuple[str, ...]) -> None:
-    """Show what transactional ids are doing, and what their open transactions write to."""
+    """Show the state of transactional ids, and the partitions of their open transactions."""
     with administration(connection) as admin:
         names = list(dict.fromkeys(ids))
         found = Outcomes(admin.describe_transactions(names, request_timeout=connection.timeout_s))
@@ -115,9 +147,15 @@ def describe(connection: Connection, output: Output, ids: tuple[str, ...]) -> No
     if output.as_json:
         output.document(records)
     elif records:
-        rows = [{**record, "writes": _short(found[record["id"]].topic_partitions)} for record in records]
+        rows = [
+            {**record, "writes": _short(found[record["id"]].topic_partitions)} for record in records
+        ]
         headings = {"id": "transactional id", "state": "state", "coordinator": "coordinator"}
-        headings |= {"producer_id": "producer id", "producer_epoch": "epoch", "timeout_ms": "timeout ms"}
+        headings |= {
+            "producer_id": "producer id",
+            "producer_epoch": "epoch",
+            "timeout_ms": "timeout ms",
+        }
         output.rows(rows, headings | {"started": "started", "writes": "writes to"})
     report_errors(output, "transactional id", found.errors)
 
@@ -132,7 +170,9 @@ def _record(name: str, found: TransactionDescription) -> dict[str, Any]:
         "producer_epoch": found.producer_epoch,
         "timeout_ms": found.transaction_timeout_ms,
         "started": None if started is None else time_text(started),
-        "partitions": [{"topic": each.topic, "partition": each.partition} for each in found.topic_partitions],
+        "partitions": [
+            {"topic": each.topic, "partition": each.partition} for each in found.topic_partitions
+        ],
     }
 
 
@@ -149,11 +189,14 @@ def _short(partitions: Iterable[TopicPartition]) -> str | None:
 @connected()
 @json_option
 def hanging(
-    connection: Connection, output: Output, topics: tuple[tuple[str, tuple[int, ...]], ...], longest_ms: int
+    connection: Connection,
+    output: Output,
+    topics: tuple[tuple[str, tuple[int, ...]], ...],
+    longest_ms: int,
 ) -> None:
-    """Find transactions that are open in a partition and that no coordinator will end.
+    """Find hanging transactions: open in a partition, but unknown to their coordinator.
 
-    A consumer of committed messages doesn't get past one. `transactions abort` ends it.
+    A consumer of committed messages can't read past one. `transactions abort` ends it.
     """
     with administration(connection) as admin:
         found = admin.find_hanging_transactions(
@@ -175,14 +218,16 @@ def hanging(
     ]
     output.rows(records, HANGING_HEADINGS)
     report_errors(
-        output, "partition", {f"{at.topic} [{at.partition}]": line_of(why) for at, why in found.errors.items()}
+        output,
+        "partition",
+        {f"{at.topic} [{at.partition}]": line_of(why) for at, why in found.errors.items()},
     )
 
 
 def _partitions(
     admin: AdminClient, topics: tuple[tuple[str, tuple[int, ...]], ...], timeout_s: float
 ) -> list[TopicPartition] | None:
-    """The partitions that are named; None: all there are."""
+    """The named partitions; None if none is named."""
     if not topics:
         return None
     places: dict[tuple[str, int], None] = {}
@@ -198,24 +243,35 @@ def _partitions(
 @click.argument("topic")
 @click.argument("partition", type=click.IntRange(0))
 @click.option(
-    "--start-offset", type=click.IntRange(0), required=True, help="Where it begins: see `transactions hanging`."
+    "--start-offset",
+    type=click.IntRange(0),
+    required=True,
+    help="Its first offset: see `transactions hanging`.",
 )
 @yes_option
 @connected()
 @json_option
-def abort(connection: Connection, output: Output, topic: str, partition: int, start_offset: int, yes: bool) -> None:
-    """Abort the transaction of PARTITION of TOPIC that begins at an offset, behind the back of its coordinator.
+def abort(
+    connection: Connection, output: Output, topic: str, partition: int, start_offset: int, yes: bool
+) -> None:
+    """Abort the transaction in PARTITION of TOPIC that begins at an offset.
 
-    For transactions that hang. One that its coordinator still knows ends by itself, or by `transactions fence`.
+    It is for hanging transactions: it doesn't ask the coordinator. If the coordinator knows the
+    transaction, wait until it ends, or use `transactions fence`.
     """
     place, timeout_s = TopicPartition(topic, partition), connection.timeout_s
     with administration(connection) as admin:
         producers = admin.describe_producers([place], request_timeout=timeout_s)[place].result()
-        open_here = [each for each in producers if each.current_transaction_start_offset == start_offset]
+        open_here = [
+            each for each in producers if each.current_transaction_start_offset == start_offset
+        ]
         if not open_here:
             raise Failed(f"{topic} [{partition}]: no open transaction begins at {start_offset}")
         producer = open_here[0]
-        make_sure(f"Abort the transaction of producer {producer.producer_id} at {topic} [{partition}]?", yes)
+        make_sure(
+            f"Abort the transaction of producer {producer.producer_id} at {topic} [{partition}]?",
+            yes,
+        )
         spec = HangingTransaction(place, producer).abort_spec
         why: str | None = None
         try:
@@ -231,7 +287,10 @@ def abort(connection: Connection, output: Output, topic: str, partition: int, st
 @connected()
 @json_option
 def fence(connection: Connection, output: Output, ids: tuple[str, ...], yes: bool) -> None:
-    """Fence the producers of transactional ids: their open transactions are aborted, and they can't go on."""
+    """Fence the producers of transactional ids.
+
+    Their open transactions are aborted, and the producers can't go on.
+    """
     names = list(dict.fromkeys(ids))
     make_sure(f"Fence the producers of {', '.join(names)}?", yes)
     with administration(connection) as admin:

@@ -27,11 +27,16 @@ from kafka_native.cli.errors import Failed
 from kafka_native.terminal.lines import ask_secret
 from kafka_native.terminal.output import Output, json_option
 
-MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
-MECHANISM_NAMES = {member: name for name, member in MECHANISMS.items()} | {ScramMechanism.UNKNOWN: "unknown"}
+MECHANISMS = {
+    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
+}
+MECHANISM_NAMES = {member: name for name, member in MECHANISMS.items()} | {
+    ScramMechanism.UNKNOWN: "unknown"
+}
 ITERATIONS = 4096
 ITERATIONS_RANGE = (4096, 16384)
-"""What Apache Kafka takes."""
+"""The limits of Apache Kafka."""
 
 
 @click.group("users")
@@ -44,13 +49,15 @@ def command() -> None:
 @connected()
 @json_option
 def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -> None:
-    """List the users with SCRAM credentials, or those that are named."""
+    """List all users with SCRAM credentials, or the users that you name."""
     errors: dict[str, str] = {}
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
         if users:
             names = list(dict.fromkeys(users))
-            found = Outcomes(admin.describe_user_scram_credentials(names, request_timeout=timeout_s))
+            found = Outcomes(
+                admin.describe_user_scram_credentials(names, request_timeout=timeout_s)
+            )
             everyone, errors = dict(found), found.errors
         else:
             everyone = admin.describe_user_scram_credentials(request_timeout=timeout_s).result()
@@ -66,17 +73,27 @@ def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -
 @command.command("set")
 @click.argument("user")
 @click.option(
-    "--mechanism", type=click.Choice(list(MECHANISMS)), default="SCRAM-SHA-512", show_default=True, help="For which."
+    "--mechanism",
+    type=click.Choice(list(MECHANISMS)),
+    default="SCRAM-SHA-512",
+    show_default=True,
+    help="The SCRAM mechanism.",
 )
 @click.option(
     "--iterations",
     type=click.IntRange(*ITERATIONS_RANGE),
     default=ITERATIONS,
     show_default=True,
-    help="How often it is hashed.",
+    help="The number of iterations of the hash.",
 )
-@click.option("--password-stdin", is_flag=True, help="Read the password from stdin, to the end of its first line.")
-@click.option("--password-env", metavar="VARIABLE", help="Take the password from this environment variable.")
+@click.option(
+    "--password-stdin",
+    is_flag=True,
+    help="Read the password from stdin, to the end of its first line.",
+)
+@click.option(
+    "--password-env", metavar="VARIABLE", help="Take the password from this environment variable."
+)
 @connected()
 @json_option
 def set_user(
@@ -88,21 +105,23 @@ def set_user(
     password_stdin: bool,
     password_env: str | None,
 ) -> None:
-    """Set USER's password for a mechanism. On a terminal it is asked for, twice, and not shown.
+    """Set USER's password for a mechanism. On a terminal the command asks for it twice.
 
-    There is no option for the password itself: other users of the machine see a command's arguments.
+    No option takes the password itself: other users of the machine can see a command's arguments.
     """
     password = _password(user, password_stdin, password_env)
     info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
     change = UserScramCredentialUpsertion(user, info, password.encode())
     with administration(connection) as admin:
-        outcomes = settled(admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_s))
+        outcomes = settled(
+            admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_s)
+        )
     report(output, "user", outcomes, f"has a password for {mechanism}")
 
 
 def _password(user: str, stdin: bool, variable: str | None) -> str:
     if stdin and variable is not None:
-        raise click.UsageError("--password-stdin and --password-env: say one of them")
+        raise click.UsageError("write --password-stdin or --password-env, not both")
     if variable is not None:
         found = os.environ.get(variable)
         if not found:
@@ -114,7 +133,7 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
             raise Failed("there is no password on stdin")
         return found
     if not sys.stdin.isatty():
-        raise Failed("nobody can be asked for the password here: --password-stdin or --password-env")
+        raise Failed("there is no terminal to ask on: write --password-stdin or --password-env")
     return ask_secret(f"Password of {user}")
 
 
@@ -125,22 +144,26 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
     "mechanisms",
     multiple=True,
     type=click.Choice(list(MECHANISMS)),
-    help="Only this one's (default: all that the user has).",
+    help="Only credentials of this mechanism; repeatable (default: all of the user's).",
 )
 @yes_option
 @connected()
 @json_option
-def delete(connection: Connection, output: Output, user: str, mechanisms: tuple[str, ...], yes: bool) -> None:
-    """Delete USER's SCRAM credentials: nobody can log in by them any more."""
+def delete(
+    connection: Connection, output: Output, user: str, mechanisms: tuple[str, ...], yes: bool
+) -> None:
+    """Delete USER's SCRAM credentials: the user can't log in with them any more."""
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
-        described = admin.describe_user_scram_credentials([user], request_timeout=timeout_s)[user].result()
+        described = admin.describe_user_scram_credentials([user], request_timeout=timeout_s)[
+            user
+        ].result()
         have = [info.mechanism for info in described.scram_credential_infos]
         wanted = [MECHANISMS[each] for each in dict.fromkeys(mechanisms)] or have
         names = ", ".join(MECHANISM_NAMES[each] for each in wanted)
         make_sure(f"Delete the credentials of {user} for {names}?", yes)
         outcomes: dict[str, str | None] = {}
-        for each in wanted:  # one change of a user at a time, as Apache Kafka has it
+        for each in wanted:  # Apache Kafka takes one change of a user at a time
             call = admin.alter_user_scram_credentials(
                 [UserScramCredentialDeletion(user, each)], request_timeout=timeout_s
             )

@@ -170,7 +170,7 @@ class Incoming:
         return None
 
     def handle(self) -> Response | Reply | Close | None:
-        """The answer."""
+        """The response to the request."""
         if self.request is None:
             return versions.unsupported(self.call)
         pushed = self.call.cluster.faults.take_error(self.api_key, self.call.broker.id)

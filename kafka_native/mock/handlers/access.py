@@ -122,7 +122,7 @@ def describe_user_scram_credentials(
 def alter_user_scram_credentials(
     call: Call, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    """Change credentials."""
+    """Change the SCRAM credentials of users."""
     response = AlterUserScramCredentialsResponse()
     names = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
     with call.cluster.lock:

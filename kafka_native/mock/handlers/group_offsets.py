@@ -29,7 +29,7 @@ _NOTHING = Committed(-1, -1, "")
 
 
 def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Store offsets."""
+    """Store the offsets of a group."""
     with call.cluster.lock:
         try:
             group = _for_commit(call, request)
@@ -111,7 +111,7 @@ def commit_refused(request: OffsetCommitRequest, code: int) -> OffsetCommitRespo
 
 
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Read stored offsets."""
+    """Read the offsets of a group."""
     with call.cluster.lock:
         if call.version >= _FIRST_WITH_GROUPS:
             stable = request.require_stable

@@ -168,7 +168,7 @@ def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
 
 
 def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Stay a member."""
+    """Keep the member in its group."""
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
@@ -182,7 +182,7 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
 
 
 def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Leave."""
+    """Take members out of their group."""
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)

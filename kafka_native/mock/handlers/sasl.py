@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Choose a mechanism."""
+    """Choose the connection's SASL mechanism."""
     login = call.connection.login
     code = login.handshake(request.mechanism, call.version)
     return SaslHandshakeResponse(error_code=code, mechanisms=login.mechanisms)
 
 
 def authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | None:
-    """Take a token."""
+    """Take a token of the mechanism."""
     answer = call.connection.login.step(request.auth_bytes)
     if answer is None:
         return None

@@ -59,7 +59,7 @@ def _now_ms() -> int:
 
 
 def create(call: Call, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-    """Make a token."""
+    """Make a delegation token."""
     requester = _user(call)
     types = {each.principal_type for each in request.renewers} | {request.owner_principal_type or USER}
     lifetime_ms = MAX_LIFETIME_MS if request.max_lifetime_ms < 0 else min(request.max_lifetime_ms, MAX_LIFETIME_MS)

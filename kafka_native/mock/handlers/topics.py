@@ -28,7 +28,7 @@ _PREFERRED = 0
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Make topics."""
+    """Make the requested topics."""
     names = [topic.name for topic in request.topics]
     response = CreateTopicsResponse()
     for topic in request.topics:
@@ -132,7 +132,7 @@ def delete_refused(call: Call, request: DeleteTopicsRequest, code: int) -> Delet
 
 
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Let topics grow."""
+    """Add partitions to topics."""
     response = CreatePartitionsResponse()
     for topic in request.topics:
         answer = CreatePartitionsResponse.Topic(name=topic.name)

@@ -205,7 +205,7 @@ def _keep_offsets(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
 
 
 def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
-    """Commit or abort."""
+    """Commit or abort a transaction."""
     with call.cluster.lock:
         try:
             _check_own(call, request.transactional_id)

@@ -1,6 +1,7 @@
-"""The commands of ``python -m kafka_native.spark``: one module a command, found by its name in ``COMMANDS``.
+"""The commands of ``python -m kafka_native.spark``. ``COMMANDS`` lists them.
 
-Each module has a ``command``, which parses and prints; the work is a function of ``kafka_native.spark.pipelines``.
+Each module defines a ``command``, which parses options and prints results. A function of
+``kafka_native.spark.pipelines`` does the work.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ from kafka_native.terminal.lines import cleaned_errors, log_to_stderr
 from kafka_native.types import version
 
 COMMANDS: dict[str, str] = {
-    "archive": "Topics into a lake of Parquet files, each record exactly once.",
-    "replay": "Parquet files back into topics: keys, headers, timestamps and order kept.",
-    "mirror": "Topics to another cluster, or to other names, partition to partition.",
-    "snapshot": "The newest value of each key of compacted topics, as a table of Parquet files.",
-    "profile": "Sizes, key skew, throughput and lag of topics, as a report with charts.",
+    "archive": "Copy topics to a lake of Parquet files, each record exactly once.",
+    "replay": "Produce the records of Parquet files with keys, headers, timestamps and order.",
+    "mirror": "Copy topics to another cluster, or to other names, partition to partition.",
+    "snapshot": "Write the newest value of each key of compacted topics to Parquet files.",
+    "profile": "Report sizes, key skew, throughput and lag of topics, with charts.",
 }
-"""Command -> what it does in a line. ``kafka_native.spark.commands.NAME`` holds it (a ``-`` in it becomes ``_``)."""
+"""Each command with its help. Module ``kafka_native.spark.commands.NAME`` defines it.
+
+In the module's name a ``-`` becomes ``_``.
+"""
 
 
 class _Commands(click.Group):
-    """A group that imports a command's module when the command is asked for."""
+    """A group that imports a command's module on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -39,7 +43,7 @@ class _Commands(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # from the table, so that help imports none of them
+        # Written from the table, so that help imports no command.
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -54,9 +58,12 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(
-    version(), prog_name="kafka_native.spark", message=f"%(prog)s %(version)s, Python {sys.version.split()[0]}"
+    version(),
+    prog_name="kafka_native.spark",
+    message=f"%(prog)s %(version)s, Python {sys.version.split()[0]}",
 )
 def cli() -> None:
-    """Pipelines between Kafka, files and other clusters, run by Spark without a row crossing into its JVM."""
+    """Pipelines between Kafka, files and other clusters. Spark runs them; no row enters its JVM."""
     log_to_stderr()
-    logging.getLogger("py4j").propagate = False  # the call that fails raises an error, which says the same
+    # The failed call raises an error with the same text.
+    logging.getLogger("py4j").propagate = False

@@ -1,4 +1,4 @@
-"""``python -m kafka_native.spark archive``."""
+"""The command ``python -m kafka_native.spark archive``."""
 
 from __future__ import annotations
 
@@ -16,29 +16,88 @@ from kafka_native.spark.pipelines.parquet import COMPRESSIONS, ParquetSettings
 @click.command("archive")
 @common.kafka_options
 @common.topic_options
-@click.option("--lake", required=True, help="The lake's folder (or URI); executors reach it by the same name.")
-@click.option("--checkpoint", help="Where Spark keeps its checkpoint (default: in the lake's folder).")
+@click.option(
+    "--lake", required=True, help="The lake's folder (or URI), with the same name on all executors."
+)
+@click.option(
+    "--checkpoint", help="The folder of Spark's checkpoint (default: in the lake's folder)."
+)
 @click.option(
     "--trigger",
     type=click.Choice(["available-now", "once", "continuous"]),
     default="available-now",
     show_default=True,
-    help="What there is now, the same as one batch, or a batch every --interval until interrupted.",
+    help="All existing records, the same as one batch, or a batch every --interval.",
 )
-@click.option("--interval", default="60s", show_default=True, callback=common.seconds, help="For continuous.")
-@click.option("--start", default="earliest", show_default=True, help="Where a new checkpoint starts; or latest, JSON.")
-@click.option("--max-records-per-batch", type=click.IntRange(1), help="Of all partitions together.")
-@click.option("--min-tasks", type=click.IntRange(1), help="Split partitions into at least so many tasks a batch.")
-@click.option("--max-records-per-task", type=click.IntRange(1), help="Split partitions into tasks of so many at most.")
-@click.option("--overlap", type=click.Choice(["error", "skip"]), default="error", show_default=True,
-              help="What to do about offsets that the lake has from another checkpoint.")  # fmt: skip
-@click.option("--data-loss", type=click.Choice(["fail", "skip"]), default="fail", show_default=True,
-              help="What to do about records that Kafka has deleted before they were read.")  # fmt: skip
-@click.option("--compression", type=click.Choice(COMPRESSIONS), default="zstd", show_default=True, help="Of the files.")
-@click.option("--level", type=int, help="Of the compression (default: the codec's own).")
-@click.option("--row-group-rows", type=click.IntRange(1), default=1_000_000, show_default=True, help="At most.")
-@click.option("--row-group-size", default="64m", show_default=True, callback=common.size, help="Bytes, not encoded.")
-@click.option("--file-size", default="512m", show_default=True, callback=common.size, help="Bytes; about.")
+@click.option(
+    "--interval",
+    default="60s",
+    show_default=True,
+    callback=common.seconds,
+    help="The interval of continuous.",
+)
+@click.option(
+    "--start",
+    default="earliest",
+    show_default=True,
+    help="The start with a new checkpoint: earliest, latest or offsets as JSON.",
+)
+@click.option(
+    "--max-records-per-batch", type=click.IntRange(1), help="The limit for all partitions together."
+)
+@click.option(
+    "--min-tasks",
+    type=click.IntRange(1),
+    help="Split partitions into at least this number of tasks for each batch.",
+)
+@click.option(
+    "--max-records-per-task",
+    type=click.IntRange(1),
+    help="Split partitions into tasks with at most this number of records.",
+)
+@click.option(
+    "--overlap",
+    type=click.Choice(["error", "skip"]),
+    default="error",
+    show_default=True,
+    help="What to do with offsets that the lake has from another checkpoint.",
+)
+@click.option(
+    "--data-loss",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="What to do when Kafka has deleted records before they were read.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="zstd",
+    show_default=True,
+    help="The compression of the files.",
+)
+@click.option("--level", type=int, help="The compression level (default: the codec's own).")
+@click.option(
+    "--row-group-rows",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="The largest number of rows in a row group.",
+)
+@click.option(
+    "--row-group-size",
+    default="64m",
+    show_default=True,
+    callback=common.size,
+    help="The largest size of a row group, before encoding.",
+)
+@click.option(
+    "--file-size",
+    default="512m",
+    show_default=True,
+    callback=common.size,
+    help="The approximate size of a file.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be read, and do nothing.")
 @common.spark_options
 def command(
@@ -68,8 +127,8 @@ def command(
 ) -> None:
     """Copy topics into a lake of Parquet files, each record exactly once.
 
-    The files are at LAKE/topic=NAME/date=YYYY-MM-DD; the manifests beside them say which belong to the lake. Run the
-    same command again to go on where it has ended, however it has ended.
+    The files are at LAKE/topic=NAME/date=YYYY-MM-DD. Manifests next to them list the files of the
+    lake. After an end or a crash, run the same command again: it continues.
     """
     options = {
         "maxOffsetsPerTrigger": max_records_per_batch,
@@ -111,7 +170,14 @@ def _show(result: ArchiveResult) -> None:
     lines = common.rates(result.records, result.bytes, result.elapsed_s)
     lines += [("files", f"{result.files:,} in {result.batches:,} batches")]
     if result.repeated:
-        lines += [("repeated", f"{result.repeated:,} batches that had been published before: left out")]
+        lines += [
+            ("repeated", f"{result.repeated:,} batches that had been published before: left out")
+        ]
     if result.skipped_offsets:
-        lines += [("skipped", f"{result.skipped_offsets:,} offsets that were lost: see the lake's manifests")]
+        lines += [
+            (
+                "skipped",
+                f"{result.skipped_offsets:,} offsets that were lost: see the lake's manifests",
+            )
+        ]
     common.summary(f"archive: {result.lake}", lines)

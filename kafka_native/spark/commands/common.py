@@ -1,4 +1,4 @@
-"""What the commands share: options of Spark and Kafka, progress, the summary at the end."""
+"""Shared parts of the commands: options of Spark and Kafka, progress, summary."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def pairs(_context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    """``name=value``, repeated, as a dict. A refused one isn't shown: it may be a secret."""
+def pairs(
+    _context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str]:
+    """Parse ``name=value``, which may repeat. Errors don't show the text: it may be a secret."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -44,13 +46,15 @@ def pairs(_context: click.Context, parameter: click.Parameter, texts: tuple[str,
     return found
 
 
-def names(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
-    """``a,b`` as a tuple."""
+def names(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> tuple[str, ...]:
+    """Parse ``a,b`` to a tuple."""
     return tuple(filter(None, (each.strip() for each in (text or "").split(","))))
 
 
 def size(_context: click.Context, parameter: click.Parameter, text: str | int | None) -> int | None:
-    """``64m`` as bytes: k, m and g are powers of 1024."""
+    """Parse a size such as ``64m`` to bytes. k, m and g are powers of 1024."""
     if text is None or isinstance(text, int):
         return text
     match = re.fullmatch(r"\s*([0-9]{1,15})\s*([kmg]?)i?b?\s*", text.lower())
@@ -59,18 +63,24 @@ def size(_context: click.Context, parameter: click.Parameter, text: str | int | 
     return int(match[1]) * _UNITS[match[2]]
 
 
-def seconds(_context: click.Context, parameter: click.Parameter, text: str | float | None) -> float | None:
-    """``30s`` as seconds."""
+def seconds(
+    _context: click.Context, parameter: click.Parameter, text: str | float | None
+) -> float | None:
+    """Parse a duration such as ``30s`` to seconds."""
     if text is None or isinstance(text, (int, float)):
         return text
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|min|h)?\s*", text.lower())
     if match is None:
-        raise click.BadParameter(f"{text!r}: write a duration such as 500ms, 30s or 5m", param=parameter)
+        raise click.BadParameter(
+            f"{text!r}: write a duration such as 500ms, 30s or 5m", param=parameter
+        )
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def kafka_config(bootstrap: str | None, config: Mapping[str, str], file: Path | None) -> dict[str, str]:
-    """The client's configuration: the file's, then ``--config``, then ``--bootstrap``; the later ones win.
+def kafka_config(
+    bootstrap: str | None, config: Mapping[str, str], file: Path | None
+) -> dict[str, str]:
+    """Merge the client's configuration: file, ``--config``, ``--bootstrap``. Later ones override.
 
     :raises click.BadParameter: A line of the file isn't ``name=value``.
     :raises click.UsageError: No broker is named.
@@ -88,30 +98,51 @@ def kafka_config(bootstrap: str | None, config: Mapping[str, str], file: Path | 
 
 
 def spark_options(command: Command) -> Command:
-    """``--master`` and ``--conf``: parameters ``master: str`` and ``conf: dict[str, str]``."""
+    """Add ``--master`` and ``--conf``: parameters ``master: str`` and ``conf: dict[str, str]``."""
     for option in (
-        click.option("--conf", multiple=True, callback=pairs, metavar="KEY=VALUE", help="Spark's configuration."),
-        click.option("--master", default="local[*]", show_default=True, help="Where Spark runs."),
+        click.option(
+            "--conf",
+            multiple=True,
+            callback=pairs,
+            metavar="KEY=VALUE",
+            help="Spark's configuration; repeatable.",
+        ),
+        click.option("--master", default="local[*]", show_default=True, help="Spark's master."),
     ):
         command = option(command)
     return command
 
 
 def topic_options(command: Command) -> Command:
-    """``--topics`` and ``--pattern``: parameters ``topics: tuple[str, ...]`` and ``pattern: str``."""
-    command = click.option("--pattern", default="", metavar="REGEX", help="Or those whose whole name matches.")(command)
-    return click.option("--topics", callback=names, metavar="A,B", help="Which topics.")(command)
+    """Add ``--topics`` and ``--pattern``: ``topics: tuple[str, ...]`` and ``pattern: str``."""
+    command = click.option(
+        "--pattern", default="", metavar="REGEX", help="Or topics whose whole name matches."
+    )(command)
+    return click.option("--topics", callback=names, metavar="A,B", help="The topics.")(command)
 
 
 def kafka_options(command: Command) -> Command:
-    """``--bootstrap``, ``--config`` and ``--config-file``: parameters ``bootstrap``, ``config`` and ``config_file``."""
+    """Add ``--bootstrap``, ``--config`` and ``--config-file``, with parameters of these names."""
     path = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
-        click.option("--config-file", type=path, help="The same from a properties file: the place for secrets."),
         click.option(
-            "--config", "-X", multiple=True, callback=pairs, metavar="KEY=VALUE", help="Kafka client's configuration."
+            "--config-file",
+            type=path,
+            help="A properties file with the same; the right place for secrets.",
         ),
-        click.option("--bootstrap", envvar="BOOTSTRAP", help="host:port of some brokers, with commas between them."),
+        click.option(
+            "--config",
+            "-X",
+            multiple=True,
+            callback=pairs,
+            metavar="KEY=VALUE",
+            help="A property of the Kafka clients; repeatable.",
+        ),
+        click.option(
+            "--bootstrap",
+            envvar="BOOTSTRAP",
+            help="Bootstrap servers: host:port, separated by commas.",
+        ),
     ):
         command = option(command)
     return command
@@ -119,7 +150,7 @@ def kafka_options(command: Command) -> Command:
 
 @contextmanager
 def reported_in_a_line() -> Iterator[None]:
-    """Errors that the user can do something about become one line and status 1."""
+    """Turn errors that a user can act on into one line and status 1."""
     try:
         yield
     except KafkaException as error:
@@ -130,7 +161,10 @@ def reported_in_a_line() -> Iterator[None]:
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """An event that SIGTERM or Ctrl+C sets, and that is all they do; a second one acts as it did before."""
+    """Yield an event that SIGTERM or Ctrl+C sets, without ending the process.
+
+    A second signal acts as it would without this.
+    """
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -149,17 +183,20 @@ def stopping() -> Iterator[threading.Event]:
 
 @contextmanager
 def spark_session(name: str, master: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A Spark session as of `open_session()`. What Spark and its Python workers log on stderr is escaped."""
+    """Open a Spark session with `open_session`. Escape the stderr of Spark and its workers."""
     with ExitStack() as stack:
-        with escaped_children("spark"):  # the JVM starts here, and starts the workers
+        with escaped_children("spark"):  # here the JVM starts, which later starts the workers
             session = stack.enter_context(open_session(name, master, conf))
         yield session
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[Work], None]]:
-    """A line that is kept up to date; call what it yields with how far the work is."""
-    description, text_column = CleanTextColumn("{task.description}"), CleanTextColumn("{task.fields[text]}")
+    """Show a progress line. Call the yielded function to update it."""
+    description, text_column = (
+        CleanTextColumn("{task.description}"),
+        CleanTextColumn("{task.fields[text]}"),
+    )
     columns = (SpinnerColumn(), description, BarColumn(), text_column, TimeElapsedColumn())
     with Progress(*columns, console=printer(), transient=True) as bar:
         task = bar.add_task(title, total=None, text="starting")
@@ -172,8 +209,10 @@ def progress(title: str) -> Iterator[Callable[[Work], None]]:
         yield show
 
 
-def show_ranges(ranges: Sequence[Range | PartitionRange], title: str, unit: str = "partitions") -> None:
-    """What a dry run prints."""
+def show_ranges(
+    ranges: Sequence[Range | PartitionRange], title: str, unit: str = "partitions"
+) -> None:
+    """Print the ranges of a dry run."""
     table = CleanTable("topic", "partition", "from offset", "to offset", "offsets", title=title)
     for each in ranges:
         cells = (each.partition, each.start, each.end, each.end - each.start)
@@ -184,9 +223,10 @@ def show_ranges(ranges: Sequence[Range | PartitionRange], title: str, unit: str 
 
 
 def summary(title: str, lines: Sequence[tuple[str, str]]) -> None:
-    """The title and the table at the end."""
+    """Print the title and the table at the end of a run."""
     console = printer()
-    console.print(styled((title, "table.title")))  # no title of the table: it would be wrapped at the table's width
+    # Not a title of the table, because rich wraps that to the table's width.
+    console.print(styled((title, "table.title")))
     table = CleanTable(show_header=False, box=None, pad_edge=False)
     for name, value in lines:
         table.add_row(name, value)
@@ -194,7 +234,7 @@ def summary(title: str, lines: Sequence[tuple[str, str]]) -> None:
 
 
 def rates(records: int, size_bytes: int, elapsed_s: float) -> list[tuple[str, str]]:
-    """Lines for the summary: how much in what time."""
+    """Lines for the summary: records, bytes, time and rate."""
     elapsed = max(elapsed_s, 1e-9)
     return [
         ("records", f"{records:,}"),

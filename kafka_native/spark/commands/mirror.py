@@ -1,4 +1,4 @@
-"""``python -m kafka_native.spark mirror``."""
+"""The command ``python -m kafka_native.spark mirror``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from typing import Any
 import click
 
 from kafka_native.spark.commands import common
-from kafka_native.spark.pipelines.mirror import MAX_RECORDS, Mirrored, Route, mirror, plan_mirror, translate_offset
+from kafka_native.spark.pipelines.mirror import (
+    MAX_RECORDS,
+    Mirrored,
+    Route,
+    mirror,
+    plan_mirror,
+    translate_offset,
+)
 from kafka_native.terminal.lines import echo
 from kafka_native.terminal.output import CleanTable, printer
 
 
-def _place(_context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, int, int] | None:
-    """``TOPIC:PARTITION:OFFSET``."""
+def _place(
+    _context: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[str, int, int] | None:
+    """Parse ``TOPIC:PARTITION:OFFSET``."""
     if text is None:
         return None
     match = re.fullmatch(r"([^:]+):([0-9]{1,10}):([0-9]{1,19})", text)
@@ -27,22 +36,56 @@ def _place(_context: click.Context, parameter: click.Parameter, text: str | None
 @click.command("mirror")
 @common.kafka_options
 @click.option("--to-bootstrap", help="Brokers of the target (default: those of the source).")
-@click.option("--to-config", multiple=True, callback=common.pairs, metavar="KEY=VALUE", help="The target's clients.")
+@click.option(
+    "--to-config",
+    multiple=True,
+    callback=common.pairs,
+    metavar="KEY=VALUE",
+    help="A property of the target's clients; repeatable.",
+)
 @click.option("--to-config-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="The same from a properties file: the place for secrets.")  # fmt: skip
+              help="A properties file with the same; the right place for secrets.")  # fmt: skip
 @common.topic_options
-@click.option("--to", default="{topic}", show_default=True, help="Name of a topic's mirror, as backup.{topic}.")
-@click.option("--checkpoint", required=True, help="The folder (or URI) that says how far the mirror is.")
-@click.option("--trigger", type=click.Choice(["available-now", "continuous"]), default="available-now",
-              show_default=True, help="What there is now, or a batch every --interval until interrupted.")  # fmt: skip
-@click.option("--interval", default="1s", show_default=True, callback=common.seconds, help="For continuous.")
-@click.option("--start", default="earliest", show_default=True, help="Where a new checkpoint starts; or latest, JSON.")
-@click.option("--max-records-per-batch", type=click.IntRange(1), default=MAX_RECORDS, show_default=True,
-              help="Of all partitions together.")  # fmt: skip
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Records a second at most.")
-@click.option("--groups", callback=common.names, metavar="A,B", help="Carry these groups' offsets over, too.")
+@click.option(
+    "--to",
+    default="{topic}",
+    show_default=True,
+    help="The name of a topic's mirror, such as backup.{topic}.",
+)
+@click.option("--checkpoint", required=True, help="The folder (or URI) of Spark's checkpoint.")
+@click.option(
+    "--trigger",
+    type=click.Choice(["available-now", "continuous"]),
+    default="available-now",
+    show_default=True,
+    help="All existing records, or a batch every --interval until interrupted.",
+)
+@click.option(
+    "--interval",
+    default="1s",
+    show_default=True,
+    callback=common.seconds,
+    help="The interval of continuous.",
+)
+@click.option(
+    "--start",
+    default="earliest",
+    show_default=True,
+    help="The start with a new checkpoint: earliest, latest or offsets as JSON.",
+)
+@click.option(
+    "--max-records-per-batch",
+    type=click.IntRange(1),
+    default=MAX_RECORDS,
+    show_default=True,
+    help="The limit for all partitions together.",
+)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Maximum records per second.")
+@click.option(
+    "--groups", callback=common.names, metavar="A,B", help="Also transfer the offsets of groups."
+)
 @click.option("--translate", callback=_place, metavar="TOPIC:PARTITION:OFFSET",
-              help="Print where that offset is in the mirror, and do nothing else.")  # fmt: skip
+              help="Print the counterpart of the offset, and do nothing else.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print what would be copied, and do nothing.")
 @common.spark_options
 def command(
@@ -69,9 +112,9 @@ def command(
 ) -> None:
     """Copy topics to another cluster, or to other names, partition to partition and in order.
 
-    The target's topics must be there, with at least as many partitions. Each record arrives at least once, and with
-    --to-config transactional.id=NAME exactly once, for readers of what is committed. Run the same command again to go
-    on where it has ended, however it has ended.
+    The target's topics must exist, with at least as many partitions. Each record arrives at least
+    once. With --to-config transactional.id=NAME it arrives exactly once for readers of committed
+    records. After an end or a crash, run the same command again: it continues.
     """
     with common.reported_in_a_line():
         if translate is not None:
@@ -79,8 +122,8 @@ def command(
             return
         kafka = common.kafka_config(bootstrap, config, config_file)
         own = not (to_bootstrap or to_config_file or "bootstrap.servers" in to_config)
-        target = common.kafka_config(to_bootstrap or (kafka["bootstrap.servers"] if own else None), to_config,
-                                     to_config_file)  # fmt: skip
+        servers = kafka["bootstrap.servers"] if own else None
+        target = common.kafka_config(to_bootstrap or servers, to_config, to_config_file)
         where: dict[str, Any] = {"topics": topics, "pattern": pattern, "to": to, "starting": start}
         if dry_run:
             _show_plan(plan_mirror(kafka, target, checkpoint=checkpoint, **where))
@@ -109,23 +152,33 @@ def command(
 def _translate(checkpoint: str, topic: str, partition: int, offset: int) -> None:
     found = translate_offset(checkpoint, topic, partition, offset)
     if found is None:
-        raise click.ClickException(f"nothing of {topic} [{partition}] was mirrored with this checkpoint")
+        raise click.ClickException(
+            f"nothing of {topic} [{partition}] was mirrored with this checkpoint"
+        )
     echo(str(found))
 
 
 def _show_plan(routes: list[Route]) -> None:
     table = CleanTable("topic", "to", "partitions", "there", "offsets", title="to be mirrored")
     for each in routes:
-        table.add_row(each.topic, each.target, str(each.partitions), str(each.target_partitions), f"{each.records:,}")
+        table.add_row(
+            each.topic,
+            each.target,
+            str(each.partitions),
+            str(each.target_partitions),
+            f"{each.records:,}",
+        )
     printer().print(table)
-    echo(f"{len(routes)} topics, {sum(each.records for each in routes):,} offsets; nothing was copied.")
+    offsets = sum(each.records for each in routes)
+    echo(f"{len(routes)} topics, {offsets:,} offsets; nothing was copied.")
 
 
 def _show(done: Mirrored) -> None:
     lines = common.rates(done.records, done.bytes, done.elapsed_s)
     lines += [("batches", f"{done.batches:,}")]
     for each in done.groups:
-        place = f"{each.topic} [{each.partition}] {each.offset:,} -> {each.target} {each.target_offset:,}"
+        place = f"{each.topic} [{each.partition}] {each.offset:,}"
+        place += f" -> {each.target} {each.target_offset:,}"
         lines.append((f"group {each.group}", f"{place}: {each.error}" if each.error else place))
     if done.groups_error:
         lines.append(("groups", f"not carried over: {done.groups_error}"))

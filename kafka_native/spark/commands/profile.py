@@ -1,4 +1,4 @@
-"""``python -m kafka_native.spark profile``."""
+"""The command ``python -m kafka_native.spark profile``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,26 @@ from kafka_native.terminal.lines import echo, json_text
 @common.kafka_options
 @common.topic_options
 @click.option("--start", default="earliest", show_default=True,
-              help="Where to start: earliest, JSON, or a timestamp in milliseconds since 1970.")  # fmt: skip
-@click.option("--groups", callback=common.names, metavar="A,B", help="Consumer groups whose lag is told.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="File for the report with charts.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
-@click.option("--min-tasks", type=click.IntRange(1), help="Split partitions into at least so many tasks.")
+              help="The start: earliest, offsets as JSON, or milliseconds since 1970.")  # fmt: skip
+@click.option(
+    "--groups", callback=common.names, metavar="A,B", help="Consumer groups whose lag is measured."
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file for the report with charts.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file for the figures.",
+)
+@click.option(
+    "--min-tasks",
+    type=click.IntRange(1),
+    help="Split partitions into at least this number of tasks.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be read, and do nothing.")
 @common.spark_options
 def command(
@@ -41,7 +56,8 @@ def command(
 ) -> None:
     """Measure topics: sizes, key skew, throughput, compression, partitions, lag of groups.
 
-    Prints a summary; --html makes a report with charts, --json keeps all figures. Nothing is written to Kafka.
+    Prints a summary. --html writes a report with charts, --json all figures. Nothing is written to
+    Kafka.
     """
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "starting": start}
     with common.reported_in_a_line():
@@ -50,10 +66,15 @@ def command(
             common.show_ranges(plan_profile(kafka, **where), "to be measured")
             return
         if html is not None:
-            import matplotlib  # noqa: F401 - what is missing is said before a minute has gone
+            import matplotlib  # noqa: F401 - if it is missing, fail before the measurement
         started = time.monotonic()
-        with common.spark_session("profile", master, conf) as session, common.progress("profile") as show:
-            found = profile(session, kafka, **where, groups=groups, min_partitions=min_tasks, show=show)
+        with (
+            common.spark_session("profile", master, conf) as session,
+            common.progress("profile") as show,
+        ):
+            found = profile(
+                session, kafka, **where, groups=groups, min_partitions=min_tasks, show=show
+            )
     _show(found, time.monotonic() - started)
     if json_file is not None:
         _write(json_file, json_text(found, indent=1) + "\n")
@@ -74,11 +95,24 @@ def _show(found: Profile, elapsed_s: float) -> None:
     for topic, each in found["topics"].items():
         sizes, keys = each["sizes"]["record"], each["keys"]
         distinct = "many" if keys["distinct"] is None else f"{keys['distinct']:,}"
-        p50, p99, ratios = sizes["percentiles"]["50"], sizes["percentiles"]["99"], each["compression"]["ratios"]
+        p50, p99, ratios = (
+            sizes["percentiles"]["50"],
+            sizes["percentiles"]["99"],
+            each["compression"]["ratios"],
+        )
         lines = common.rates(each["records"], each["bytes"], elapsed_s)
         lines += [
-            ("record", f"{sizes['mean']:,.0f} bytes, p50 {p50:,}, p99 {p99:,}, largest {sizes['max']:,}"),
-            ("keys", f"{distinct}, the 10 most frequent have {keys['top_shares']['10']:.1%} of the records with a key"),
+            (
+                "record",
+                f"{sizes['mean']:,.0f} bytes, p50 {p50:,}, p99 {p99:,}, largest {sizes['max']:,}",
+            ),
+            (
+                "keys",
+                (
+                    f"{distinct}, the 10 most frequent have {keys['top_shares']['10']:.1%} "
+                    "of the records with a key"
+                ),
+            ),
             ("without key / value", f"{keys['without_key']:,} / {each['tombstones']:,}"),
             ("compression", ", ".join(f"{codec} {ratio:g}:1" for codec, ratio in ratios.items())),
         ]

@@ -1,4 +1,4 @@
-"""``python -m kafka_native.spark replay``."""
+"""The command ``python -m kafka_native.spark replay``."""
 
 from __future__ import annotations
 
@@ -17,18 +17,47 @@ from kafka_native.terminal.output import CleanTable, printer
 @click.command("replay")
 @common.kafka_options
 @click.option("--source", required=True, help="A lake of archive, or a folder or file of Parquet.")
-@click.option("--checkpoint", required=True, help="A folder for the progress: the same one again, and it goes on.")
-@click.option("--topic", help="Where all records go (default: to their own topic).")
-@click.option("--rename", multiple=True, callback=common.pairs, metavar="OLD=NEW", help="Topics that become others.")
-@click.option("--only-topics", callback=common.names, metavar="A,B", help="Only the records of these topics.")
 @click.option(
-    "--only-dates", callback=common.names, metavar="2026-11-21,...", help="Only those of these dates; a lake."
+    "--checkpoint",
+    required=True,
+    help="A folder for the progress. With the same folder, the next run continues.",
 )
-@click.option("--partitions", type=click.Choice(["keep", "hash"]), default="keep", show_default=True,
-              help="Each record's own, or chosen anew by the key.")  # fmt: skip
-@click.option("--timestamps", type=click.Choice(["keep", "now"]), default="keep", show_default=True,
-              help="Each record's own, or the time of the replay.")  # fmt: skip
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages a second at most, of all tasks.")
+@click.option("--topic", help="The target of all records (default: each record's own topic).")
+@click.option(
+    "--rename",
+    multiple=True,
+    callback=common.pairs,
+    metavar="OLD=NEW",
+    help="Replace a topic by another one; repeatable.",
+)
+@click.option(
+    "--only-topics", callback=common.names, metavar="A,B", help="Only the records of these topics."
+)
+@click.option(
+    "--only-dates",
+    callback=common.names,
+    metavar="2026-11-21,...",
+    help="Only the records of these dates; for lakes only.",
+)
+@click.option(
+    "--partitions",
+    type=click.Choice(["keep", "hash"]),
+    default="keep",
+    show_default=True,
+    help="Keep each record's partition, or choose one by the key.",
+)
+@click.option(
+    "--timestamps",
+    type=click.Choice(["keep", "now"]),
+    default="keep",
+    show_default=True,
+    help="Keep each record's timestamp, or use the time of the replay.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    help="Maximum messages per second of all tasks.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be replayed, and do nothing.")
 @common.spark_options
 def command(
@@ -48,12 +77,17 @@ def command(
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """Produce the records of Parquet files, each at least once, those of a partition in their order.
+    """Produce the records of Parquet files, each at least once, in the order of their partitions.
 
-    Keys, headers and timestamps are kept. What was acknowledged is written down in the checkpoint: run the same
-    command again to go on where it has ended, however it has ended.
+    Keys, headers and timestamps stay. The checkpoint has the acknowledged position. After an end or
+    a crash, run the same command again: it continues.
     """
-    what: dict[str, Any] = {"topic": topic, "rename": rename, "topics": only_topics, "dates": only_dates}
+    what: dict[str, Any] = {
+        "topic": topic,
+        "rename": rename,
+        "topics": only_topics,
+        "dates": only_dates,
+    }
     with common.reported_in_a_line():
         if dry_run:
             _show_plan(plan_replay(source, checkpoint, **what), source)
@@ -75,11 +109,17 @@ def command(
 
 
 def _show_plan(lanes: list[LanePlan], source: str) -> None:
-    table = CleanTable("lane", "to topic", "files", "records", "goes on at", title=f"to be replayed from {source}")
+    table = CleanTable(
+        "lane", "to topic", "files", "records", "goes on at", title=f"to be replayed from {source}"
+    )
     for each in lanes:
         at = "done" if each.done else f"{each.position:,}"
         table.add_row(
-            each.lane.name, each.target or "(a column)", f"{len(each.lane.pieces):,}", f"{each.lane.rows:,}", at
+            each.lane.name,
+            each.target or "(a column)",
+            f"{len(each.lane.pieces):,}",
+            f"{each.lane.rows:,}",
+            at,
         )
     printer().print(table)
     left = sum(not each.done for each in lanes)
@@ -88,6 +128,11 @@ def _show_plan(lanes: list[LanePlan], source: str) -> None:
 
 def _show(source: str, result: ReplayResult) -> None:
     lines = common.rates(result.records, result.bytes, result.elapsed_s)
-    targets = ", ".join(f"{name or '(a column)'} ({count})" for name, count in sorted(result.targets.items()))
-    lines += [("lanes", f"{result.lanes:,}"), ("topics", targets or "none: everything was replayed before")]
+    targets = ", ".join(
+        f"{name or '(a column)'} ({count})" for name, count in sorted(result.targets.items())
+    )
+    lines += [
+        ("lanes", f"{result.lanes:,}"),
+        ("topics", targets or "none: everything was replayed before"),
+    ]
     common.summary(f"replay: {source}", lines)

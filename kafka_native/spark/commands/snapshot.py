@@ -1,4 +1,4 @@
-"""``python -m kafka_native.spark snapshot``."""
+"""The command ``python -m kafka_native.spark snapshot``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,31 @@ _KINDS = click.Choice(["binary", "string"])
 @click.command("snapshot")
 @common.kafka_options
 @common.topic_options
-@click.option("--output", required=True, help="The table's folder (or URI); executors reach it by the same name.")
-@click.option("--null-keys", type=click.Choice(["error", "skip"]), default="error", show_default=True,
-              help="What to do about records without a key.")  # fmt: skip
-@click.option("--key-type", type=_KINDS, default="binary", show_default=True, help="Type of the column.")
-@click.option("--value-type", type=_KINDS, default="binary", show_default=True, help="Type of the column.")
-@click.option("--headers", is_flag=True, help="A column of headers, too.")
-@click.option("--update", is_flag=True, help="Go on where the snapshot ends that is there.")
-@click.option("--min-tasks", type=click.IntRange(1), help="Split partitions into at least so many tasks.")
+@click.option(
+    "--output",
+    required=True,
+    help="The table's folder (or URI), with the same name on all executors.",
+)
+@click.option(
+    "--null-keys",
+    type=click.Choice(["error", "skip"]),
+    default="error",
+    show_default=True,
+    help="What to do with records without a key.",
+)
+@click.option(
+    "--key-type", type=_KINDS, default="binary", show_default=True, help="The type of the column."
+)
+@click.option(
+    "--value-type", type=_KINDS, default="binary", show_default=True, help="The type of the column."
+)
+@click.option("--headers", is_flag=True, help="Add a column of headers.")
+@click.option("--update", is_flag=True, help="Update the existing snapshot.")
+@click.option(
+    "--min-tasks",
+    type=click.IntRange(1),
+    help="Split partitions into at least this number of tasks.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be read, and do nothing.")
 @common.spark_options
 def command(
@@ -46,8 +63,8 @@ def command(
 ) -> None:
     """Write the newest value of each key of compacted topics as a table of Parquet files.
 
-    The files are OUTPUT/topic=NAME/part-PPPPP.parquet, one a partition; OUTPUT/_snapshot.json says which offsets
-    they stand for.
+    The files are OUTPUT/topic=NAME/part-PPPPP.parquet, one for each partition. The file
+    OUTPUT/_snapshot.json has the offsets of the snapshot.
     """
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "update": update}
     with common.reported_in_a_line():
@@ -56,7 +73,10 @@ def command(
             common.show_ranges(plan_snapshot(kafka, output, **where), f"to be read for {output}")
             return
         started = time.monotonic()
-        with common.spark_session("snapshot", master, conf) as session, common.progress("snapshot") as show:
+        with (
+            common.spark_session("snapshot", master, conf) as session,
+            common.progress("snapshot") as show,
+        ):
             made = snapshot(
                 session,
                 kafka,
@@ -74,7 +94,10 @@ def command(
 
 def _show(made: Snapshot, elapsed_s: float) -> None:
     lines = common.rates(made.records, made.bytes, elapsed_s)
-    lines += [("keys", f"{made.keys:,} in {len(made.partitions):,} partitions"), ("tombstones", f"{made.tombstones:,}")]
+    lines += [
+        ("keys", f"{made.keys:,} in {len(made.partitions):,} partitions"),
+        ("tombstones", f"{made.tombstones:,}"),
+    ]
     if made.without_key:
         lines.append(("without a key", f"{made.without_key:,}, left out"))
     common.summary(f"snapshot: {made.output}", lines)

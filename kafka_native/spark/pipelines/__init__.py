@@ -1,4 +1,7 @@
-"""Direct pipelines: Spark schedules and commits, Python tasks fetch and write, no row crosses into the JVM."""
+"""Direct pipelines: Spark schedules and commits, Python tasks read and write.
+
+No row enters the JVM.
+"""
 
 from __future__ import annotations
 

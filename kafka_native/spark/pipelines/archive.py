@@ -1,4 +1,4 @@
-"""``archive``: topics into a Parquet lake, exactly once."""
+"""``archive``: copies topics to a Parquet lake, exactly once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines.lake import LOG, Key, Lake, LakeFile, Manifest, Range, Skipped, staging_of
+from kafka_native.spark.pipelines.lake import (
+    LOG,
+    Key,
+    Lake,
+    LakeFile,
+    Manifest,
+    Range,
+    Skipped,
+    staging_of,
+)
 from kafka_native.spark.pipelines.parquet import COLUMNS, ParquetSettings, RangeWriter
 from kafka_native.spark.pipelines.session import (
     PipelineError,
@@ -40,21 +49,21 @@ Trigger = Literal["available-now", "once", "continuous"]
 Overlap = Literal["error", "skip"]
 
 BATCH_ROWS: Final = 100_000
-"""Rows of the Arrow batches that tasks fetch: large ones, as no JVM is to take them."""
+"""Rows of the tasks' Arrow batches. They are large, because no JVM handles them."""
 
 
 @dataclass(frozen=True)
 class ArchiveTask:
-    """Writes one range of offsets; runs in a Python worker of an executor.
+    """Archives one range of offsets, in a Python worker of an executor.
 
-    :param lake: Where to.
-    :param options: The source's.
+    :param lake: The target lake.
+    :param options: The source's options.
     :param query: The query's id.
-    :param batch: The batch's number in it.
-    :param settings: How files are written.
-    :param ends: What the lake has of each partition: the offset after the last one.
-    :param overlap: What is done about offsets that the lake has already: ``error``, or ``skip`` them.
-    :param topic_ids: The ids of the topics that the lake has.
+    :param batch: The batch's number in the query.
+    :param settings: The settings of the files.
+    :param ends: The lake's end of each partition: the offset after its last one.
+    :param overlap: What to do with offsets that the lake has: raise an ``error``, or ``skip`` them.
+    :param topic_ids: The ids of the lake's topics.
     """
 
     lake: Lake
@@ -67,11 +76,12 @@ class ArchiveTask:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, range_: OffsetRange) -> dict[str, Any]:
-        """Fetches and writes the range.
+        """Read the range and write its files to staging.
 
-        :return: ``ranges`` (read), ``skipped``, ``files``, ``records``, ``bytes`` (of the files) and ``topic_ids``, fit
-            for JSON.
-        :raises PipelineError: The lake has some of these offsets already, or another topic of that name.
+        :return: ``ranges`` (read), ``skipped``, ``files``, ``records``, ``bytes`` (of the files)
+            and ``topic_ids``, in the form of JSON.
+        :raises PipelineError: The lake has some of the offsets, or a topic with the name and
+            another id.
         """
         _check_topic(range_, self.topic_ids)
         start = self._start(range_)
@@ -108,21 +118,33 @@ class ArchiveTask:
         if self.overlap == "skip":
             return min(end, range_.end)
         raise PipelineError(
-            f"the lake has {range_.topic} [{range_.partition}] up to offset {end} already, and this query wants to add "
-            f"{range_.start} to {range_.end}: it has a new checkpoint, or the topic was made anew. Go on with the old "
-            "checkpoint, write overlap skip to leave out what is there, or use another folder"
+            f"the lake has {range_.topic} [{range_.partition}] up to offset {end} already, "
+            f"and this query wants to add {range_.start} to {range_.end}: it has a new checkpoint, "
+            "or the topic was made anew. Go on with the old checkpoint, write overlap skip "
+            "to leave out what is there, or use another folder"
         )
 
 
 def _check_topic(range_: OffsetRange, topic_ids: Mapping[str, str]) -> None:
-    check_topic(range_.topic, range_.topic_id, topic_ids, "Archive it into another folder, with a new checkpoint")
+    check_topic(
+        range_.topic,
+        range_.topic_id,
+        topic_ids,
+        "Archive it into another folder, with a new checkpoint",
+    )
 
 
 def _without(range_: OffsetRange, skipped: list[Skipped]) -> list[Range]:
-    """What was read of a range, of which some was skipped."""
-    edges = [range_.start, *(edge for each in skipped for edge in (each.start, each.end)), range_.end]
+    """The parts of a range that weren't skipped."""
+    edges = [
+        range_.start,
+        *(edge for each in skipped for edge in (each.start, each.end)),
+        range_.end,
+    ]
     pairs = zip(edges[::2], edges[1::2], strict=True)
-    return [Range(range_.topic, range_.partition, start, end) for start, end in pairs if start < end]
+    return [
+        Range(range_.topic, range_.partition, start, end) for start, end in pairs if start < end
+    ]
 
 
 def _attempt() -> int:
@@ -134,24 +156,27 @@ def _attempt() -> int:
 
 @dataclass
 class ArchiveResult:
-    """What a run of `archive` has published."""
+    """The results of a run of `archive`."""
 
     lake: str
     query: str = ""
-    """The query's id; empty if it had nothing to do."""
+    """The query's id; empty if there was nothing to do."""
     batches: int = 0
     repeated: int = 0
-    """Batches that Spark asked for again and that were published already."""
+    """Batches that Spark repeated although they were published."""
     skipped_offsets: int = 0
-    """Offsets that couldn't be read any more and were left out (``failOnDataLoss=false``); the manifests list them."""
+    """Offsets that no longer existed and were skipped (``failOnDataLoss=false``).
+
+    The manifests list
+    them."""
     files: int = 0
     records: int = 0
     bytes: int = 0
-    """Of the files."""
+    """Bytes of the files."""
     elapsed_s: float = 0.0
 
     def add(self, manifest: Manifest) -> None:
-        """Counts a batch."""
+        """Add a batch to the totals."""
         self.batches += 1
         self.files += len(manifest.files)
         self.records += manifest.records
@@ -178,28 +203,30 @@ def archive(
     on_progress: Callable[[Work], None] | None = None,
     stop: threading.Event | None = None,
 ) -> ArchiveResult:
-    """Copies topics into a lake of Parquet files, partitioned by topic and date; each record once, whatever fails.
+    """Copy topics to a lake of Parquet files, partitioned by topic and date, exactly once.
 
     :param config: The Kafka client's configuration, with ``bootstrap.servers``.
-    :param lake: The lake's folder or URI; the executors must reach it by the same name.
-    :param topics: Which topics; or
-    :param pattern: a regular expression that their names match as a whole.
-    :param session: The Spark session to use, with nothing else reading from it, or a function that opens one; None: one
-        of its own.
-    :param master: Where Spark runs, for a session of its own.
-    :param conf: Spark's configuration, for a session of its own.
-    :param checkpoint: Where Spark keeps the offsets; None: in the lake's folder.
-    :param trigger: ``available-now``: what there is now, then return. ``once``: the same in one batch. ``continuous``:
-        a batch every ``interval_s`` seconds, until ``stop`` is set.
+    :param lake: The lake's folder or URI. The executors must reach it by the same name.
+    :param topics: The topics to copy.
+    :param pattern: Or a regular expression that whole topic names match.
+    :param session: A Spark session that nothing else uses, or a function that opens one; None: a
+        new one.
+    :param master: Spark's master, for a new session.
+    :param conf: Spark's configuration, for a new session.
+    :param checkpoint: The folder of Spark's checkpoint; None: in the lake's folder.
+    :param trigger: ``available-now``: the existing records, then return. ``once``: the same in one
+        batch. ``continuous``: a batch every ``interval_s`` seconds, until ``stop`` is set.
     :param interval_s: Seconds from one batch to the next.
-    :param starting: Where a new checkpoint starts: ``earliest``, ``latest``, or offsets as JSON.
-    :param settings: How files are written.
-    :param overlap: What is done about offsets that the lake has already, by another checkpoint: ``error`` or ``skip``.
-    :param options: More options of the source, such as ``maxOffsetsPerTrigger``, ``minPartitions``, ``failOnDataLoss``.
-    :param on_progress: Called several times a second with how far it is, from a thread of its own.
-    :param stop: Set it to end a run between two looks, half a second apart at most; what isn't published then is read
-        again by the next run.
-    :raises PipelineError: Something failed; the text says what.
+    :param starting: The start with a new checkpoint: ``earliest``, ``latest``, or offsets as JSON.
+    :param settings: The settings of the files.
+    :param overlap: What to do with offsets that the lake has from another checkpoint: ``error`` or
+        ``skip``.
+    :param options: More options of the source, such as ``maxOffsetsPerTrigger``, ``minPartitions``,
+        ``failOnDataLoss``.
+    :param on_progress: Called with the progress several times a second, on a thread of its own.
+    :param stop: Set it to end the run within half a second. The next run reads unpublished records
+        again.
+    :raises PipelineError: The run failed; the text says why.
     """
     target = lake if isinstance(lake, Lake) else Lake(lake)
     place = checkpoint or _default_checkpoint(target)
@@ -215,7 +242,9 @@ def archive(
         writer = writer.trigger(**_trigger(trigger, interval_s))
         with watch(lambda: counter.work(run.note()), on_progress):
             try:
-                run_query(writer.start, lambda: stop is not None and stop.is_set(), lambda: run.failure)
+                run_query(
+                    writer.start, lambda: stop is not None and stop.is_set(), lambda: run.failure
+                )
             except KeyboardInterrupt:  # PySpark's own handler of Ctrl+C
                 if stop is None:
                     raise
@@ -238,11 +267,13 @@ def plan_archive(
     starting: str = "earliest",
     options: Mapping[str, Any] | None = None,
 ) -> list[Range]:
-    """What `archive` would read now, without reading or writing: the ranges of offsets that the lake lacks.
+    """The ranges of offsets that `archive` would read now, by the lake's manifests.
 
-    It goes by the lake's manifests; see `archive` for the parameters.
+    Nothing is read.
 
-    :raises PipelineError: A topic was made anew since the lake has it.
+    The parameters are those of `archive`.
+
+    :raises PipelineError: A topic was recreated since it was archived.
     """
     target = lake if isinstance(lake, Lake) else Lake(lake)
     ends = target.ends()
@@ -256,17 +287,27 @@ def plan_archive(
     for each in found:
         _check_topic(each, topic_ids)
     trimmed = (
-        Range(each.topic, each.partition, max(each.start, ends.get((each.topic, each.partition), 0)), each.end)
+        Range(
+            each.topic,
+            each.partition,
+            max(each.start, ends.get((each.topic, each.partition), 0)),
+            each.end,
+        )
         for each in found
     )
     return sorted(each for each in trimmed if each.start < each.end)
 
 
 class _Run:
-    """The driver's side of one run: what is done with each micro-batch."""
+    """The driver's part of a run: it handles each micro-batch."""
 
     def __init__(
-        self, lake: Lake, options: SourceOptions, settings: ParquetSettings, overlap: Overlap, counter: WorkCounter
+        self,
+        lake: Lake,
+        options: SourceOptions,
+        settings: ParquetSettings,
+        overlap: Overlap,
+        counter: WorkCounter,
     ) -> None:
         self._lake = lake
         self._options = options
@@ -277,11 +318,14 @@ class _Run:
         self.failure: BaseException | None = None
 
     def note(self) -> str:
-        """For the progress bar."""
+        """A text for the progress bar."""
         return f", {self.result.batches} batches published"
 
     def commit(self, frame: DataFrame, batch: int) -> None:
-        """Has a micro-batch written and publishes it. Called on a thread of Spark's, one batch after the other."""
+        """Write and publish a micro-batch.
+
+        Spark calls it on its own thread, one after the other.
+        """
         try:
             self._commit(frame, batch)
         except BaseException as error:
@@ -292,12 +336,15 @@ class _Run:
         query = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or "")
         if not self.result.query:
             self.result.query = query
-            self._lake.sweep(query)  # attempts of a run that was killed
+            self._lake.sweep(query)  # removes attempts of a killed run
         if self._lake.is_published(query, batch):
-            self.result.repeated += 1  # Spark was stopped after we had published it and before it had noted so
+            # Spark stopped after we had published the batch, and before it recorded that.
+            self.result.repeated += 1
             return
         ends, ids = self._lake.ends(), self._lake.topic_ids()
-        task = ArchiveTask(self._lake, self._options, query, batch, self._settings, ends, self._overlap, ids)
+        task = ArchiveTask(
+            self._lake, self._options, query, batch, self._settings, ends, self._overlap, ids
+        )
         results = map_ranges(frame, task, self._counter)
         if not results:
             return
@@ -306,10 +353,12 @@ class _Run:
         skipped = [Skipped(**one) for each in results for one in each["skipped"]]
         topic_ids = {topic: found for each in results for topic, found in each["topic_ids"].items()}
         self.result.add(self._lake.publish(query, batch, ranges, files, skipped, topic_ids))
-        self._lake.sweep(query, batch)  # attempts that failed, and emptied folders
+        self._lake.sweep(query, batch)  # removes failed attempts and empty folders
 
 
-def _session(session: SparkSession | SessionOpener | None, master: str, conf: Mapping[str, str] | None) -> Any:
+def _session(
+    session: SparkSession | SessionOpener | None, master: str, conf: Mapping[str, str] | None
+) -> Any:
     return open_session("kafka_native archive", master, conf, session)
 
 
@@ -337,6 +386,7 @@ def _trigger(trigger: Trigger, interval_s: float) -> dict[str, Any]:
 def _default_checkpoint(lake: Lake) -> str:
     if not lake.is_local:
         raise PipelineError(
-            f"the lake {lake.uri} is on no local file system: say where Spark shall keep its checkpoint"
+            f"the lake {lake.uri} is on no local file system: "
+            "say where Spark shall keep its checkpoint"
         )
     return (Path(lake.root) / LOG / "checkpoints" / "archive").as_uri()

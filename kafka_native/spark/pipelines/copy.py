@@ -1,4 +1,4 @@
-"""What a task of the mirror does: reads one range and writes it to the same partition of another topic."""
+"""A task of the mirror: copies one range to the same partition of another topic."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from kafka_native.spark.ranges import OffsetRange
 
 __all__ = ["Copied", "copy_range", "copy_task", "target_name"]
 
-MADE_ANEW: Final = "Mirror it with a new checkpoint, into a topic that is made anew, too"
-"""What to do about a topic that isn't the one that was mirrored before."""
+TOPIC_RECREATED_TEXT: Final = "Mirror it with a new checkpoint, into a topic that is made anew, too"
+"""The advice for a topic that was recreated since it was mirrored."""
 _STEP_S: Final = 0.25
-_ALL: Final = 1 << 40
+_STEP_RECORDS_MAX: Final = 1 << 40
 
 
 @dataclass(frozen=True)
 class Copied:
-    """What came of one range."""
+    """The result of one range."""
 
     pieces: tuple[Piece, ...]
-    """Where its records are now; none if it had no record."""
+    """The new offsets of its records; empty if it had no record."""
     records: int
     bytes: int
-    """As they went: batches that were copied whole as compressed as they are, of other records what is in them."""
+    """Bytes of copied batches as compressed, and of the data in other records."""
 
 
 def target_name(template: str, topic: str) -> str:
@@ -54,15 +54,15 @@ def copy_task(
     topic_ids: Mapping[str, str],
     range_: OffsetRange,
 ) -> dict[str, Any]:
-    """For `map_ranges()`: copies a range, and tells what came of it in JSON's words.
+    """Copy a range, as a task of `map_ranges`. Returns the result in the form of JSON.
 
-    :param template: As of `target_name`.
-    :param rate: Records a second that this task may write at most; None for no limit.
+    :param template: The template of `target_name`.
+    :param rate: The largest number of records per second for this task; None: no limit.
     :param turn: The transaction of the batch; None: there is none.
     :param topic_ids: The ids of the topics that were mirrored before.
-    :raises PipelineError: The topic was made anew since.
+    :raises PipelineError: The topic was recreated since.
     """
-    check_topic(range_.topic, range_.topic_id, topic_ids, MADE_ANEW)
+    check_topic(range_.topic, range_.topic_id, topic_ids, TOPIC_RECREATED_TEXT)
     writing = None if turn is None else exactly_once.writing(sink, turn)
     copied = copy_range(source, sink, range_, target_name(template, range_.topic), rate, writing)
     pieces = [list(astuple(piece)) for piece in copied.pieces]
@@ -78,26 +78,32 @@ def copy_range(
     rate: float | None = None,
     writing: Writing | None = None,
 ) -> Copied:
-    """Writes the records of a range to the same partition of ``topic``, and returns when all of them are acknowledged.
+    """Write the records of a range to the same partition of ``topic``. Wait for acknowledgements.
 
-    Keys, values, headers and timestamps stay as they are, and so does the order. Batches are copied whole, without
-    being opened, where all of one is wanted and it can stay as it is; without ``compression.type`` for the target each
-    keeps its own. After an error some of the records may be there: done again, they are there twice.
+    Keys, values, headers, timestamps and order stay. A batch is copied without decoding if all of
+    it is wanted and its form can stay. Without ``compression.type`` for the target, each batch
+    keeps its own compression. After an error some records may be written. A repetition writes them
+    again.
 
-    :param rate: Records a second at most; None for no limit.
-    :param writing: The transaction that the records are to be part of; None: none.
-    :raises KafkaException: A record can't be written: the target lacks the partition, refuses it, doesn't answer.
-    :raises TimeoutError: The last acknowledgements didn't come.
-    :raises ExactlyOnceError: The transaction is over, or somebody else writes to the partition in it.
+    :param rate: The largest number of records per second; None: no limit.
+    :param writing: The attempt in a transaction; None: no transaction.
+    :raises KafkaException: A record can't be written: the target lacks the partition, rejects it or
+        doesn't answer.
+    :raises TimeoutError: The last acknowledgements didn't arrive.
+    :raises ExactlyOnceError: The transaction is over, or another task writes to the partition in
+        it.
     """
-    with producers.lent(sink) as producer, nullcontext() if writing is None else writing.joined(producer):
+    with (
+        producers.borrowed(sink) as producer,
+        nullcontext() if writing is None else writing.joined(producer),
+    ):
         _check_partition(producer, topic, range_, sink.propagation_s)
         if writing is not None:
             writing.claim([(topic, range_.partition)])
-        look = None if writing is None else partial(exactly_once.check, producer)
+        check = None if writing is None else partial(exactly_once.check, producer)
         with producer._relay(topic, range_.partition) as relay:
-            copying = _Copying(producer, relay, f"{topic} [{range_.partition}]", look)
-            pace = Pace(rate, _ALL)
+            copying = _Copying(producer, relay, f"{topic} [{range_.partition}]", check)
+            pace = Pace(rate, _STEP_RECORDS_MAX)
             for first, batches in read_batches(source, range_):
                 relay.give(batches, first, range_.end)
                 copying.send(pace)
@@ -108,17 +114,23 @@ def copy_range(
 
 
 class _Copying:
-    """Has a relay send what it is given, and hears what becomes of it."""
+    """Sends a relay's batches, and checks their outcome."""
 
-    def __init__(self, producer: Producer, relay: Relay, where: str, look: Callable[[], None] | None) -> None:
-        """``look`` raises what no record's report tells: that nothing of the transaction can be seen any more."""
+    def __init__(
+        self,
+        producer: Producer,
+        relay: Relay,
+        where: str,
+        check_transaction: Callable[[], None] | None,
+    ) -> None:
+        """``check_transaction`` raises if the transaction is over. No record's report says that."""
         self._producer = producer
         self._relay = relay
         self._where = where
-        self._look = look
+        self._check_transaction = check_transaction
 
     def send(self, pace: Pace) -> None:
-        """Queues what the relay has at hand."""
+        """Queue the relay's batches."""
         done = False
         while not done:
             done = self._relay.run(pace.step, _STEP_S)
@@ -127,7 +139,7 @@ class _Copying:
             pace.wait(self._relay.rows, self._producer.poll)
 
     def finish(self, timeout_s: float) -> None:
-        """Waits for what was sent."""
+        """Wait until all records are acknowledged."""
         deadline = time.monotonic() + timeout_s
         while self._producer.flush(_STEP_S) and time.monotonic() < deadline:
             self._check()
@@ -135,29 +147,41 @@ class _Copying:
         missing = self._relay.rows - self._relay.delivered
         if missing:
             raise TimeoutError(
-                f"{missing} of {self._relay.rows} records for {self._where} weren't acknowledged in {timeout_s:g} s"
+                f"{missing} of {self._relay.rows} records for {self._where} "
+                f"weren't acknowledged in {timeout_s:g} s"
             )
 
     def _check(self) -> None:
         error = self._relay.error
         if error is not None:
-            raise KafkaException(KafkaError(error.code(), f"writing to {self._where} failed: {error.str()}"))
-        if self._look is not None:
-            self._look()
+            raise KafkaException(
+                KafkaError(error.code(), f"writing to {self._where} failed: {error.str()}")
+            )
+        if self._check_transaction is not None:
+            self._check_transaction()
 
 
-def _check_partition(producer: Producer, topic: str, range_: OffsetRange, patience_s: float) -> None:
-    """Says in time, and clearly, that the target can't take a partition, which not every broker may know yet."""
+def _check_partition(
+    producer: Producer, topic: str, range_: OffsetRange, patience_s: float
+) -> None:
+    """Check that the target has the partition. Wait for a broker that doesn't know it yet."""
     until = time.monotonic() + patience_s
-    while (count := partition_count(producer.list_topics(topic, METADATA_S), topic)) <= range_.partition:
+    while (
+        count := partition_count(producer.list_topics(topic, METADATA_S), topic)
+    ) <= range_.partition:
         if time.monotonic() < until:
             time.sleep(_STEP_S)
             continue
-        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, lacking(topic, count, range_.partition + 1)))
+        raise KafkaException(
+            KafkaError(KafkaError._UNKNOWN_PARTITION, lacking(topic, count, range_.partition + 1))
+        )
 
 
 def lacking(topic: str, count: int, needed: int) -> str:
-    """What is said when a target topic can't take a source's partitions."""
+    """The error text for a target topic with too few partitions."""
     if not count:
         return f"the target has no topic {topic}: make it, with at least {needed} partitions"
-    return f"topic {topic} of the target has {count} partitions and needs {needed}: add partitions to it"
+    return (
+        f"topic {topic} of the target has {count} partitions and needs {needed}: "
+        "add partitions to it"
+    )

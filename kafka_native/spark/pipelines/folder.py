@@ -1,4 +1,4 @@
-"""A folder that a pipeline keeps its own notes in: small JSON files that are there whole or not at all."""
+"""A folder for a pipeline's own small JSON files, which are complete or missing after a crash."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
 class Folder:
-    """A folder on a file system that pyarrow knows. Paths are below it, with ``/`` between their parts.
+    """A folder on a file system that pyarrow knows. Paths are relative to it, separated by ``/``.
 
     :param path: A folder, or a URI such as ``s3://...``, ``gs://...``, ``hdfs://...``.
-    :param filesystem: A ``pyarrow.fs.FileSystem`` (or an fsspec one) that ``path`` is on; None: as ``path`` says.
+    :param filesystem: The ``pyarrow.fs.FileSystem`` (or an fsspec one) of ``path``; None: chosen by
+        ``path``.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, filesystem: Any = None) -> None:
-        """Only remembers where it is: nothing is read or made."""
+        """Store the location. Nothing is read or made."""
         self.uri = os.fspath(path)
         if filesystem is not None:
             self.fs, self.root = pyarrow.fs._ensure_filesystem(filesystem), self.uri
@@ -38,47 +39,51 @@ class Folder:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on a local file system, where what is written is also synced to the disk."""
+        """Whether the file system is local. There, writes are also synced to the disk."""
         return isinstance(self.fs, pyarrow.fs.LocalFileSystem)
 
     def full(self, path: str) -> str:
-        """A path as the file system wants it."""
+        """The path in the file system."""
         return f"{self.root}/{path}"
 
     def absolute(self, path: str) -> str:
-        """A path as other readers understand it: with the URI that was given."""
-        return f"{self.uri.partition('?')[0].rstrip('/')}/{path}" if "://" in self.uri else self.full(path)
+        """The path for other programs, with the original URI."""
+        return (
+            f"{self.uri.partition('?')[0].rstrip('/')}/{path}"
+            if "://" in self.uri
+            else self.full(path)
+        )
 
     def make(self, path: str = "") -> None:
-        """Makes a folder and those above it, unless they are there."""
+        """Make a folder and its parents, if they don't exist."""
         self.fs.create_dir(self.full(path).rstrip("/"), recursive=True)
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Whether the file or folder exists."""
         found: bool = self.fs.get_file_info(self.full(path)).type != pyarrow.fs.FileType.NotFound
         return found
 
     def names(self, path: str = "") -> set[str]:
-        """The JSON files in a folder."""
+        """The names of the JSON files in a folder."""
         selector = pyarrow.fs.FileSelector(self.full(path).rstrip("/"), allow_not_found=True)
         names = {each.base_name for each in self.fs.get_file_info(selector)}
         return {name for name in names if name.endswith(".json")}
 
     def read(self, path: str) -> bytes:
-        """A file's content."""
+        """Return the content of a file."""
         with self.fs.open_input_stream(self.full(path)) as stream:
             data: bytes = stream.read()
         return data
 
     def write(self, path: str, content: object) -> None:
-        """Writes or replaces a JSON file, which others see whole or not at all."""
+        """Write or replace a JSON file. Readers see the old or the new file as a whole."""
         data = (json.dumps(content, indent=1) + "\n").encode()
-        if not self.is_local:  # object stores show an object once it is closed
+        if not self.is_local:  # an object store shows an object after its close
             with self.fs.open_output_stream(self.full(path)) as stream:
                 stream.write(data)
             return
         target = Path(self.full(path))
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")  # names() doesn't see it
+        temporary = target.with_name(f".{target.name}.{os.getpid()}")  # names() skips it
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()
@@ -87,15 +92,17 @@ class Folder:
         self.sync(str(PurePosixPath(path).parent))
 
     def move(self, source: str, target: str) -> None:
-        """Moves a file; it is well if that has been done already, by a driver that was killed or by another one."""
+        """Move a file. It may have been moved already, by a killed driver or another one."""
         try:
             self.fs.move(self.full(source), self.full(target))
         except OSError as error:
             if not self.exists(target):
-                raise PipelineError(f"{target} is gone from {self.uri}, {source} can't take its place") from error
+                raise PipelineError(
+                    f"{target} is gone from {self.uri}, {source} can't take its place"
+                ) from error
 
     def sync(self, path: str) -> None:
-        """Makes the names in a folder last, where that has to be said."""
+        """Sync a folder's names to the disk, on a local file system."""
         if not self.is_local:
             return
         handle = os.open(self.full(path), os.O_RDONLY | os.O_DIRECTORY)
@@ -105,18 +112,18 @@ class Folder:
             os.close(handle)
 
     def remove(self, path: str) -> None:
-        """Removes a folder with all that is in it, as far as it is there."""
+        """Remove a folder and its content, if it exists."""
         if self.is_local:
-            # somebody who isn't quite dead yet may still be writing into it: what he adds meanwhile goes next time
+            # A dying task may still write into it. The next removal takes what remains.
             shutil.rmtree(self.full(path), ignore_errors=True)
         elif self.exists(path):
             self.fs.delete_dir(self.full(path))
 
 
 def checked_topic(topic: str) -> str:
-    """The name of a topic as a part of a path: all paths of topics that a cluster names are made with it.
+    """Check that a topic's name is safe as a part of a path. All paths with topics use it.
 
-    :raises PipelineError: Apache Kafka has no topic of this name, and a path with it might lead elsewhere.
+    :raises PipelineError: The name is invalid in Apache Kafka; a path with it might lead elsewhere.
     """
     if not _TOPIC.fullmatch(topic):
         raise PipelineError(f"topic {topic!r}: no folder or file can be named so")
@@ -124,9 +131,9 @@ def checked_topic(topic: str) -> str:
 
 
 def loaded(data: bytes, name: str) -> dict[str, Any]:
-    """The JSON object in a file.
+    """Parse the JSON object of a file.
 
-    :raises PipelineError: There is none.
+    :raises PipelineError: The content isn't a JSON object.
     """
     try:
         found = json.loads(data)

@@ -1,17 +1,18 @@
-"""A Parquet lake with a log of its own: what a manifest lists is in it, exactly once, and nothing else.
+"""A Parquet lake with manifests: a file belongs to the lake if a manifest lists it, exactly once.
 
 Below the lake's folder::
 
-    topic=NAME/date=2026-11-21/part-...parquet     the records, as Hive-style partitions
-    _kafka_native/lake.json                        which layout this is
-    _kafka_native/staging/QUERY/BATCH/ATTEMPT/...  what tasks are writing, or have written for nothing
-    _kafka_native/intents/QUERY-BATCH.json         a batch that has been decided and is being moved into place
-    _kafka_native/manifests/QUERY-BATCH.json       a batch that is published
+    topic=NAME/date=2026-11-21/part-...parquet     the records, in Hive-style partitions
+    _kafka_native/lake.json                        the version of this layout
+    _kafka_native/staging/QUERY/BATCH/ATTEMPT/...  files of running or failed tasks
+    _kafka_native/intents/QUERY-BATCH.json         a decided batch whose files are being moved
+    _kafka_native/manifests/QUERY-BATCH.json       a published batch
 
-A task writes under ``staging``, where each attempt has a folder to itself. The driver then publishes a batch: it writes
-the intent (from here on the batch is decided: a restart finishes it and never reads it again), moves the files, and
-renames the intent to the manifest. So a batch is in the lake whole or not at all for those who go by manifests, and
-those who just list folders never see a file that another attempt replaces.
+Each attempt of a task writes to its own folder below ``staging``. The driver publishes a batch in
+three steps: it writes the intent, moves the files, and renames the intent to the manifest. The
+intent decides the batch: a restart finishes it and doesn't read its records again. So readers of
+manifests see all of a batch or nothing. Readers that list folders never see a file that another
+attempt replaces.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = ["Gap", "Lake", "LakeFile", "Manifest", "Range", "Skipped"]
 LOG: Final = "_kafka_native"
 LAYOUT: Final = 1
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""The date of records without a timestamp, as Hive calls it: readers make null of it."""
+"""Hive's name for the date of records without a timestamp. Readers return it as null."""
 
 _QUERY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|" + NO_DATE)
@@ -46,26 +47,26 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, order=True)
 class LakeFile:
-    """A Parquet file: the records of one partition and one date, in the order of their offsets."""
+    """A Parquet file with the records of one partition and one date, sorted by offset."""
 
     topic: str
     partition: int
     first_offset: int
     last_offset: int
     date: str
-    """Of the records' timestamps, UTC."""
+    """The date of the records' timestamps, in UTC."""
     path: str
-    """Below the lake's folder, with ``/`` between the parts."""
+    """The path below the lake's folder, separated by ``/``."""
     records: int
     bytes: int
     row_groups: int = 0
     staged: str = field(default="", compare=False)
-    """Where the task wrote it, below the lake's folder."""
+    """The path in staging, below the lake's folder."""
 
 
 @dataclass(frozen=True, order=True)
 class Range:
-    """Offsets that were read, ``end`` not among them; there may be fewer records."""
+    """Offsets that were read; ``end`` is exclusive. There may be fewer records."""
 
     topic: str
     partition: int
@@ -75,7 +76,7 @@ class Range:
 
 @dataclass(frozen=True, order=True)
 class Skipped:
-    """Offsets that couldn't be read and were left out (``failOnDataLoss=false``), ``end`` not among them."""
+    """Offsets that were skipped (``failOnDataLoss=false``); ``end`` is exclusive."""
 
     topic: str
     partition: int
@@ -86,43 +87,46 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One published batch."""
+    """The list of files of one published batch."""
 
     query: str
     batch: int
     published_ms: int
     ranges: tuple[Range, ...]
-    """What was read."""
+    """The offsets that were read."""
     files: tuple[LakeFile, ...]
     skipped: tuple[Skipped, ...] = ()
-    """What was to be read, and wasn't there any more."""
+    """The offsets that no longer existed."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    """The ids of the topics that the offsets belong to, where brokers tell them: one that is made anew has another."""
+    """The ids of the topics, if brokers send them. A recreated topic has another id."""
 
     @property
     def records(self) -> int:
-        """How many records it added."""
+        """The number of records in the batch."""
         return sum(each.records for each in self.files)
 
     @property
     def bytes(self) -> int:
-        """How many bytes its files have."""
+        """The number of bytes of the batch's files."""
         return sum(each.bytes for each in self.files)
 
     @property
     def planned(self) -> list[Range | Skipped]:
-        """All that was to be read."""
+        """All offsets of the batch: read or skipped."""
         return [*self.ranges, *self.skipped]
 
     @property
     def skipped_offsets(self) -> int:
-        """How many offsets were skipped; there may have been fewer records."""
+        """The number of skipped offsets. There may have been fewer records."""
         return sum(each.end - each.start for each in self.skipped)
 
 
 @dataclass(frozen=True, order=True)
 class Gap:
-    """Where the ranges of a partition don't join: ``kind`` is ``missing``, ``twice`` or ``skipped``."""
+    """A gap or an overlap of a partition's ranges.
+
+    ``kind`` is ``missing``, ``twice`` or ``skipped``.
+    """
 
     topic: str
     partition: int
@@ -132,19 +136,20 @@ class Gap:
 
 
 class Lake(Folder):
-    """The published files of a lake, and how more are published.
+    """The published files of a lake, and the functions that publish more.
 
-    :param path: A folder, or a URI of a file system that pyarrow knows (``s3://...``, ``gs://...``, ``hdfs://...``).
-    :param filesystem: A ``pyarrow.fs.FileSystem`` (or an fsspec one) that ``path`` is on; None: as ``path`` says.
+    :param path: A folder, or a URI that pyarrow knows (``s3://...``, ``gs://...``, ``hdfs://...``).
+    :param filesystem: The ``pyarrow.fs.FileSystem`` (or an fsspec one) of ``path``; None: chosen by
+        ``path``.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, filesystem: Any = None) -> None:
-        """Only remembers where it is: nothing is read or made."""
+        """Store the location. Nothing is read or made."""
         super().__init__(path, filesystem=filesystem)
         self._seen: dict[str, Manifest] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Where it is: tasks don't need the manifests that the driver has read."""
+        """Pickle the location only: tasks don't need the driver's manifests."""
         return {**self.__dict__, "_seen": {}}
 
     # --- reading ---
@@ -157,11 +162,13 @@ class Lake(Folder):
         found = [self._seen[name] for name in names]
         return sorted(found, key=lambda each: (each.published_ms, each.query, each.batch))
 
-    def files(self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None) -> list[LakeFile]:
-        """The published files, by topic, partition and offset.
+    def files(
+        self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None
+    ) -> list[LakeFile]:
+        """The published files, sorted by topic, partition and offset.
 
         :param topics: Only these topics.
-        :param dates: Only these dates, as ``2026-11-21``.
+        :param dates: Only these dates, such as ``2026-11-21``.
         """
         wanted = {topics} if isinstance(topics, str) else None if topics is None else set(topics)
         return sorted(
@@ -171,23 +178,27 @@ class Lake(Folder):
             if (wanted is None or each.topic in wanted) and (dates is None or each.date in dates)
         )
 
-    def paths(self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None) -> list[str]:
-        """Where the published files are, for others: ``spark.read.parquet(*paths)``, DuckDB's ``read_parquet``."""
+    def paths(
+        self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None
+    ) -> list[str]:
+        """The paths of published files for other tools: ``spark.read.parquet(*paths)``, DuckDB."""
         return [self.absolute(each.path) for each in self.files(topics, dates)]
 
     def dataset(
         self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None
     ) -> pyarrow.dataset.Dataset:
-        """The published records as a pyarrow dataset, with ``topic`` and ``date`` as columns.
+        """The published records as a pyarrow dataset. ``topic`` and ``date`` are columns.
 
         :raises PipelineError: The lake has no such files.
         """
-        from pyarrow import dataset  # which imports pandas: no task needs it
+        from pyarrow import dataset  # it imports pandas, which no task needs
 
         files = self.files(topics, dates)
         if not files:
             raise PipelineError(f"the lake {self.uri} has no published files of that kind")
-        partitioning = dataset.partitioning(pa.schema([("topic", pa.string()), ("date", pa.date32())]), flavor="hive")
+        partitioning = dataset.partitioning(
+            pa.schema([("topic", pa.string()), ("date", pa.date32())]), flavor="hive"
+        )
         return dataset.dataset(
             [f"{self.root}/{each.path}" for each in files],
             filesystem=self.fs,
@@ -197,7 +208,7 @@ class Lake(Folder):
         )
 
     def ends(self) -> dict[Key, int]:
-        """The offset after the last one that is published, read or skipped, by topic and partition."""
+        """The offset after the last published one, read or skipped, by topic and partition."""
         found: dict[Key, int] = {}
         for manifest in self.manifests():
             for each in manifest.planned:
@@ -206,13 +217,17 @@ class Lake(Folder):
         return found
 
     def topic_ids(self) -> dict[str, str]:
-        """The ids of the topics that are archived, as far as they are known."""
-        return {topic: found for manifest in self.manifests() for topic, found in manifest.topic_ids.items()}
+        """The known ids of the archived topics."""
+        return {
+            topic: found
+            for manifest in self.manifests()
+            for topic, found in manifest.topic_ids.items()
+        }
 
     def gaps(self) -> list[Gap]:
-        """Offsets that the lake lacks, or has twice. None in a lake that is whole.
+        """The offsets that are missing between published ranges, published twice, or skipped.
 
-        They are those between published ranges that no range has, those that two have, and those that were skipped.
+        A complete lake has none.
         """
         found: list[Gap] = []
         ends: dict[Key, int] = {}
@@ -229,18 +244,20 @@ class Lake(Folder):
             ends[key] = max(end, each.end)
         return found
 
-    # --- publishing: the driver's side ---
+    # --- publishing, on the driver ---
 
     def prepare(self) -> None:
-        """Makes the lake's folders, or checks the layout of one that is there; finishes what was decided.
+        """Make the lake's folders or check their layout. Then finish decided batches.
 
-        :raises PipelineError: Another layout, or a folder that holds something else.
+        :raises PipelineError: The layout is another one, or the folder has other content.
         """
         described = f"{LOG}/lake.json"
         if self.exists(described):
             layout = loaded(self.read(described), described).get("layout")
             if layout != LAYOUT:
-                raise PipelineError(f"the lake {self.uri} has layout {layout!r}: this version knows {LAYOUT} only")
+                raise PipelineError(
+                    f"the lake {self.uri} has layout {layout!r}: this version knows {LAYOUT} only"
+                )
         else:
             self.make(LOG)
             self.write(described, {"layout": LAYOUT, "made_by": "kafka_native"})
@@ -249,7 +266,7 @@ class Lake(Folder):
         self.recover()
 
     def is_published(self, query: str, batch: int) -> bool:
-        """Whether a batch is decided: published, or about to be."""
+        """Whether a batch is decided: published, or with an intent."""
         name = _name(query, batch)
         return self.exists(f"{LOG}/manifests/{name}") or self.exists(f"{LOG}/intents/{name}")
 
@@ -262,14 +279,14 @@ class Lake(Folder):
         skipped: Iterable[Skipped] = (),
         topic_ids: Mapping[str, str] | None = None,
     ) -> Manifest:
-        """Publishes what the tasks of a batch have staged.
+        """Publish the staged files of a batch.
 
-        :param query: The query's id: it stays the same for as long as its checkpoint does.
-        :param batch: The batch's number in it.
-        :param ranges: What was read.
-        :param files: What came of it.
-        :param skipped: What was to be read and couldn't be.
-        :param topic_ids: The ids of the topics, as far as they are known.
+        :param query: The query's id. It stays the same as long as its checkpoint exists.
+        :param batch: The batch's number in the query.
+        :param ranges: The offsets that were read.
+        :param files: The staged files.
+        :param skipped: The offsets that couldn't be read.
+        :param topic_ids: The known ids of the topics.
         :raises PipelineError: The batch is published already.
         """
         if self.is_published(query, batch):
@@ -284,7 +301,7 @@ class Lake(Folder):
         return manifest
 
     def recover(self) -> list[Manifest]:
-        """Finishes batches that were decided when their driver ended."""
+        """Finish batches that a previous driver has decided but not finished."""
         found = []
         for name in sorted(self.names(f"{LOG}/intents")):
             manifest = _manifest(self.read(f"{LOG}/intents/{name}"), name)
@@ -293,12 +310,12 @@ class Lake(Folder):
         return found
 
     def sweep(self, query: str, batch: int | None = None) -> None:
-        """Removes what dead attempts of a query (or of one batch of it) left in staging."""
+        """Remove the staged files of failed attempts, of a query or of one of its batches."""
         folder = staging_of(query) if batch is None else f"{staging_of(query)}/{batch}"
         self.remove(folder)
 
     def _finish(self, manifest: Manifest) -> None:
-        """Moves a decided batch into place; again, if that was cut short."""
+        """Move a decided batch into place. A repetition continues where a crash has stopped it."""
         folders = {str(PurePosixPath(each.path).parent) for each in manifest.files}
         for folder in folders:
             self.make(folder)
@@ -316,12 +333,12 @@ class Lake(Folder):
 
 
 def staging_of(query: str) -> str:
-    """Where the tasks of a query write, below the lake's folder."""
+    """The staging folder of a query, below the lake's folder."""
     return f"{LOG}/staging/{_checked_query(query)}"
 
 
 def partition_folder(topic: str, date: str) -> str:
-    """Where the records of a topic and a date are, below the lake's folder."""
+    """The folder for a topic and a date, below the lake's folder."""
     if not _DATE.fullmatch(date):
         raise PipelineError(f"date {date!r}: no folder can be named so")
     return f"topic={checked_topic(topic)}/date={date}"
@@ -338,11 +355,13 @@ def _name(query: str, batch: int) -> str:
 
 
 def _check_file(file: LakeFile) -> None:
-    """A manifest says where files are moved to: never out of the lake."""
+    """Check the paths of a file: a manifest must not move files out of the lake."""
     inside = file.path.startswith(f"{partition_folder(file.topic, file.date)}/")
     staged = file.staged.startswith(f"{LOG}/staging/")
     if not inside or not staged or ".." in file.path.split("/") or ".." in file.staged.split("/"):
-        raise PipelineError(f"file {file.path!r}, staged as {file.staged!r}, isn't where files of the lake are")
+        raise PipelineError(
+            f"file {file.path!r}, staged as {file.staged!r}, isn't where files of the lake are"
+        )
 
 
 # --- manifests as JSON ---
@@ -368,6 +387,6 @@ def _manifest(data: bytes, name: str) -> Manifest:
 
 
 def _known(entry: dict[str, Any]) -> LakeFile:
-    """A file of a manifest; fields that later versions add are passed over."""
+    """Parse a file of a manifest. Fields of later versions are ignored."""
     names = {each.name for each in fields(LakeFile)}
     return LakeFile(**{name: value for name, value in entry.items() if name in names})

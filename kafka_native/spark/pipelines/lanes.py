@@ -1,8 +1,8 @@
-"""What a replay reads: lanes, which are read one after the other's record, and side by side with each other.
+"""Lanes: the ordered sequences of records that a replay reads in parallel.
 
-A lane is a source partition, whose records lie in one or several Parquet files and come out by their offsets. Files
-without offsets make a lane each, and their records come out as they stand there. How far a lane has been read is one
-number: the next offset, or the next row.
+A lane is a source partition. Its records are in one or several Parquet files, and the lane returns
+them in the order of their offsets. A file without offsets is a lane of its own and keeps its order.
+One number says how far a lane has been read: the next offset, or the next row.
 """
 
 from __future__ import annotations
@@ -32,65 +32,70 @@ _HIVE: Final = re.compile(r"(?:^|/)topic=([^/]+)(?=/)")
 
 @dataclass(frozen=True, order=True)
 class Piece:
-    """A file, or the part of it that belongs to a lane."""
+    """A file, or the part of a file that belongs to a lane."""
 
     first: int
-    """The lane's lowest offset in it; 0 for files without offsets."""
+    """The lane's lowest offset in the file; 0 for files without offsets."""
     last: int
     path: str
-    """Below the source's folder."""
+    """The path below the source's folder."""
     rows: int
-    """Of the file."""
+    """The number of rows of the file."""
     mixed: bool = False
-    """Whether it has records of other lanes, too."""
+    """Whether the file also has records of other lanes."""
     in_order: bool = True
-    """Whether its records stand in the order of their offsets. If they don't, the whole piece is held in memory."""
+    """Whether the records are sorted by offset. If not, the whole piece is read into memory."""
 
 
 @dataclass(frozen=True, order=True)
 class Lane:
-    """Records that stay in order."""
+    """A sequence of records that stay in order."""
 
     topic: str
-    """Empty: a column says so for each record, or nothing does."""
+    """Empty: each record has a column with its topic, or no topic is known."""
     partition: int
-    """-1: files without offsets."""
+    """-1 for files without offsets."""
     pieces: tuple[Piece, ...]
     columns: tuple[str, ...]
-    """Those that its files have, of those that a replay knows."""
+    """The columns of the files that a replay uses."""
 
     @property
     def name(self) -> str:
-        """Unique in its source, and fit for a file's name."""
+        """A name that is unique in the source and valid in a file name."""
         if self.partition >= 0:
             return f"{_in_file_name(self.topic) or '_'}-{self.partition}"
-        return "file-" + re.sub(r"[^A-Za-z0-9._=-]", lambda found: f"%{ord(found[0]):02x}", self.pieces[0].path)
+        return "file-" + re.sub(
+            r"[^A-Za-z0-9._=-]", lambda found: f"%{ord(found[0]):02x}", self.pieces[0].path
+        )
 
     @property
     def by_offset(self) -> bool:
-        """Whether its records come by their offsets, rather than as they stand in their file."""
+        """Whether the records are sorted by offset. Otherwise the order is the file's."""
         return self.partition >= 0
 
     @property
     def rows(self) -> int:
-        """How many records it has; with mixed files, at most."""
+        """The number of records; with mixed files an upper limit."""
         return sum(each.rows for each in self.pieces)
 
 
 def _in_file_name(topic: str) -> str:
-    """A topic as files name it, which may be anything: with escapes for what would lead to another folder."""
-    return "".join(each if each.isprintable() and each not in "/\\%" else quote(each, safe="") for each in topic)
+    """A topic as part of a file name. Characters that could lead to another folder are escaped."""
+    return "".join(
+        each if each.isprintable() and each not in "/\\%" else quote(each, safe="")
+        for each in topic
+    )
 
 
 def lanes_of(
     source: str | os.PathLike[str] | Folder, topics: Sequence[str] = (), dates: Sequence[str] = ()
 ) -> list[Lane]:
-    """The lanes of a lake, or of any folder (or file) of Parquet files.
+    """The lanes of a lake, or of a folder or file of Parquet files.
 
-    :param source: Where they are.
+    :param source: The lake, folder or file.
     :param topics: Only these topics.
-    :param dates: Only these dates; of a lake.
-    :raises PipelineError: There is nothing of the kind, or it is no Parquet.
+    :param dates: Only these dates; for lakes only.
+    :raises PipelineError: There are no records, or a file isn't Parquet.
     """
     folder = source if isinstance(source, Folder) else Folder(source)
     if folder.exists(f"{LOG}/lake.json"):
@@ -98,7 +103,11 @@ def lanes_of(
     elif dates:
         raise PipelineError(f"{folder.uri} is no lake of archive: dates can't be chosen")
     else:
-        lanes = [lane for lane in _lanes_of_files(folder) if not topics or not lane.topic or lane.topic in topics]
+        lanes = [
+            lane
+            for lane in _lanes_of_files(folder)
+            if not topics or not lane.topic or lane.topic in topics
+        ]
     if not lanes:
         raise PipelineError(f"{folder.uri} has no records to replay")
     return lanes
@@ -110,7 +119,10 @@ def _lanes_of_lake(lake: Lake, topics: Sequence[str], dates: Sequence[str]) -> l
         piece = Piece(each.first_offset, each.last_offset, each.path, each.records)
         pieces.setdefault((each.topic, each.partition), []).append(piece)
     columns = tuple(name for name in _COLUMNS if name != "topic")
-    return [Lane(topic, number, tuple(sorted(those)), columns) for (topic, number), those in sorted(pieces.items())]
+    return [
+        Lane(topic, number, tuple(sorted(those)), columns)
+        for (topic, number), those in sorted(pieces.items())
+    ]
 
 
 def _lanes_of_files(folder: Folder) -> list[Lane]:
@@ -121,7 +133,9 @@ def _lanes_of_files(folder: Folder) -> list[Lane]:
         with _open(folder, path) as file:
             found = tuple(name for name in _COLUMNS if name in file.schema_arrow.names)
             if "value" not in found and "key" not in found:
-                raise PipelineError(f"{path} has neither a column value nor a column key: {file.schema_arrow.names}")
+                raise PipelineError(
+                    f"{path} has neither a column value nor a column key: {file.schema_arrow.names}"
+                )
             hive = _HIVE.search(f"/{path}")
             topic = unquote(hive[1]) if hive and "topic" not in found else ""
             if not {"partition", "offset"} <= set(found):
@@ -130,16 +144,20 @@ def _lanes_of_files(folder: Folder) -> list[Lane]:
                 continue
             for key, piece in _pieces(file, path, topic, found):
                 if columns.setdefault(key, found) != found:
-                    raise PipelineError(f"{path} has other columns than the files before it: {', '.join(found)}")
+                    raise PipelineError(
+                        f"{path} has other columns than the files before it: {', '.join(found)}"
+                    )
                 lanes.setdefault(key, []).append(piece)
-    by_offset = [Lane(*key, tuple(sorted(those)), columns[key]) for key, those in sorted(lanes.items())]
+    by_offset = [
+        Lane(*key, tuple(sorted(those)), columns[key]) for key, those in sorted(lanes.items())
+    ]
     return by_offset + sorted(alone)
 
 
 def _pieces(
     file: pq.ParquetFile, path: str, topic: str, columns: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, int], Piece]]:
-    """Which partitions a file has records of: reads these columns, and no other."""
+    """The partitions that a file has records of. Only these columns are read."""
     names = [name for name in ("topic", "partition", "offset") if name in columns]
     table = file.read(columns=names)
     if not table.num_rows:
@@ -155,20 +173,37 @@ def _pieces(
                 mine = mine.filter(pc.equal(mine.column(name), row[name]))
         key = (str(row.get("topic") or topic), int(row["partition"]))
         in_order = _is_in_order(mine.column("offset").combine_chunks())
-        yield key, Piece(row["offset_min"], row["offset_max"], path, table.num_rows, grouped.num_rows > 1, in_order)
+        yield (
+            key,
+            Piece(
+                row["offset_min"],
+                row["offset_max"],
+                path,
+                table.num_rows,
+                grouped.num_rows > 1,
+                in_order,
+            ),
+        )
 
 
 def _parquet_files(folder: Folder) -> list[str]:
-    """Below a folder, as Spark sees them: names that begin with ``_`` or ``.`` are passed over."""
+    """The Parquet files below a folder.
+
+    Like in Spark, names with ``_`` or ``.`` first are ignored.
+    """
     info = folder.fs.get_file_info(folder.root)
     if info.type == pyarrow.fs.FileType.NotFound:
         raise PipelineError(f"{folder.uri} doesn't exist")
     if info.type == pyarrow.fs.FileType.File:
         return [""]
     found = folder.fs.get_file_info(pyarrow.fs.FileSelector(folder.root, recursive=True))
-    below = [each.path[len(folder.root) :].lstrip("/") for each in found if each.is_file and each.size]
+    below = [
+        each.path[len(folder.root) :].lstrip("/") for each in found if each.is_file and each.size
+    ]
     return sorted(
-        path for path in below if path.endswith(".parquet") and not any(part[0] in "_." for part in path.split("/"))
+        path
+        for path in below
+        if path.endswith(".parquet") and not any(part[0] in "_." for part in path.split("/"))
     )
 
 
@@ -183,12 +218,14 @@ def _open(folder: Folder, path: str) -> pq.ParquetFile:
 # --- reading ---
 
 
-def read_lane(folder: Folder, lane: Lane, position: int = 0) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """A lane's records in order, from a position on: batches, each with the position behind it.
+def read_lane(
+    folder: Folder, lane: Lane, position: int = 0
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Read a lane's records in order. Yields batches, each with the position after it.
 
     :param folder: The source.
-    :param lane: One of its lanes.
-    :param position: The first offset (or row) that is wanted.
+    :param lane: One of the source's lanes.
+    :param position: The first offset (or row) to read.
     """
     if not lane.by_offset:
         yield from _rows_from(folder, lane, position)
@@ -210,7 +247,7 @@ def _rows_from(folder: Folder, lane: Lane, position: int) -> Iterator[tuple[int,
 
 
 def _groups(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Pieces in order; those whose offsets lie among each other's are together."""
+    """Yield pieces in order. Pieces with overlapping offsets are in one group."""
     group: list[Piece] = []
     end = -1
     for piece in sorted(pieces):
@@ -224,10 +261,14 @@ def _groups(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 
 def _by_offset(folder: Folder, lane: Lane, piece: Piece, position: int) -> Iterator[pa.RecordBatch]:
-    """A piece's records from an offset on; row groups before it aren't read, as far as statistics tell."""
+    """Read a piece from an offset on. Statistics show which row groups can be skipped."""
     with _open(folder, piece.path) as file:
-        # nested columns before it move its place among the leaves
-        leaf = next(number for number in range(len(file.schema)) if file.schema.column(number).path == "offset")
+        # A nested column before it has several leaves, so its index is searched by name.
+        leaf = next(
+            number
+            for number in range(len(file.schema))
+            if file.schema.column(number).path == "offset"
+        )
         held: list[pa.RecordBatch] = []
         wanted = [
             number
@@ -254,7 +295,11 @@ def _is_before(statistics: Any, position: int) -> bool:
 
 def _of_lane(batch: pa.RecordBatch, lane: Lane) -> pa.Array:
     mask = pc.equal(batch.column("partition"), lane.partition)
-    return pc.and_(mask, pc.equal(batch.column("topic"), lane.topic)) if "topic" in lane.columns else mask
+    return (
+        pc.and_(mask, pc.equal(batch.column("topic"), lane.topic))
+        if "topic" in lane.columns
+        else mask
+    )
 
 
 def _is_in_order(offsets: pa.Array) -> bool:
@@ -263,13 +308,13 @@ def _is_in_order(offsets: pa.Array) -> bool:
 
 
 def _merged(sources: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Several sources, each in the order of its offsets, as one."""
+    """Merge several sources that are sorted by offset."""
     if len(sources) == 1:
         yield from sources[0]
         return
     heads = [(batch, source) for source in sources if (batch := next(source, None)) is not None]
     while heads:
-        # nothing at or below the lowest last offset can still come: so much of each head is in order
+        # Later batches are above the lowest last offset. So rows up to it are complete.
         bound = min(batch.column("offset")[-1].as_py() for batch, _source in heads)
         parts, left = [], []
         for batch, source in heads:

@@ -1,4 +1,4 @@
-"""What the tasks of the snapshot do: the newest record of each key out of a range, or out of several such results."""
+"""Tasks of the snapshot: find the newest record of each key in a range, and merge such results."""
 
 from __future__ import annotations
 
@@ -16,16 +16,25 @@ from kafka_native.spark.pipelines.folder import Folder, checked_topic
 from kafka_native.spark.range_reader import read_range
 from kafka_native.spark.ranges import OffsetRange
 
-__all__ = ["Form", "Latest", "NullKeyError", "final_path", "merge_task", "part_path", "part_task", "write_final"]
+__all__ = [
+    "Form",
+    "Latest",
+    "NullKeyError",
+    "final_path",
+    "merge_task",
+    "part_path",
+    "part_task",
+    "write_final",
+]
 
 Parts = Mapping[tuple[str, int], Sequence[str]]
 
 STEP_ROWS: Final = 250_000
 STEP_BYTES: Final = 64 << 20
-"""So much is gathered, or as much as there are keys already, before what is superseded goes."""
+"""Rows or bytes to gather before superseded rows are dropped; more if there are more keys."""
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
-# 64-bit lengths while keys and values are gathered: a partition may have more than 2 GiB of them
+# Lengths have 64 bits: the keys and values of a partition may exceed 2 GiB.
 GATHERED: Final = pa.schema(
     [
         pa.field("key", pa.large_binary(), nullable=False),
@@ -38,29 +47,36 @@ GATHERED: Final = pa.schema(
 
 
 class NullKeyError(ValueError):
-    """A record has no key, so it has no place in a table of newest values."""
+    """A record without a key has no place in a table of newest values."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """What the files are to hold, and how keys that are null are dealt with."""
+    """The columns and types of the files, and the handling of null keys."""
 
     null_keys: str = "error"
-    """``error`` or ``skip``."""
+    """``error``, or ``skip`` such records."""
     headers: bool = False
-    """Whether there is a column of headers."""
+    """Whether the files have a column of headers."""
     key_type: str = "binary"
     """``binary`` or ``string``."""
     value_type: str = "binary"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is read."""
-        return ("key", "value", "partition", "offset", "timestamp", *(["headers"] if self.headers else []))
+        """The columns that the tasks read."""
+        return (
+            "key",
+            "value",
+            "partition",
+            "offset",
+            "timestamp",
+            *(["headers"] if self.headers else []),
+        )
 
     @property
     def gathered(self) -> pa.Schema:
-        """What tasks work with, and write for one another."""
+        """The columns of the tasks' intermediate results."""
         return GATHERED.append(pa.field("headers", HEADERS)) if self.headers else GATHERED
 
     @property
@@ -68,35 +84,37 @@ class Form:
         """The columns of the table's files."""
         kinds = {"binary": pa.large_binary(), "string": pa.large_string()}
         fields = [
-            field.with_type(kinds[getattr(self, f"{field.name}_type")]) if field.name in ("key", "value") else field
+            field.with_type(kinds[getattr(self, f"{field.name}_type")])
+            if field.name in ("key", "value")
+            else field
             for field in self.gathered
         ]
         return pa.schema(fields)
 
 
 class Latest:
-    """The newest row of each key, tombstones among them.
+    """The newest row of each key, including tombstones.
 
-    Its memory holds about twice what it keeps, and a little: what is superseded goes when as much as there was before
-    has come.
+    It holds about twice the memory of its result: superseded rows are dropped when the new rows are
+    as many as the kept ones.
     """
 
     def __init__(self, form: Form) -> None:
-        """Empty."""
+        """Start without rows."""
         self._form = form
         self._kept: pa.Table = form.gathered.empty_table()
         self._pending: list[pa.Table] = []
         self._rows = self._bytes = 0
         self.records = 0
-        """With a key."""
+        """The number of records with a key."""
         self.without_key = 0
         self.tombstones = 0
 
     def add(self, rows: pa.RecordBatch | pa.Table, where: str = "") -> None:
-        """Takes rows in the order of their offsets.
+        """Add rows in the order of offsets.
 
-        :param where: What they are of, for errors.
-        :raises NullKeyError: One has no key, and that isn't to be skipped.
+        :param where: The partition, for errors.
+        :raises NullKeyError: A row has no key, and such rows aren't skipped.
         """
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         nulls = table["key"].null_count
@@ -112,13 +130,15 @@ class Latest:
         self._pending.append(table.select(self._form.gathered.names).cast(self._form.gathered))
         self._rows += table.num_rows
         self._bytes += table.nbytes
-        if self._rows >= max(STEP_ROWS, self._kept.num_rows) or self._bytes >= max(STEP_BYTES, self._kept.nbytes):
+        if self._rows >= max(STEP_ROWS, self._kept.num_rows) or self._bytes >= max(
+            STEP_BYTES, self._kept.nbytes
+        ):
             self._reduce()
 
     def table(self, *, tombstones: bool) -> pa.Table:
-        """One row a key, in the order of their offsets.
+        """One row for each key, in the order of offsets.
 
-        :param tombstones: Whether rows without a value, which remove older ones, are left in.
+        :param tombstones: Whether to include rows without a value, which delete older ones.
         """
         self._reduce()
         return self._kept if tombstones else self._kept.filter(pc.is_valid(self._kept["value"]))
@@ -129,16 +149,20 @@ class Latest:
         rows = pa.concat_tables([self._kept, *self._pending])
         self._pending = []
         self._rows = self._bytes = 0
-        numbers = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)), 1)
+        numbers = pc.subtract(
+            pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)), 1
+        )
         groups = pa.table({"key": rows["key"], "row": numbers}).group_by("key", use_threads=False)
         newest = groups.aggregate([("row", "max")])["row_max"].combine_chunks()
         self._kept = rows.take(newest.take(pc.array_sort_indices(newest))).combine_chunks()
 
 
-def part_task(source: SourceOptions, form: Form, folder: str, range_: OffsetRange) -> dict[str, Any]:
-    """For `map_ranges()`: reduces a range to its newest rows, tombstones among them, in a file for `merge_task()`.
+def part_task(
+    source: SourceOptions, form: Form, folder: str, range_: OffsetRange
+) -> dict[str, Any]:
+    """Reduce a range to its newest rows, including tombstones, as a task of `map_ranges`.
 
-    :param folder: Where the file goes; the driver makes it and takes it away.
+    :param folder: The folder for the result's file. The driver makes and removes it.
     :return: The file's path, and counts.
     """
     home = Folder(folder)
@@ -163,9 +187,9 @@ def part_task(source: SourceOptions, form: Form, folder: str, range_: OffsetRang
 
 
 def merge_task(form: Form, folder: str, parts: Parts, range_: OffsetRange) -> dict[str, Any]:
-    """For `map_ranges()`: makes the file of a partition out of its parts.
+    """Make the file of a partition from its parts, as a task of `map_ranges`.
 
-    :param parts: Their paths by topic and partition, in the order of their offsets.
+    :param parts: The parts' paths by topic and partition, in the order of offsets.
     """
     home = Folder(folder)
     fs, path = home.fs, home.root
@@ -180,32 +204,35 @@ def merge_task(form: Form, folder: str, parts: Parts, range_: OffsetRange) -> di
 
 
 def part_path(path: str, range_: OffsetRange) -> str:
-    """Where the newest rows of a range are put for `merge_task()`."""
+    """The path of a range's newest rows, which `merge_task` reads."""
     return f"{path}/part-{checked_topic(range_.topic)}-{range_.partition}-{range_.start}.parquet"
 
 
 def final_path(path: str, topic: str, partition: int) -> str:
-    """Where the file of a partition is made; the driver moves it to its place."""
+    """The path of a partition's new file. The driver moves it to its place."""
     return f"{path}/final-{checked_topic(topic)}-{partition}.parquet"
 
 
 def _tables(fs: pafs.FileSystem, path: str, form: Form) -> Iterator[pa.Table]:
-    """The rows of a file, some of them at a time."""
+    """Read a file in steps of `STEP_ROWS` rows."""
     with fs.open_input_file(path) as source:
         for batch in pq.ParquetFile(source).iter_batches(batch_size=STEP_ROWS):
             yield pa.Table.from_batches([batch]).select(form.gathered.names).cast(form.gathered)
 
 
-def write_final(fs: pafs.FileSystem, path: str, table: pa.Table, form: Form, key: tuple[str, int]) -> int:
-    """Writes the file of a partition, in the types that are asked for; its number of rows.
+def write_final(
+    fs: pafs.FileSystem, path: str, table: pa.Table, form: Form, key: tuple[str, int]
+) -> int:
+    """Write the file of a partition with the form's types. Returns its number of rows.
 
-    :raises ValueError: A key or value isn't UTF-8 and is to be a string.
+    :raises ValueError: A key or value isn't UTF-8, but its type is string.
     """
     try:
         typed = table.cast(form.schema)
     except pa.ArrowInvalid:
         raise ValueError(
-            f"{key[0]} [{key[1]}]: a key or value isn't UTF-8; write it as binary rather than as string"
+            f"{key[0]} [{key[1]}]: a key or value isn't UTF-8; "
+            "write it as binary rather than as string"
         ) from None
     _write(fs, path, typed)
     count: int = typed.num_rows
@@ -214,10 +241,13 @@ def write_final(fs: pafs.FileSystem, path: str, table: pa.Table, form: Form, key
 
 def _write(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
     with fs.open_output_stream(path) as out:
-        # without Arrow's own schema other readers, and Spark, see plain binary and string columns
+        # Without Arrow's schema, other readers such as Spark see plain binary and string columns.
         pq.write_table(table, out, compression="zstd", store_schema=False)
 
 
 def _null_key_text(table: pa.Table, where: str) -> str:
     offset = table["offset"].filter(pc.is_null(table["key"]))[0].as_py()
-    return f"{where} has a record without a key at offset {offset}: compaction knows none; skip them, if so wanted"
+    return (
+        f"{where} has a record without a key at offset {offset}: "
+        "compaction knows none; skip them, if so wanted"
+    )

@@ -1,4 +1,4 @@
-"""What the tasks of the profile measure, and how the results of two become one. Nothing here keeps a record."""
+"""The measurements of the profile's tasks. Results can be merged; no record is kept."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Compression", "KeyCounts", "Measured", "Sizes", "Timeline", "measure
 
 COLUMNS: Final = ("key", "value", "headers", "timestamp", "offset")
 PARTS: Final = ("key", "value", "headers", "record")
-"""Of what sizes are measured; a record is its key, value and headers, without what the format adds."""
+"""The parts whose sizes are measured. A record is key, value and headers, without the format."""
 KEYS_MAX: Final = 10_000
-"""So many keys are counted; up to there counts are exact."""
+"""The number of keys that are counted. Up to this number counts are exact."""
 KEY_MAX_BYTES: Final = 512
-"""Keys are told apart by so many of their first bytes."""
+"""The length up to which keys are compared."""
 BUCKETS_MAX: Final = 2000
 FIRST_WIDTH_MS: Final = 1000
 SAMPLE_BYTES: Final = 64 << 10
@@ -32,7 +32,7 @@ _PENDING_ROWS: Final = 100_000
 
 
 def measure_task(source: SourceOptions, range_: OffsetRange) -> dict[str, Any]:
-    """For `map_ranges()`: measures a range, and tells the result in JSON's words."""
+    """Measure a range, as a task of `map_ranges`. Returns the result in the form of JSON."""
     measured = Measured()
     for batch in read_range(source, range_, COLUMNS):
         measured.add(batch)
@@ -46,36 +46,38 @@ def measure_task(source: SourceOptions, range_: OffsetRange) -> dict[str, Any]:
 
 
 class Sizes:
-    """How many things there are of each size in bytes: exact below 256, and to within 1 % above."""
+    """Counts values by size in bytes: exactly below 256, to within 1 % above."""
 
     def __init__(self) -> None:
-        """Empty."""
+        """Start without values."""
         self.counts: dict[int, int] = {}
         self.count = 0
         self.total = 0
-        self.least = 0
-        self.most = 0
+        self.smallest = 0
+        self.largest = 0
 
     def add(self, sizes: pa.Array) -> None:
-        """Counts sizes; those that are null aren't there."""
+        """Count sizes. Nulls are ignored."""
         found = pc.value_counts(sizes.drop_null())
-        for size, count in zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True):
+        for size, count in zip(
+            found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True
+        ):
             self._add(size, count)
 
     def _add(self, size: int, count: int) -> None:
         bucket = floor_of(size)
         self.counts[bucket] = self.counts.get(bucket, 0) + count
-        self.least = min(self.least, size) if self.count else size
-        self.most = max(self.most, size)
+        self.smallest = min(self.smallest, size) if self.count else size
+        self.largest = max(self.largest, size)
         self.count += count
         self.total += size * count
 
     def merge(self, other: Sizes) -> None:
-        """Takes in what another one has counted."""
+        """Add the counts of another object."""
         if not other.count:
             return
-        self.least = min(self.least, other.least) if self.count else other.least
-        self.most = max(self.most, other.most)
+        self.smallest = min(self.smallest, other.smallest) if self.count else other.smallest
+        self.largest = max(self.largest, other.largest)
         self.count += other.count
         self.total += other.total
         for bucket, count in other.counts.items():
@@ -83,65 +85,65 @@ class Sizes:
 
     @property
     def mean(self) -> float:
-        """0 of nothing."""
+        """The mean size; 0 without values."""
         return self.total / self.count if self.count else 0.0
 
     def percentile(self, share: float) -> int:
-        """The size that ``share`` (0 to 1) of the things don't exceed, to within 1 %; 0 of nothing."""
+        """The size at a percentile (``share`` is 0 to 1), to within 1 %; 0 without values."""
         wanted = share * self.count
         seen = 0
         for bucket, count in sorted(self.counts.items()):
             seen += count
             if seen >= wanted:
-                return min(max(bucket + width_of(bucket) // 2, self.least), self.most)
-        return self.most
+                return min(max(bucket + width_of(bucket) // 2, self.smallest), self.largest)
+        return self.largest
 
     def to_json(self) -> list[Any]:
-        """For `from_json`."""
-        return [self.count, self.total, self.least, self.most, sorted(self.counts.items())]
+        """Return the state in the form of JSON, for `from_json`."""
+        return [self.count, self.total, self.smallest, self.largest, sorted(self.counts.items())]
 
     @classmethod
-    def from_json(cls, told: list[Any]) -> Sizes:
-        """What `to_json` has told."""
+    def from_json(cls, data: list[Any]) -> Sizes:
+        """Restore the state that `to_json` returned."""
         made = cls()
-        made.count, made.total, made.least, made.most, counts = told
+        made.count, made.total, made.smallest, made.largest, counts = data
         made.counts = dict(counts)
         return made
 
 
 def floor_of(size: int) -> int:
-    """The smallest size of the bucket that a size is in."""
+    """The smallest size in the bucket of a size."""
     shift = max(0, size.bit_length() - _EXACT_BITS)
     return size >> shift << shift
 
 
 def width_of(bucket: int) -> int:
-    """How many sizes a bucket has."""
+    """The number of sizes in a bucket."""
     return 1 << max(0, bucket.bit_length() - _EXACT_BITS)
 
 
 class KeyCounts:
-    """How often the most frequent keys occur: the Misra-Gries summary, which two tasks' results can be merged of.
+    """Counts the most frequent keys: a Misra-Gries summary. Two summaries can be merged.
 
-    Exact while there are at most KEYS_MAX keys. Beyond that, counts may be too low, by ``slack`` at most, which is at
-    most one KEYS_MAX-th of all records.
+    Counts are exact up to KEYS_MAX keys. With more keys, a count may be too low by up to ``slack``.
+    ``slack`` is at most one KEYS_MAX-th of all records.
     """
 
     _SCHEMA: Final = pa.schema([("key", pa.large_binary()), ("count", pa.int64())])
 
-    def __init__(self, most: int = KEYS_MAX) -> None:
-        """Empty; it keeps ``most`` keys."""
-        self._max = most
+    def __init__(self, keys_max: int = KEYS_MAX) -> None:
+        """Start without keys. ``keys_max``: the number of keys to keep."""
+        self._max = keys_max
         self._kept: pa.Table = self._SCHEMA.empty_table()
         self._pending: list[pa.Table] = []
         self._rows = 0
         self.slack = 0
         self.total = 0
-        """Records that have a key."""
+        """The number of records with a key."""
         self.nulls = 0
 
     def add(self, keys: pa.Array) -> None:
-        """Counts the keys of a batch."""
+        """Count the keys of a batch."""
         self.nulls += keys.null_count
         keys = keys.drop_null()
         if not len(keys):
@@ -175,7 +177,7 @@ class KeyCounts:
         self._kept = counted.combine_chunks()
 
     def merge(self, other: KeyCounts) -> None:
-        """Takes in what another one has counted."""
+        """Add the counts of another object."""
         other._reduce()
         self.total += other.total
         self.nulls += other.nulls
@@ -185,53 +187,61 @@ class KeyCounts:
 
     @property
     def distinct(self) -> int:
-        """How many keys are kept: all there are, where ``slack`` is 0."""
+        """The number of kept keys. These are all keys if ``slack`` is 0."""
         self._reduce()
         return int(self._kept.num_rows)
 
     def top(self, count: int) -> list[tuple[bytes, int]]:
-        """The most frequent keys with how often they occur at least; equal ones in the order of the keys."""
+        """The most frequent keys with their minimum counts. Equal counts are sorted by key."""
         self._reduce()
         rows = zip(self._kept["key"].to_pylist(), self._kept["count"].to_pylist(), strict=True)
         return sorted(rows, key=lambda row: (-row[1], row[0]))[:count]
 
     def to_json(self) -> dict[str, Any]:
-        """For `from_json`."""
+        """Return the state in the form of JSON, for `from_json`."""
         self._reduce()
         keys = [base64.b64encode(key).decode() for key in self._kept["key"].to_pylist()]
         counts = self._kept["count"].to_pylist()
-        return {"total": self.total, "nulls": self.nulls, "slack": self.slack, "keys": keys, "counts": counts}
+        return {
+            "total": self.total,
+            "nulls": self.nulls,
+            "slack": self.slack,
+            "keys": keys,
+            "counts": counts,
+        }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> KeyCounts:
-        """What `to_json` has told."""
+    def from_json(cls, data: Mapping[str, Any]) -> KeyCounts:
+        """Restore the state that `to_json` returned."""
         made = cls()
-        made.total, made.nulls, made.slack = told["total"], told["nulls"], told["slack"]
-        keys = [base64.b64decode(key) for key in told["keys"]]
-        made._kept = pa.table({"key": keys, "count": told["counts"]}, schema=cls._SCHEMA)
+        made.total, made.nulls, made.slack = data["total"], data["nulls"], data["slack"]
+        keys = [base64.b64decode(key) for key in data["keys"]]
+        made._kept = pa.table({"key": keys, "count": data["counts"]}, schema=cls._SCHEMA)
         return made
 
 
 class Timeline:
-    """Records and bytes by time, in buckets of a width that doubles when there are too many."""
+    """Records and bytes by time, in buckets. The width doubles when there are too many buckets."""
 
     def __init__(self) -> None:
-        """Empty."""
+        """Start without records."""
         self.width_ms = FIRST_WIDTH_MS
         self.buckets: dict[int, tuple[int, int]] = {}
-        """Number of the bucket (its time divided by the width) -> records, bytes."""
+        """Records and bytes by bucket number, which is the time divided by the width."""
         self.first_ms: int | None = None
         self.last_ms: int | None = None
 
     def add(self, times_us: pa.Array, sizes: pa.Array) -> None:
-        """Counts records by their timestamps (microseconds since 1970, null where there is none)."""
+        """Count records by timestamp, in microseconds since 1970; null: no timestamp."""
         if times_us.null_count == len(times_us):
             return
         table = pa.table([pc.divide(times_us, 1000), sizes], names=["ms", "size"]).drop_null()
         edges = pc.min_max(table["ms"]).as_py()
         self._span(edges["min"], edges["max"])
         table = table.set_column(0, "bucket", pc.divide(table["ms"], self.width_ms))
-        found = table.group_by("bucket", use_threads=False).aggregate([("size", "count"), ("size", "sum")])
+        found = table.group_by("bucket", use_threads=False).aggregate(
+            [("size", "count"), ("size", "sum")]
+        )
         columns = (found[name].to_pylist() for name in ("bucket", "size_count", "size_sum"))
         self._add(zip(*columns, strict=True))
 
@@ -249,12 +259,14 @@ class Timeline:
     def _widen(self) -> None:
         self.width_ms *= 2
         old, self.buckets = self.buckets, {}
-        # towards zero, as pyarrow divides
-        halves = ((bucket // 2 if bucket >= 0 else -(-bucket // 2), *both) for bucket, both in old.items())
+        # Rounds towards zero, like pyarrow's division.
+        halves = (
+            (bucket // 2 if bucket >= 0 else -(-bucket // 2), *both) for bucket, both in old.items()
+        )
         self._add(halves)
 
     def merge(self, other: Timeline) -> None:
-        """Takes in what another one has counted; the wider buckets win."""
+        """Add the counts of another object. The result has the larger bucket width."""
         while self.width_ms < other.width_ms:
             self._widen()
         while other.width_ms < self.width_ms:
@@ -264,32 +276,39 @@ class Timeline:
         self._add((bucket, count, size) for bucket, (count, size) in other.buckets.items())
 
     def to_json(self) -> list[Any]:
-        """For `from_json`."""
-        return [self.width_ms, self.first_ms, self.last_ms, [[at, *both] for at, both in sorted(self.buckets.items())]]
+        """Return the state in the form of JSON, for `from_json`."""
+        return [
+            self.width_ms,
+            self.first_ms,
+            self.last_ms,
+            [[at, *both] for at, both in sorted(self.buckets.items())],
+        ]
 
     @classmethod
-    def from_json(cls, told: list[Any]) -> Timeline:
-        """What `to_json` has told."""
+    def from_json(cls, data: list[Any]) -> Timeline:
+        """Restore the state that `to_json` returned."""
         made = cls()
-        made.width_ms, made.first_ms, made.last_ms, buckets = told
+        made.width_ms, made.first_ms, made.last_ms, buckets = data
         made.buckets = {at: (count, size) for at, count, size in buckets}
         return made
 
 
 @dataclass
 class Compression:
-    """What codecs make of samples: keys and values of neighbours, as much as a small batch has of them."""
+    """The compressed sizes of samples. A sample is consecutive keys and values of a small batch."""
 
     raw: int = 0
-    """Bytes of the samples."""
+    """The bytes of the samples."""
     packed: dict[str, int] = field(default_factory=dict)
-    """Codec -> bytes."""
+    """The compressed bytes by codec."""
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Takes a sample of the first records of a batch."""
+        """Add a sample: the first records of a batch."""
         rows = batch.slice(0, 2000)
         sample = bytearray()
-        for key, value in zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True):
+        for key, value in zip(
+            rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True
+        ):
             sample += (key or b"") + (value or b"")
             if len(sample) >= SAMPLE_BYTES:
                 break
@@ -301,14 +320,14 @@ class Compression:
             self.packed[codec] = self.packed.get(codec, 0) + size
 
     def merge(self, other: Compression) -> None:
-        """Takes in the samples of another one."""
+        """Add the samples of another object."""
         self.raw += other.raw
         for codec, size in other.packed.items():
             self.packed[codec] = self.packed.get(codec, 0) + size
 
 
 def _packed(data: bytes) -> dict[str, int]:
-    """The sizes of a sample with the codecs that Kafka has, at their usual levels."""
+    """The sizes of a sample with Kafka's codecs, at their default levels."""
     import zlib
 
     import lz4.frame
@@ -322,13 +341,13 @@ def _packed(data: bytes) -> dict[str, int]:
 
 
 class Measured:
-    """All that is measured of a range, a partition or a topic."""
+    """All measurements of a range, a partition or a topic."""
 
     def __init__(self) -> None:
-        """Empty."""
+        """Start without records."""
         self.records = 0
         self.tombstones = 0
-        """Records without a value."""
+        """The number of records without a value."""
         self.sizes = {part: Sizes() for part in PARTS}
         self.keys = KeyCounts()
         self.times = Timeline()
@@ -336,11 +355,15 @@ class Measured:
         self._batches = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Measures a batch with the columns key, value, headers and timestamp."""
+        """Measure a batch with the columns key, value, headers and timestamp."""
         if not batch.num_rows:
             return
         key, value = batch.column("key"), batch.column("value")
-        sizes = {"key": pc.binary_length(key), "value": pc.binary_length(value), "headers": _header_sizes(batch)}
+        sizes = {
+            "key": pc.binary_length(key),
+            "value": pc.binary_length(value),
+            "headers": _header_sizes(batch),
+        }
         whole = [pc.cast(pc.fill_null(each, 0), pa.int64()) for each in sizes.values()]
         sizes["record"] = pc.add(pc.add(whole[0], whole[1]), whole[2])
         for part, each in sizes.items():
@@ -349,13 +372,13 @@ class Measured:
         self.tombstones += value.null_count
         self.keys.add(key)
         self.times.add(batch.column("timestamp").cast(pa.int64()), sizes["record"])
-        # samples grow rarer: the batches 1, 2, 4, 8 ...
+        # Samples get rarer: they are taken from the batches 1, 2, 4, 8 ...
         self._batches += 1
         if self._batches & (self._batches - 1) == 0 and self._batches.bit_length() <= SAMPLES_MAX:
             self.compression.add(batch)
 
     def merge(self, other: Measured) -> None:
-        """Takes in what was measured elsewhere; ``other`` isn't to be used any more."""
+        """Add the measurements of another object, which can't be used afterwards."""
         self.records += other.records
         self.tombstones += other.tombstones
         for part, sizes in self.sizes.items():
@@ -365,7 +388,7 @@ class Measured:
         self.compression.merge(other.compression)
 
     def to_json(self) -> dict[str, Any]:
-        """For `from_json`."""
+        """Return the state in the form of JSON, for `from_json`."""
         return {
             "records": self.records,
             "tombstones": self.tombstones,
@@ -376,24 +399,26 @@ class Measured:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Measured:
-        """What `to_json` has told."""
+    def from_json(cls, data: Mapping[str, Any]) -> Measured:
+        """Restore the state that `to_json` returned."""
         made = cls()
-        made.records, made.tombstones = told["records"], told["tombstones"]
-        made.sizes = {part: Sizes.from_json(each) for part, each in told["sizes"].items()}
-        made.keys = KeyCounts.from_json(told["keys"])
-        made.times = Timeline.from_json(told["times"])
-        made.compression = Compression(*told["compression"])
+        made.records, made.tombstones = data["records"], data["tombstones"]
+        made.sizes = {part: Sizes.from_json(each) for part, each in data["sizes"].items()}
+        made.keys = KeyCounts.from_json(data["keys"])
+        made.times = Timeline.from_json(data["times"])
+        made.compression = Compression(*data["compression"])
         return made
 
 
 def _header_sizes(batch: pa.RecordBatch) -> pa.Array:
-    """Bytes of the names and values of each record's headers; null where there are none."""
+    """The bytes of each record's header names and values; null without headers."""
     headers = batch.column("headers")
     if headers.null_count == len(headers):
         return pa.nulls(len(headers), pa.int64())
     each = headers.flatten()
-    sizes = pc.add(pc.binary_length(each.field("key")), pc.fill_null(pc.binary_length(each.field("value")), 0))
+    sizes = pc.add(
+        pc.binary_length(each.field("key")), pc.fill_null(pc.binary_length(each.field("value")), 0)
+    )
     parents = pc.list_parent_indices(headers)
     table = pa.table([parents, sizes], names=["record", "size"])
     sums = table.group_by("record", use_threads=False).aggregate([("size", "sum")])

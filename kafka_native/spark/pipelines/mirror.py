@@ -1,10 +1,10 @@
-"""Mirrors topics: each partition to the same partition of another topic, of this cluster or another one.
+"""Mirrors topics: copies each partition to the same partition of another topic or cluster.
 
-Spark's checkpoint says how far the mirror is, and its streaming plans what comes next. A batch is copied by tasks that
-read and produce by themselves (`copy`); when all of it is acknowledged, the driver writes down which offsets it got
-(`translation`), and Spark commits. After a crash the batch at hand is copied again: nothing is lost, some of it is
-there twice. With a ``transactional.id`` for the target each batch is a transaction, and nothing is there twice for
-committed readers (`kafka_native.spark.exactly_once`).
+Spark's streaming plans the batches, and its checkpoint has the progress. Tasks of their own read
+and produce the records of a batch (`copy`). After all acknowledgements the driver records the new
+offsets (`translation`), and Spark commits. After a crash the last batch is copied again: no record
+is lost, some are duplicated. With a ``transactional.id`` for the target each batch is a
+transaction. Then readers with read_committed see no duplicates (`kafka_native.spark.exactly_once`).
 """
 
 from __future__ import annotations
@@ -47,61 +47,69 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["GroupOffset", "Mirrored", "Route", "mirror", "plan_mirror", "sync_groups", "translate_offset"]
+__all__ = [
+    "GroupOffset",
+    "Mirrored",
+    "Route",
+    "mirror",
+    "plan_mirror",
+    "sync_groups",
+    "translate_offset",
+]
 
 MAX_RECORDS: Final = 10_000_000
-"""Offsets of a batch at most, by default: what is copied again after a crash."""
+"""The default limit of a batch's offsets. After a crash a batch is copied again."""
 TARGET_DEFAULTS: Final = {"client.id": "kafka-native-mirror", "message.max.bytes": "10485760"}
 TRANSLATION: Final = "translation"
-"""The folder below the checkpoint that has the translation files."""
+"""The folder of the translation files, below the checkpoint."""
 TOPIC_IDS: Final = "topic_ids.json"
-"""The file in the checkpoint's folder that says which topics its offsets belong to, as far as brokers tell."""
+"""The file with the ids of the checkpoint's topics, below the checkpoint."""
 STOP_S: Final = 30.0
-"""For how long the batch at hand is waited for when a mirror is stopped; what is cut off is copied again."""
+"""Seconds to finish the current batch after a stop. An unfinished batch is copied again."""
 _WAIT_S: Final = 1
 
 
 @dataclass(frozen=True)
 class Route:
-    """Where a topic goes."""
+    """A topic, its target and the work to do."""
 
     topic: str
     target: str
     partitions: int
-    """Of the source."""
+    """The number of partitions of the source."""
     target_partitions: int
     records: int
-    """Offsets that are to be copied now."""
+    """The number of offsets to copy now."""
 
 
 @dataclass
 class Mirrored:
-    """What a mirror has done since it was started."""
+    """The results of a mirror since its start."""
 
     batches: int = 0
     records: int = 0
     bytes: int = 0
-    """Of keys and values."""
+    """Bytes of keys and values."""
     elapsed_s: float = 0.0
     groups: list[GroupOffset] = field(default_factory=list)
-    """The offsets of groups that were last carried over, and those that couldn't be."""
+    """The offsets of groups after the last transfer, with the error of each that failed."""
     groups_error: str = ""
-    """Why the offsets of groups weren't carried over after the last batch; empty: they were."""
+    """The reason why the last transfer of groups' offsets failed; empty: it succeeded."""
 
 
 @dataclass(frozen=True)
 class GroupOffset:
-    """The offset of a consumer group in one partition, and what became of it on the target."""
+    """A consumer group's offset in one partition, and its counterpart on the target."""
 
     group: str
     topic: str
     partition: int
     offset: int
-    """Committed on the source."""
+    """The committed offset on the source."""
     target: str
     target_offset: int
     error: str = ""
-    """Why it isn't committed on the target; empty: it is, or it was already further."""
+    """The reason why it isn't committed; empty: it is, or the target was further already."""
 
 
 def mirror(
@@ -121,33 +129,41 @@ def mirror(
     show: Callable[[Work], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Mirrored:
-    """Copies topics, partition to partition, until everything is copied that was there at the start, or for ever.
+    """Copy topics, partition to partition: all records that exist now, or without end.
 
-    Keys, values, headers, timestamps and the order of each partition stay. It is at least once: after a crash, also of
-    an executor, what of the last batch was copied already is copied again. Start it again with the same checkpoint.
-    With ``transactional.id`` in ``to_config``, one for each checkpoint, it is exactly once: a batch is a transaction.
+    Keys, values, headers, timestamps and each partition's order stay. Delivery is at least once:
+    after a crash, also of an executor, records of the last batch are copied again. Start it again
+    with the same checkpoint. With ``transactional.id`` in ``to_config``, a different one for each
+    checkpoint, delivery is exactly once: each batch is a transaction.
 
-    :param session: Spark's, from `open_session()`.
+    :param session: The Spark session, from `open_session`.
     :param config: The source cluster's client configuration, with ``bootstrap.servers``.
-    :param to_config: The target cluster's; it may be the same cluster.
-    :param checkpoint: The folder of Spark's checkpoint; the folder ``translation`` in it has the offsets of both sides.
-    :param topics: Which topics; or else ``pattern``, a regular expression that names match as a whole.
-    :param to: The name of a topic's mirror; ``{topic}`` stands for the topic's own.
-    :param starting: Where a new mirror starts: ``earliest``, ``latest`` or offsets JSON.
-    :param every_s: None: end when all is copied that was there at the start. Otherwise go on for ever, with a batch
-        after so many seconds, or as soon as the one before is done.
-    :param max_records: Offsets of one batch at most, about.
-    :param rate: Records a second at most, of all tasks together; None: no limit.
-    :param groups: Consumer groups whose committed offsets are carried over to the target after each batch.
-    :param show: Told how far it is, several times a second, on a thread of its own.
-    :param stop: Asked twice a second; True ends the mirror, after the batch at hand if that takes no longer than
-        STOP_S.
-    :raises PipelineError: A topic has no place on the target: see `plan_mirror()`; a batch has failed.
+    :param to_config: The target cluster's configuration. It may be the same cluster.
+    :param checkpoint: The folder of Spark's checkpoint. Its folder ``translation`` has the offsets
+        of both sides.
+    :param topics: The topics to copy.
+    :param pattern: Or a regular expression that whole topic names match.
+    :param to: The name of a topic's mirror; ``{topic}`` is replaced by the topic's name.
+    :param starting: The start of a new mirror: ``earliest``, ``latest`` or offsets as JSON.
+    :param every_s: Seconds between batches of an endless mirror; a longer batch delays the next
+        one. None: end when all existing records are copied.
+    :param max_records: The approximate limit of a batch's offsets.
+    :param rate: The largest number of records per second of all tasks; None: no limit.
+    :param groups: Consumer groups whose committed offsets are transferred to the target after each
+        batch.
+    :param show: Called with the progress several times a second, on a thread of its own.
+    :param stop: Called twice a second. True ends the mirror after the current batch, or after
+        STOP_S seconds.
+    :raises PipelineError: The target has no place for a topic (see `plan_mirror`), or a batch
+        failed.
     :raises KafkaException: A cluster doesn't answer.
     """
-    # ranges are never split: one task has a partition, or order would be lost
-    options = topic_options(config, topics, pattern, startingOffsets=starting, maxOffsetsPerTrigger=max_records)
-    plan_mirror(config, to_config, topics=topics, pattern=pattern, to=to, starting=starting, checkpoint=checkpoint)
+    # Ranges are never split: one task must copy a whole partition to keep its order.
+    options = topic_options(
+        config, topics, pattern, startingOffsets=starting, maxOffsetsPerTrigger=max_records
+    )
+    where: dict[str, Any] = {"topics": topics, "pattern": pattern, "to": to, "starting": starting}
+    plan_mirror(config, to_config, checkpoint=checkpoint, **where)
     running = _Running(session, options, _sink(to_config), to, checkpoint, rate)
     running.groups = tuple(groups)
     stream = session.readStream.format("kafka_native").options(**options).load()
@@ -161,24 +177,31 @@ def mirror(
             run_query(writer.trigger(**when).start, stop, lambda: running.failure, running.end)
         except Exception as error:
             if not isinstance(running.failure, _Stopped):
-                raise PipelineError(f"the mirror has failed: {cause_of(running.failure or error)}") from error
+                raise PipelineError(
+                    f"the mirror has failed: {cause_of(running.failure or error)}"
+                ) from error
     running.done.elapsed_s = time.monotonic() - started
     return running.done
 
 
 def _sink(to_config: Mapping[str, str]) -> SinkOptions:
     if str(to_config.get("enable.idempotence", "true")).lower() != "true":
-        raise PipelineError("enable.idempotence must stay true on the target: without it, order isn't kept")
+        raise PipelineError(
+            "enable.idempotence must stay true on the target: without it, order isn't kept"
+        )
     given = {**TARGET_DEFAULTS, **to_config}
     return SinkOptions.parse({f"kafka.{name}": str(value) for name, value in given.items()})
 
 
 class _Stopped(RuntimeError):
-    """Ends a query between two batches."""
+    """Ends a query between two batches, after a request to stop."""
 
 
 class _Running:
-    """The driver's side of a mirror; Spark calls `batch()` on a thread of its own, one batch at a time."""
+    """The driver's part of a mirror.
+
+    Spark calls `batch` on a thread of its own, never twice at once.
+    """
 
     def __init__(
         self,
@@ -200,10 +223,10 @@ class _Running:
         self.groups: tuple[str, ...] = ()
         self.done = Mirrored()
         self.failure: BaseException | None = None
-        self._stopping = False  # set by the thread of mirror(), seen by Spark's
+        self._stopping = False  # set by the thread of mirror(), read by Spark's thread
 
     def batch(self, frame: DataFrame, batch_id: int) -> None:
-        """Copies a batch, then writes down where its records are. Spark commits it when this returns."""
+        """Copy a batch and record its new offsets. Spark commits it when this returns."""
         try:
             if self._stopping:
                 raise _Stopped("the mirror was asked to stop")
@@ -213,7 +236,7 @@ class _Running:
             raise
 
     def end(self, query: StreamingQuery) -> None:
-        """Lets the batch at hand be committed, if that doesn't take long; no other one begins."""
+        """Start no new batch. Wait up to STOP_S seconds for the current one."""
         self._stopping = True
         deadline = time.monotonic() + STOP_S
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
@@ -238,37 +261,47 @@ class _Running:
 
     def _copy(self, frame: DataFrame, batch_id: int, turn: Turn | None) -> list[dict[str, Any]]:
         rate = None if self._rate is None else self._rate / max(1, frame.rdd.getNumPartitions())
-        task = partial(copy.copy_task, self._source, self._sink, self._to, rate, turn, self._topic_ids)
+        task = partial(
+            copy.copy_task, self._source, self._sink, self._to, rate, turn, self._topic_ids
+        )
         results = map_ranges(frame, task, self._counter)
         _check_whole(results)
         self._keep_ids({each["topic"]: each["topic_id"] for each in results if each["topic_id"]})
         pieces = [Piece(*each) for result in results for each in result["pieces"]]
-        self._translations.write(batch_id, pieces)  # before the commit: a batch that is done has them
+        # Before the commit: every committed batch has its translations.
+        self._translations.write(batch_id, pieces)
         if turn is not None:
             copied = [result for result in results if result["records"]]
-            written = {(copy.target_name(self._to, each["topic"]), each["partition"]) for each in copied}
+            written = {
+                (copy.target_name(self._to, each["topic"]), each["partition"]) for each in copied
+            }
             exactly_once.commit(self._sink, turn, self._query(), batch_id, written)
         return results
 
     def _keep_ids(self, found: Mapping[str, str]) -> None:
-        """Notes which topics the checkpoint's offsets belong to, before it moves on."""
+        """Record the ids of the checkpoint's topics before the checkpoint advances."""
         if not found.items() <= self._topic_ids.items():
             self._topic_ids = {**self._topic_ids, **found}
             self._checkpoint.write(TOPIC_IDS, self._topic_ids)
 
     def _query(self) -> str:
-        """Spark's id of the query, which stays with the checkpoint."""
+        """Spark's id of the query. It is part of the checkpoint."""
         return str(json.loads(self._checkpoint.read("metadata"))["id"])
 
     def _abort(self, turn: Turn) -> None:
-        """Ends what has failed, so that readers needn't wait; where that doesn't work out, the next start does."""
+        """Abort a failed batch so that readers don't wait.
+
+        If that fails, the next start aborts it.
+        """
         try:
             exactly_once.abort(self._sink, turn)
         except KafkaException as error:
-            logger.warning("the batch that has failed is still to be aborted: %s", error.args[0].str())
+            logger.warning(
+                "the batch that has failed is still to be aborted: %s", error.args[0].str()
+            )
 
     def _carry_over(self) -> None:
-        """Offsets of groups follow; what doesn't work out now is tried again after the next batch."""
+        """Transfer the offsets of groups. A failed transfer is repeated after the next batch."""
         if not self.groups:
             return
         try:
@@ -277,22 +310,24 @@ class _Running:
             self.done.groups_error = ""
         except KafkaException as error:
             self.done.groups_error = error.args[0].str()
-            logger.warning("the offsets of groups couldn't be carried over: %s", self.done.groups_error)
+            logger.warning(
+                "the offsets of groups couldn't be carried over: %s", self.done.groups_error
+            )
 
     def work(self) -> Work:
-        """How far it is."""
+        """The progress so far."""
         return self._counter.work(f", {self.done.batches} batches")
 
 
 def _check_whole(results: Iterable[Mapping[str, Any]]) -> None:
-    """Two tasks on one partition would have mixed up its order: that can't be unless the ranges were split."""
+    """Check that no partition had two tasks, which would mix its order. Ranges are never split."""
     keys = [(result["topic"], result["partition"]) for result in results]
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
         raise PipelineError(f"{twice[0]} [{twice[1]}] was copied by two tasks at once")
 
 
-# --- before it starts ---
+# --- planning ---
 
 
 def plan_mirror(
@@ -305,11 +340,14 @@ def plan_mirror(
     starting: str = "earliest",
     checkpoint: str = "",
 ) -> list[Route]:
-    """Where each topic would go, and how much there is to copy; copies nothing. Arguments as of `mirror()`.
+    """The targets of each topic, and the number of offsets to copy. Nothing is copied.
 
-    :raises PipelineError: A target topic doesn't exist or has too few partitions, is the topic itself, or would take
-        in two topics; or the pattern would take in the mirrors, too; or a topic was made anew since it was mirrored.
-    :raises KafkaException: A cluster doesn't answer; a topic doesn't exist.
+    The arguments are those of `mirror`.
+
+    :raises PipelineError: A target topic is missing, has too few partitions, is the topic itself,
+        or is the target of two topics. Or the pattern matches the mirrors. Or a topic was recreated
+        since it was mirrored.
+    :raises KafkaException: A cluster doesn't answer, or a topic doesn't exist.
     """
     options = SourceOptions.parse(topic_options(config, topics, pattern, startingOffsets=starting))
     sink = _sink(to_config)
@@ -318,7 +356,7 @@ def plan_mirror(
         if checkpoint:
             known = _kept_ids(Folder(checkpoint))
             for topic, found in cluster.topic_ids.items():
-                check_topic(topic, found, known, copy.MADE_ANEW)
+                check_topic(topic, found, known, copy.TOPIC_RECREATED_TEXT)
         starts = _starts(cluster, options, keys, checkpoint)
         ends = cluster.latest(keys)
         source_id = cluster.consumer.list_topics(timeout=METADATA_S).cluster_id
@@ -337,13 +375,17 @@ def plan_mirror(
     wrong = [each for each in routes if each.target_partitions < each.partitions]
     if wrong:
         raise PipelineError(
-            "; ".join(copy.lacking(each.target, each.target_partitions, each.partitions) for each in wrong)
+            "; ".join(
+                copy.lacking(each.target, each.target_partitions, each.partitions) for each in wrong
+            )
         )
     return routes
 
 
-def _starts(cluster: OffsetReader, options: SourceOptions, keys: list[Key], checkpoint: str) -> dict[Key, int]:
-    """Where a mirror goes on, or starts."""
+def _starts(
+    cluster: OffsetReader, options: SourceOptions, keys: list[Key], checkpoint: str
+) -> dict[Key, int]:
+    """The offsets where a mirror starts or continues."""
     kept = _checkpointed(checkpoint) if checkpoint else None
     earliest = cluster.earliest(keys)
     if kept is not None:
@@ -353,12 +395,12 @@ def _starts(cluster: OffsetReader, options: SourceOptions, keys: list[Key], chec
 
 
 def _kept_ids(checkpoint: Folder) -> dict[str, str]:
-    """Which topics the offsets of a checkpoint belong to."""
+    """The ids of the topics that a checkpoint's offsets belong to."""
     return loaded(checkpoint.read(TOPIC_IDS), TOPIC_IDS) if checkpoint.exists(TOPIC_IDS) else {}
 
 
 def _checkpointed(checkpoint: str) -> dict[Key, int] | None:
-    """The offsets of the last batch that a checkpoint has planned; None: it is new."""
+    """The end of the last planned batch in a checkpoint; None: it is new."""
     home = Folder(checkpoint)
     infos = home.fs.get_file_info(pafs.FileSelector(home.full("offsets"), allow_not_found=True))
     numbers = [int(info.base_name) for info in infos if re.fullmatch("[0-9]+", info.base_name)]
@@ -366,7 +408,9 @@ def _checkpointed(checkpoint: str) -> dict[Key, int] | None:
         return None
     text = home.read(f"offsets/{max(numbers)}").decode()
     lines = [line for line in text.splitlines() if line.startswith("{")]
-    return parse_offsets(lines[-1], f"{checkpoint}/offsets/{max(numbers)}") if len(lines) > 1 else None
+    return (
+        parse_offsets(lines[-1], f"{checkpoint}/offsets/{max(numbers)}") if len(lines) > 1 else None
+    )
 
 
 def _check_names(targets: Mapping[str, str], pattern: str, same: bool) -> None:
@@ -376,17 +420,19 @@ def _check_names(targets: Mapping[str, str], pattern: str, same: bool) -> None:
             raise PipelineError(f"{target!r} can't be the name of a topic")
         if target in taken:
             raise PipelineError(
-                f"topics {taken[target]} and {topic} would both go to {target}: write {{topic}} in the target's name"
+                f"topics {taken[target]} and {topic} would both go to {target}: "
+                "write {topic} in the target's name"
             )
         taken[target] = topic
         if same and target == topic:
             raise PipelineError(
-                f"both clusters are the same one: {topic} can't be its own mirror; name it, as backup.{{topic}}"
+                f"both clusters are the same one: {topic} can't be its own mirror; "
+                "name it, as backup.{topic}"
             )
         if same and (target in targets or (pattern and re.fullmatch(pattern, target))):
             raise PipelineError(
-                f"both clusters are the same one, and {target}, the mirror of {topic}, would be mirrored itself: "
-                "name others, or another pattern"
+                f"both clusters are the same one, and {target}, the mirror of {topic}, "
+                "would be mirrored itself: name others, or another pattern"
             )
 
 
@@ -394,22 +440,26 @@ def _check_names(targets: Mapping[str, str], pattern: str, same: bool) -> None:
 
 
 def translate_offset(checkpoint: str, topic: str, partition: int, offset: int) -> int | None:
-    """Where a reader goes on in the mirror of a topic that would go on at ``offset`` in the topic itself.
+    """Translate an offset of a topic to the offset where a reader continues in its mirror.
 
-    Nothing is missed; where not all is known, a little is read twice. See `Translations.translate()`.
+    The reader misses no record. If the exact offset is unknown, it reads some records again. See
+    `Translations.translate`.
 
-    :param checkpoint: The mirror's.
-    :return: An offset of the same partition of the mirror; None: nothing of this partition was mirrored.
+    :param checkpoint: The mirror's checkpoint.
+    :return: An offset of the same partition of the mirror; None: no record of it was mirrored.
     """
     return Translations(f"{checkpoint}/{TRANSLATION}").translate(topic, partition, offset)
 
 
 def sync_groups(
-    config: Mapping[str, Any], to_config: Mapping[str, Any], translations: Translations, groups: Sequence[str]
+    config: Mapping[str, Any],
+    to_config: Mapping[str, Any],
+    translations: Translations,
+    groups: Sequence[str],
 ) -> list[GroupOffset]:
-    """Commits on the target what groups have committed on the source, translated; offsets there never go back.
+    """Translate the committed offsets of groups and commit them on the target, never backwards.
 
-    A group that has members on the target can't be committed for: its offsets come back with the error.
+    A group with members on the target rejects the commit. Then its offsets have the error.
 
     :raises KafkaException: The source's coordinator doesn't answer.
     """
@@ -420,7 +470,11 @@ def sync_groups(
             committed = consumer.committed([TopicPartition(*key) for key in mirrored], METADATA_S)
         wanted = []
         for each in committed:
-            place = translate(mirrored[each.topic, each.partition], each.offset) if each.offset >= 0 else None
+            place = (
+                translate(mirrored[each.topic, each.partition], each.offset)
+                if each.offset >= 0
+                else None
+            )
             if place is not None:
                 wanted.append(GroupOffset(group, each.topic, each.partition, each.offset, *place))
         if wanted:
@@ -428,19 +482,29 @@ def sync_groups(
     return found
 
 
-def _commit(to_config: Mapping[str, Any], group: str, wanted: list[GroupOffset]) -> list[GroupOffset]:
+def _commit(
+    to_config: Mapping[str, Any], group: str, wanted: list[GroupOffset]
+) -> list[GroupOffset]:
     with Consumer({**_asking(to_config), "group.id": group}) as consumer:
         try:
-            there = consumer.committed([TopicPartition(each.target, each.partition) for each in wanted], METADATA_S)
+            there = consumer.committed(
+                [TopicPartition(each.target, each.partition) for each in wanted], METADATA_S
+            )
             now = {(each.topic, each.partition): each.offset for each in there}
-            ahead = [each for each in wanted if each.target_offset > now[each.target, each.partition]]
+            ahead = [
+                each for each in wanted if each.target_offset > now[each.target, each.partition]
+            ]
             if not ahead:
                 return wanted
-            given = [TopicPartition(each.target, each.partition, each.target_offset) for each in ahead]
+            given = [
+                TopicPartition(each.target, each.partition, each.target_offset) for each in ahead
+            ]
             outcome = consumer.commit(offsets=given, asynchronous=False) or []
         except KafkaException as error:
             return [_failed(each, error.args[0]) for each in wanted]
-    errors = {(each.topic, each.partition): each.error for each in outcome if each.error is not None}
+    errors = {
+        (each.topic, each.partition): each.error for each in outcome if each.error is not None
+    }
     return [_failed(each, errors.get((each.target, each.partition))) for each in wanted]
 
 
@@ -448,13 +512,23 @@ def _failed(each: GroupOffset, error: KafkaError | None) -> GroupOffset:
     if error is None:
         return each
     return GroupOffset(
-        each.group, each.topic, each.partition, each.offset, each.target, each.target_offset, error.str()
+        each.group,
+        each.topic,
+        each.partition,
+        each.offset,
+        each.target,
+        each.target_offset,
+        error.str(),
     )
 
 
 def _asking(config: Mapping[str, Any]) -> dict[str, Any]:
-    """For consumers that are in no group and read nothing, but ask for offsets and commit some.
+    """The configuration of a consumer that only requests and commits offsets.
 
-    Of the configuration of a producer, or a consumer, they get what both have in common.
+    It has the properties that a consumer's or a producer's configuration shares with it.
     """
-    return {**common_properties(config), "enable.auto.commit": False, "allow.auto.create.topics": False}
+    return {
+        **common_properties(config),
+        "enable.auto.commit": False,
+        "allow.auto.create.topics": False,
+    }

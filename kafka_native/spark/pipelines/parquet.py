@@ -1,4 +1,4 @@
-"""Writes the records of one range of offsets as Parquet files, in a Python worker of an executor."""
+"""Writes the records of one range as Parquet files, in a Python worker of an executor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafka_native.spark.pipelines.session import PipelineError
 __all__ = ["COLUMNS", "SCHEMA", "ParquetSettings", "RangeWriter"]
 
 COLUMNS: Final = ("partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
-"""The source's columns that a lake keeps, in the order of `SCHEMA`; the topic is in the folder's name."""
+"""The source's columns in a lake, in the order of `SCHEMA`. The folder's name has the topic."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -39,44 +39,58 @@ COMPRESSIONS: Final = ("zstd", "snappy", "lz4", "gzip", "none")
 _DAY_US: Final = 86_400_000_000
 _EPOCH: Final = datetime.date(1970, 1, 1)
 _DAYS_MAX: Final = 16
-"""Files that a task has open at most: records whose timestamps are all over the calendar must not use up the memory."""
+"""The largest number of open files of a task. It limits the memory for scattered timestamps."""
 
 
 @dataclass(frozen=True)
 class ParquetSettings:
-    """How files are written."""
+    """The settings of a lake's Parquet files."""
 
     compression: str = "zstd"
     """zstd, snappy, lz4, gzip or none."""
     level: int | None = None
-    """Of the compression; None: the codec's own choice."""
+    """The compression level; None: the codec's default."""
     row_group_rows: int = 1_000_000
-    """Rows of a row group at most."""
+    """The largest number of rows in a row group."""
     row_group_bytes: int = 64 << 20
-    """Bytes of a row group at most, before encoding: about what a task holds in memory, twice."""
+    """The largest number of bytes in a row group, before encoding.
+
+    A task has about twice that in memory.
+    """
     file_bytes: int = 512 << 20
-    """A file that has reached this many bytes is ended after its row group."""
+    """A file of this size is closed after its row group."""
 
     def __post_init__(self) -> None:
-        """Checks the values.
+        """Check the values.
 
-        :raises ValueError: One can't be.
+        :raises ValueError: A value is invalid.
         """
         if self.compression not in COMPRESSIONS:
-            raise ValueError(f"compression {self.compression!r}: write one of {', '.join(COMPRESSIONS)}")
+            raise ValueError(
+                f"compression {self.compression!r}: write one of {', '.join(COMPRESSIONS)}"
+            )
         for name in ("row_group_rows", "row_group_bytes", "file_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: write at least 1")
 
     def writer_options(self) -> dict[str, Any]:
-        """What ``pyarrow.parquet.ParquetWriter`` is told."""
+        """The arguments for ``pyarrow.parquet.ParquetWriter``."""
         options: dict[str, Any] = {
             "compression": self.compression,
             "compression_level": self.level,
-            # offsets and timestamps go up by small steps; keys and values often repeat, and if they don't, the
-            # dictionary is given up within its first megabyte
-            "use_dictionary": ["partition", "timestamp_type", "key", "value", "headers.list.element.key"],
-            "column_encoding": {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
+            # Offsets and timestamps grow in small steps. Keys and values often repeat. If they
+            # don't, pyarrow drops the dictionary within its first megabyte.
+            "use_dictionary": [
+                "partition",
+                "timestamp_type",
+                "key",
+                "value",
+                "headers.list.element.key",
+            ],
+            "column_encoding": {
+                "offset": "DELTA_BINARY_PACKED",
+                "timestamp": "DELTA_BINARY_PACKED",
+            },
             "write_statistics": ["partition", "offset", "timestamp"],
         }
         if self.level is None or self.compression not in ("zstd", "gzip"):
@@ -85,18 +99,24 @@ class ParquetSettings:
 
 
 class RangeWriter:
-    """Writes one range's records below an attempt's staging folder: a file for each date, more if they get large.
+    """Writes one range's records to an attempt's staging folder: one or more files for each date.
 
-    :param lake: Where the lake is.
+    :param lake: The lake.
     :param staging: The attempt's folder, below the lake's.
-    :param tag: What makes file names unique: of the query and its batch.
-    :param topic: Whose records these are.
-    :param partition: Whose records these are.
-    :param settings: How files are written.
+    :param tag: A part of the file names that makes them unique, from the query and its batch.
+    :param topic: The records' topic.
+    :param partition: The records' partition.
+    :param settings: The settings of the files.
     """
 
     def __init__(
-        self, lake: Lake, staging: str, tag: str, topic: str, partition: int, settings: ParquetSettings
+        self,
+        lake: Lake,
+        staging: str,
+        tag: str,
+        topic: str,
+        partition: int,
+        settings: ParquetSettings,
     ) -> None:
         """Open nothing yet."""
         self._lake = lake
@@ -105,11 +125,11 @@ class RangeWriter:
         self._topic = topic
         self._partition = partition
         self._settings = settings
-        self._days: dict[str, _DayWriter] = {}  # the one used longest ago first
+        self._days: dict[str, _DayWriter] = {}  # the least recently used one first
         self._files: list[LakeFile] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Adds records, in the order of their offsets: a batch with `COLUMNS`."""
+        """Add a batch with `COLUMNS`, in the order of offsets."""
         found = _as_lake_columns(batch)
         for date, part in by_date(found):
             day = self._days.pop(date, None) or self._open(date)
@@ -117,17 +137,20 @@ class RangeWriter:
             day.write(part)
             if day.is_full:
                 self._end(date)
-        while sum(each.pending_bytes for each in self._days.values()) > 2 * self._settings.row_group_bytes:
+        while (
+            sum(each.pending_bytes for each in self._days.values())
+            > 2 * self._settings.row_group_bytes
+        ):
             max(self._days.values(), key=lambda each: each.pending_bytes).flush()
 
     def close(self) -> list[LakeFile]:
-        """Ends all files; they are on the disk then."""
+        """Finish all files and sync them to the disk."""
         for date in list(self._days):
             self._end(date)
         return self._files
 
     def abort(self) -> None:
-        """Closes what is open; the files stay for the sweep."""
+        """Close the open files. A later sweep removes them."""
         for day in self._days.values():
             day.abort()
         self._days.clear()
@@ -144,9 +167,11 @@ class RangeWriter:
 
 
 class _DayWriter:
-    """One open file."""
+    """An open file."""
 
-    def __init__(self, lake: Lake, staging: str, folder: str, tag: str, settings: ParquetSettings) -> None:
+    def __init__(
+        self, lake: Lake, staging: str, folder: str, tag: str, settings: ParquetSettings
+    ) -> None:
         self._lake = lake
         self._staging = staging
         self._folder = folder
@@ -169,7 +194,7 @@ class _DayWriter:
         return self._bytes >= self._settings.file_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Adds records; they are written when a row group is full."""
+        """Add records. A full row group is written."""
         room = self._settings.row_group_rows
         offsets = batch.column(1)
         if self._first < 0:
@@ -186,7 +211,7 @@ class _DayWriter:
                 self.flush()
 
     def flush(self) -> None:
-        """Writes what is pending as a row group."""
+        """Write the pending records as a row group."""
         if not self._pending:
             return
         table = pa.Table.from_batches(self._pending, SCHEMA)
@@ -194,7 +219,9 @@ class _DayWriter:
             name = f"part-{table.column(0)[0].as_py():05d}-{self._first:019d}-{self._tag}.parquet"
             self._path = f"{self._folder}/{name}"
             self._staged = f"{self._staging}/{self._folder}/{name}.staged"
-            self._lake.fs.create_dir(f"{self._lake.root}/{self._staging}/{self._folder}", recursive=True)
+            self._lake.fs.create_dir(
+                f"{self._lake.root}/{self._staging}/{self._folder}", recursive=True
+            )
             self._sink = self._lake.fs.open_output_stream(f"{self._lake.root}/{self._staged}")
             self._writer = pq.ParquetWriter(self._sink, SCHEMA, **self._settings.writer_options())
         self._writer.write_table(table, row_group_size=table.num_rows)
@@ -205,7 +232,7 @@ class _DayWriter:
         self._pending_rows = self.pending_bytes = 0
 
     def close(self, topic: str, partition: int, date: str) -> LakeFile:
-        """Ends the file."""
+        """Finish the file."""
         self.flush()
         assert self._writer is not None
         self._writer.close()
@@ -227,16 +254,17 @@ class _DayWriter:
         )
 
     def abort(self) -> None:
-        """Closes the file as it is."""
+        """Close the unfinished file."""
         self._pending.clear()
         if self._sink is not None and self._writer is not None:
-            with contextlib.suppress(OSError, pa.ArrowException):  # the error that led here is the one to tell
+            # The error that has led here is the one to report.
+            with contextlib.suppress(OSError, pa.ArrowException):
                 self._writer.close()
                 self._sink.close()
 
 
 def by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The records of a batch by the date of their timestamps, in UTC; those of a date keep their order."""
+    """Split a batch by the date of the timestamps, in UTC. Each date keeps the order."""
     if not batch.num_rows:
         return
     stamps = batch.column(2)
@@ -246,7 +274,7 @@ def by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         yield date_of(low // _DAY_US), batch
         return
     micros = pc.fill_null(stamps.view(pa.int64()), -1)
-    # no timestamp is written as -1; whole division rounds towards zero, so these first
+    # A missing timestamp is -1. Integer division rounds towards zero, so handle negatives first.
     days = pc.if_else(pc.less(micros, 0), -1, pc.divide(micros, _DAY_US))
     names: dict[str, list[int]] = {}
     for day in pc.unique(days).to_pylist():
@@ -256,7 +284,7 @@ def by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def date_of(day: int) -> str:
-    """A day since 1970 as it is written in folders' names; days before it and beyond the calendar are no date."""
+    """The folder name of a day since 1970. Days before 1970 or after the year 9999 have no date."""
     try:
         return NO_DATE if day < 0 else (_EPOCH + datetime.timedelta(days=day)).isoformat()
     except OverflowError:
@@ -265,7 +293,9 @@ def date_of(day: int) -> str:
 
 def _as_lake_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     if batch.schema.names != list(COLUMNS):
-        raise PipelineError(f"the source gave the columns {batch.schema.names}, not {list(COLUMNS)}")
+        raise PipelineError(
+            f"the source gave the columns {batch.schema.names}, not {list(COLUMNS)}"
+        )
     columns = [
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(batch.columns, SCHEMA, strict=True)

@@ -1,6 +1,7 @@
-"""Profiles topics: sizes, keys, throughput, compression, lag; as figures (JSON) and as a report (`profile_report`).
+"""Profiles topics: sizes, keys, throughput, compression and lag.
 
-Tasks measure ranges of offsets (`measurements`); the driver brings the results together. Nothing is written to Kafka.
+The result is a JSON document, and `profile_report` makes an HTML page of it. Tasks measure ranges
+of offsets (`measurements`), and the driver merges the results. Nothing is written to Kafka.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ __all__ = ["PartitionProfile", "Profile", "TopicProfile", "plan_profile", "profi
 TOP_KEYS: Final = 50
 SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
 TOP_SHARES: Final = (1, 10, 100, 1000)
-_ASK_S: Final = 30.0
+_OFFSETS_TIMEOUT_S: Final = 30.0
 
 
 class PartitionProfile(TypedDict):
-    """What is known of one partition. Times are milliseconds since 1970, None where there are none."""
+    """The profile of a partition. Times are in milliseconds since 1970; None: no timestamps."""
 
     partition: int
     start: int
@@ -50,33 +51,39 @@ class PartitionProfile(TypedDict):
     first_ms: int | None
     last_ms: int | None
     lag: dict[str, int | None]
-    """Group -> offsets that it is behind; None: it has committed nothing."""
+    """The lag of each group; None: the group has committed no offset."""
 
 
 class TopicProfile(TypedDict):
-    """What is known of one topic: fit for JSON."""
+    """The profile of a topic, in the form of JSON."""
 
     records: int
     bytes: int
     tombstones: int
     sizes: dict[str, dict[str, Any]]
-    """Of key, value, headers and record: count, bytes, min, mean, max, percentiles and the histogram (size, width,
-    count)."""
+    """For key, value, headers and record: count, bytes, min, mean, max, percentiles, histogram.
+
+    A histogram's entries are size, width and count.
+    """
     keys: dict[str, Any]
-    """Records with and without key, distinct keys (None: more than are counted), the most frequent ones (as text, as
-    hexadecimal digits, count), by how much counts may be too low, which share of the records the top keys have."""
+    """Counts of records with and without a key, and facts about frequent keys.
+
+    There is the number of distinct keys (None: more than are counted). Each frequent key has its
+    text, its bytes in hex and its count. Counts may be too low by up to ``too_low_by``. Shares of
+    the most frequent keys are of the records with a key.
+    """
     times: dict[str, Any]
-    """Width of the buckets in milliseconds, and the buckets (start, records, bytes)."""
+    """The width of buckets in milliseconds, and each bucket's start, records and bytes."""
     compression: dict[str, Any]
-    """Bytes of the samples, and what each codec made of them (ratio)."""
+    """The bytes of the samples, and the ratio of each codec."""
     partitions: list[PartitionProfile]
 
 
 class Profile(TypedDict):
-    """A whole profile."""
+    """The profile of one or more topics."""
 
     made: str
-    """When, in ISO 8601, UTC."""
+    """The time of the profile: ISO 8601 in UTC."""
     topics: dict[str, TopicProfile]
 
 
@@ -91,23 +98,29 @@ def profile(
     min_partitions: int | None = None,
     show: Callable[[Work], None] | None = None,
 ) -> Profile:
-    """Measures topics as far as they go at the time of the call.
+    """Measure topics from a start to their current ends.
 
-    :param session: Spark's, from `open_session()`.
+    :param session: The Spark session, from `open_session`.
     :param config: The client's configuration, with ``bootstrap.servers``.
-    :param topics: Which topics; or else ``pattern``, a regular expression that names match as a whole.
-    :param starting: Where to start: ``earliest``, offsets JSON, or a timestamp in milliseconds since 1970.
-    :param groups: Consumer groups whose lag is told, from what they have committed.
-    :param min_partitions: How many tasks there shall be at least: the ranges of large partitions are split.
-    :param show: Told how far it is, several times a second, on a thread of its own.
-    :return: Figures fit for JSON; `profile_report.html_of()` makes a page of them.
-    :raises PipelineError: A task has failed.
-    :raises KafkaException: The cluster doesn't answer; a topic doesn't exist.
+    :param topics: The topics.
+    :param pattern: Or a regular expression that whole topic names match.
+    :param starting: The start: ``earliest``, offsets as JSON, or a time in milliseconds since 1970.
+    :param groups: Consumer groups whose lag is measured, from their committed offsets.
+    :param min_partitions: The smallest number of tasks. The ranges of large partitions are split.
+    :param show: Called with the progress several times a second, on a thread of its own.
+    :return: Figures in the form of JSON. `profile_report.html_of` makes a page of them.
+    :raises PipelineError: A task failed.
+    :raises KafkaException: The cluster doesn't answer, or a topic doesn't exist.
     """
     planned = plan_profile(config, topics=topics, pattern=pattern, starting=starting)
     measured = _measure(session, config, planned, min_partitions, show)
-    lags = _lags(SourceOptions.parse(topic_options(config, topics, pattern)).consumer, planned, groups)
-    found: Profile = {"made": datetime.now(timezone.utc).isoformat(timespec="seconds"), "topics": {}}
+    lags = _lags(
+        SourceOptions.parse(topic_options(config, topics, pattern)).consumer, planned, groups
+    )
+    found: Profile = {
+        "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "topics": {},
+    }
     for topic in sorted({each.topic for each in planned}):
         own = [each for each in planned if each.topic == topic]
         found["topics"][topic] = _topic(own, measured, lags)
@@ -115,9 +128,13 @@ def profile(
 
 
 def plan_profile(
-    config: Mapping[str, str], *, topics: Sequence[str] = (), pattern: str = "", starting: str = "earliest"
+    config: Mapping[str, str],
+    *,
+    topics: Sequence[str] = (),
+    pattern: str = "",
+    starting: str = "earliest",
 ) -> list[PartitionRange]:
-    """What `profile()` would read of each partition; reads nothing. Arguments as there."""
+    """The offsets that `profile` would read of each partition. The arguments are the same."""
     where = {"startingTimestamp" if starting.isdigit() else "startingOffsets": starting}
     own = {**where, "startingOffsetsByTimestampStrategy": "latest"}
     options = SourceOptions.parse(topic_options(config, topics, pattern, **own))
@@ -135,7 +152,7 @@ def _measure(
     min_partitions: int | None,
     show: Callable[[Work], None] | None,
 ) -> dict[Key, Measured]:
-    """The result of each partition that has something."""
+    """Measure each partition that has records to read."""
     busy = [each for each in planned if each.end > each.start]
     found: dict[Key, Measured] = {}
     if not busy:
@@ -146,7 +163,9 @@ def _measure(
     try:
         with watch(lambda: counter.work(total=total), show):
             frame = session.read.format("kafka_native").options(**options).load()
-            results = map_ranges(frame, partial(measure_task, SourceOptions.parse(options)), counter)
+            results = map_ranges(
+                frame, partial(measure_task, SourceOptions.parse(options)), counter
+            )
     except Exception as error:
         raise PipelineError(f"the profile has failed: {cause_of(error)}") from error
     for result in results:
@@ -156,12 +175,16 @@ def _measure(
     return found
 
 
-def _lags(config: Mapping[str, Any], planned: list[PartitionRange], groups: Sequence[str]) -> dict[Key, dict[str, Any]]:
-    """How far each group is behind, by partition."""
+def _lags(
+    config: Mapping[str, Any], planned: list[PartitionRange], groups: Sequence[str]
+) -> dict[Key, dict[str, Any]]:
+    """The lag of each group by partition."""
     found: dict[Key, dict[str, Any]] = {(each.topic, each.partition): {} for each in planned}
     for group in groups:
         with Consumer({**config, "group.id": group}) as consumer:
-            committed = consumer.committed([TopicPartition(*key) for key in found], _ASK_S)
+            committed = consumer.committed(
+                [TopicPartition(*key) for key in found], _OFFSETS_TIMEOUT_S
+            )
         at = {(each.topic, each.partition): each.offset for each in committed}
         for each in planned:
             key = each.topic, each.partition
@@ -173,10 +196,16 @@ def _lags(config: Mapping[str, Any], planned: list[PartitionRange], groups: Sequ
 
 
 def _topic(
-    planned: list[PartitionRange], measured: Mapping[Key, Measured], lags: Mapping[Key, dict[str, Any]]
+    planned: list[PartitionRange],
+    measured: Mapping[Key, Measured],
+    lags: Mapping[Key, dict[str, Any]],
 ) -> TopicProfile:
     partitions = [
-        _partition(each, measured.get((each.topic, each.partition), Measured()), lags[each.topic, each.partition])
+        _partition(
+            each,
+            measured.get((each.topic, each.partition), Measured()),
+            lags[each.topic, each.partition],
+        )
         for each in planned
     ]
     whole = Measured()
@@ -195,7 +224,9 @@ def _topic(
     }
 
 
-def _partition(planned: PartitionRange, measured: Measured, lag: dict[str, Any]) -> PartitionProfile:
+def _partition(
+    planned: PartitionRange, measured: Measured, lag: dict[str, Any]
+) -> PartitionProfile:
     return {
         "partition": planned.partition,
         "start": planned.start,
@@ -214,11 +245,13 @@ def _sizes(sizes: Sizes) -> dict[str, Any]:
     return {
         "count": sizes.count,
         "bytes": sizes.total,
-        "min": sizes.least,
+        "min": sizes.smallest,
         "mean": round(sizes.mean, 2),
-        "max": sizes.most,
+        "max": sizes.largest,
         "percentiles": {f"{100 * share:g}": sizes.percentile(share) for share in SHARES},
-        "histogram": [[bucket, width_of(bucket), count] for bucket, count in sorted(sizes.counts.items())],
+        "histogram": [
+            [bucket, width_of(bucket), count] for bucket, count in sorted(sizes.counts.items())
+        ],
     }
 
 
@@ -231,18 +264,31 @@ def _keys(measured: Measured) -> dict[str, Any]:
         "without_key": keys.nulls,
         "distinct": keys.distinct if keys.slack == 0 else None,
         "too_low_by": keys.slack,
-        "top": [{"key": escaped_data(key), "hex": key.hex(), "count": count} for key, count in top[:TOP_KEYS]],
-        "top_shares": {str(number): round(sum(count for _, count in top[:number]) / total, 6) for number in TOP_SHARES},
+        "top": [
+            {"key": escaped_data(key), "hex": key.hex(), "count": count}
+            for key, count in top[:TOP_KEYS]
+        ],
+        "top_shares": {
+            str(number): round(sum(count for _, count in top[:number]) / total, 6)
+            for number in TOP_SHARES
+        },
     }
 
 
 def _times(measured: Measured) -> dict[str, Any]:
     times = measured.times
     buckets = [[bucket * times.width_ms, *both] for bucket, both in sorted(times.buckets.items())]
-    return {"width_ms": times.width_ms, "first_ms": times.first_ms, "last_ms": times.last_ms, "buckets": buckets}
+    return {
+        "width_ms": times.width_ms,
+        "first_ms": times.first_ms,
+        "last_ms": times.last_ms,
+        "buckets": buckets,
+    }
 
 
 def _compression(measured: Measured) -> dict[str, Any]:
     sample = measured.compression
-    ratios = {codec: round(sample.raw / max(1, size), 2) for codec, size in sorted(sample.packed.items())}
+    ratios = {
+        codec: round(sample.raw / max(1, size), 2) for codec, size in sorted(sample.packed.items())
+    }
     return {"sample_bytes": sample.raw, "ratios": ratios}

@@ -1,4 +1,4 @@
-"""A profile as a page of HTML: one file, its charts within it, no script. All that comes from the data is escaped."""
+"""A profile as one HTML file with charts, without scripts. Texts from the data are escaped."""
 
 from __future__ import annotations
 
@@ -22,26 +22,33 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SIZED: Final = ("value", "key", "headers", "record")
 
 _STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1100px; margin: 2em auto; padding: 0 1em; }
-h1 { font-size: 1.6em; } h2 { margin-top: 2.2em; border-bottom: 2px solid #2f6f9f; } h3 { margin-top: 1.6em; }
-table { border-collapse: collapse; margin: .6em 0; } td, th { padding: .15em .9em .15em 0; text-align: right; }
-th { font-weight: 600; border-bottom: 1px solid #ccc; } td:first-child, th:first-child { text-align: left; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1100px;
+  margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.6em; }
+h2 { margin-top: 2.2em; border-bottom: 2px solid #2f6f9f; }
+h3 { margin-top: 1.6em; }
+table { border-collapse: collapse; margin: .6em 0; }
+td, th { padding: .15em .9em .15em 0; text-align: right; }
+th { font-weight: 600; border-bottom: 1px solid #ccc; }
+td:first-child, th:first-child { text-align: left; }
 code { word-break: break-all; } svg { max-width: 100%; height: auto; } .note { color: #666; }
 """
 
 
 def html_of(profile: Profile) -> str:
-    """The whole page.
+    """Make the whole page.
 
-    :param profile: What `profile()` has returned, or its JSON read back.
+    :param profile: The result of `profile`, or its JSON read back.
     """
     sections = "".join(_section(topic, found) for topic, found in profile["topics"].items())
     title = "Profile of " + ", ".join(profile["topics"])
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title>"
         f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
-        f'<p class="note">Made {escape(profile["made"])} by kafka_native. Times are UTC, sizes are bytes without '
-        f"what the format adds, and before compression.</p>{sections}</body></html>\n"
+        f'<p class="note">Made {escape(profile["made"])} by kafka_native. Times are UTC, '
+        "sizes are bytes without what the format adds, "
+        f"and before compression.</p>{sections}</body></html>\n"
     )
 
 
@@ -81,24 +88,36 @@ def _sizes(found: TopicProfile) -> str:
         sizes = found["sizes"][part]
         if sizes["count"]:
             percentiles = [f"{each:,}" for each in sizes["percentiles"].values()]
-            rows.append((part, f"{sizes['count']:,}", f"{sizes['min']:,}", f"{sizes['mean']:,.1f}", *percentiles,
-                         f"{sizes['max']:,}"))  # fmt: skip
+            numbers = (f"{sizes['count']:,}", f"{sizes['min']:,}", f"{sizes['mean']:,.1f}")
+            rows.append((part, *numbers, *percentiles, f"{sizes['max']:,}"))
     names = [f"p{share}" for share in found["sizes"]["record"]["percentiles"]]
     chart = _figure(lambda axes: _histogram(axes, found["sizes"]["record"]["histogram"]))
     return "<h3>Sizes</h3>" + _table(("", "count", "min", "mean", *names, "max"), rows) + chart
 
 
 def _histogram(axes: Any, histogram: Sequence[Sequence[int]]) -> None:
-    """Records by size; neighbouring sizes share a bar where there are many."""
+    """Draw records by size. If there are many sizes, neighbours share a bar."""
     low, high = histogram[0][0], histogram[-1][0] + histogram[-1][1]
     step = max(1, -(-(high - low) // BARS_MAX))
     wide = high > 50 * max(1, low) and high > 4096
     bars: dict[float, int] = {}
     for size, _, count in histogram:
-        place = float(1 << max(0, size.bit_length() - 1)) if wide else float(low + (size - low) // step * step)
+        place = (
+            float(1 << max(0, size.bit_length() - 1))
+            if wide
+            else float(low + (size - low) // step * step)
+        )
         bars[place] = bars.get(place, 0) + count
     widths = [place if wide else step for place in bars]
-    axes.bar(list(bars), list(bars.values()), widths, align="edge", color=BLUE, edgecolor="white", linewidth=0.3)
+    axes.bar(
+        list(bars),
+        list(bars.values()),
+        widths,
+        align="edge",
+        color=BLUE,
+        edgecolor="white",
+        linewidth=0.3,
+    )
     if wide:
         axes.set_xscale("log", base=2)
     axes.set_xlabel("bytes of a record")
@@ -120,14 +139,19 @@ def _throughput(found: TopicProfile) -> str:
         point[1] += size
     busiest = max(points.items(), key=lambda each: each[1][0])
     text = (
-        f"Busiest {_duration(width)}: {_time(busiest[0])}, {busiest[1][0] * 1000 / width:,.1f} records/s, "
+        f"Busiest {_duration(width)}: {_time(busiest[0])}, "
+        f"{busiest[1][0] * 1000 / width:,.1f} records/s, "
         f"{busiest[1][1] * 1000 / width:,.0f} bytes/s."
     )
-    return "<h3>Throughput, by timestamp</h3>" + _figure(lambda axes: _rates(axes, points, width)) + _note(text)
+    return (
+        "<h3>Throughput, by timestamp</h3>"
+        + _figure(lambda axes: _rates(axes, points, width))
+        + _note(text)
+    )
 
 
 def _rates(axes: Any, points: dict[int, list[int]], width_ms: int) -> None:
-    """Records a second over time; times without a record are 0."""
+    """Draw records per second over time. Times without a record are 0."""
     first, last = min(points), max(points)
     starts = range(first, last + width_ms, width_ms)
     rates = [points.get(start, [0])[0] * 1000 / width_ms for start in starts]
@@ -148,7 +172,9 @@ def _keys(found: TopicProfile) -> str:
     text = f"{keys['with_key']:,} records with a key; different keys: {many}."
     if low:
         text += f" Counts of keys may be too low, by {low:,} at most."
-    shares = ", ".join(f"the top {number} have {share:.1%}" for number, share in keys["top_shares"].items())
+    shares = ", ".join(
+        f"the top {number} have {share:.1%}" for number, share in keys["top_shares"].items()
+    )
     rows = [
         (_key(each["key"]), f"{each['count']:,}", f"{each['count'] / keys['with_key']:.2%}")
         for each in keys["top"][:20]
@@ -163,10 +189,10 @@ def _key(text: str) -> str:
 
 
 def _compression(found: TopicProfile) -> str:
-    told = found["compression"]
-    if not told["sample_bytes"]:
+    samples = found["compression"]
+    if not samples["sample_bytes"]:
         return ""
-    ratios = told["ratios"]
+    ratios = samples["ratios"]
     rows = [(codec, f"{ratio:.2f} : 1") for codec, ratio in ratios.items()]
     best = ratios.get("zstd", 1.0)
     hint = (
@@ -174,7 +200,7 @@ def _compression(found: TopicProfile) -> str:
         if best >= 1.2
         else "These records hardly shrink: they seem to be compressed or encrypted already."
     )
-    text = f"What codecs make of {told['sample_bytes']:,} bytes of keys and values. {hint}"
+    text = f"What codecs make of {samples['sample_bytes']:,} bytes of keys and values. {hint}"
     return f"<h3>Compression</h3>{_note(text)}" + _table(("codec", "ratio"), rows)
 
 
@@ -197,21 +223,28 @@ def _partitions(partitions: Sequence[PartitionProfile]) -> str:
                 *lags,
             )
         )
-    heads = ("partition", "from offset", "to", "records", "bytes", "no key", "no value", "first", "last",
-             *(f"lag of {group}" for group in groups))  # fmt: skip
+    heads = ["partition", "from offset", "to", "records", "bytes", "no key", "no value"]
+    heads += ["first", "last", *(f"lag of {group}" for group in groups)]
     left = len(partitions) - ROWS_MAX
     more = _note(f"{left:,} more partitions are in the JSON.") if left > 0 else ""
     records = [each["records"] for each in partitions]
     chart = ""
     if len(records) > 1 and any(records):
         mean = sum(records) / len(records)
-        skew = _note(f"The largest partition has {max(records) / mean:.2f} times the records of an average one.")
+        skew = _note(
+            f"The largest partition has {max(records) / mean:.2f} times "
+            "the records of an average one."
+        )
         chart = _figure(lambda axes: _bars(axes, partitions)) + skew
     return "<h3>Partitions</h3>" + chart + _table(heads, rows) + more
 
 
 def _bars(axes: Any, partitions: Sequence[PartitionProfile]) -> None:
-    axes.bar([each["partition"] for each in partitions], [each["records"] for each in partitions], color=ORANGE)
+    axes.bar(
+        [each["partition"] for each in partitions],
+        [each["records"] for each in partitions],
+        color=ORANGE,
+    )
     axes.set_xlabel("partition")
     axes.set_ylabel("records")
 
@@ -220,16 +253,17 @@ def _bars(axes: Any, partitions: Sequence[PartitionProfile]) -> None:
 
 
 def escape(text: str) -> str:
-    """Text for a page; what isn't printable, such as marks that turn the direction of writing, as escapes."""
-    return escape_html(text if text.isprintable() else escaped(text))  # the profile's keys are escaped already
+    """Escape a text for HTML. Unprintable characters, such as direction marks, become escapes."""
+    # The profile's keys are escaped already.
+    return escape_html(text if text.isprintable() else escaped(text))
 
 
 def _figure(draw: Callable[[Any], None]) -> str:
-    """A chart as SVG. What is drawn are numbers and texts of this module, none of the data's."""
+    """Draw a chart as SVG. It has numbers and this module's texts, no text from the data."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-    # no pyplot: a figure of its own needs no display and leaves no global state
+    # Not pyplot: a Figure object needs no display and leaves no global state.
     figure = Figure(figsize=(10, 2.8), layout="constrained")
     axes = figure.subplots()
     draw(axes)
@@ -245,7 +279,9 @@ def _figure(draw: Callable[[Any], None]) -> str:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     top = "<tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>" if heads else ""
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
     return f"<table>{top}{body}</table>"
 
 
@@ -262,7 +298,7 @@ def _number(value: int | None) -> str:
 
 
 def _time(ms: int | None) -> str:
-    """A time; one that no calendar has, as its number."""
+    """A time as text; in milliseconds if it is outside the calendar."""
     if ms is None:
         return "-"
     try:

@@ -1,4 +1,4 @@
-"""``replay``: Parquet files back into topics, with their keys, headers and timestamps, in their order."""
+"""``replay``: produces the records of Parquet files with keys, headers, timestamps and order."""
 
 from __future__ import annotations
 
@@ -27,8 +27,13 @@ from kafka_native.spark.pipelines.session import (
     open_session,
     watch,
 )
-from kafka_native.spark.pipelines.target import METADATA_S, Pace, partition_count, without_negative_timestamps
-from kafka_native.spark.producers import lent, patience_s
+from kafka_native.spark.pipelines.target import (
+    METADATA_S,
+    Pace,
+    partition_count,
+    without_negative_timestamps,
+)
+from kafka_native.spark.producers import borrowed, patience_s
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,30 +44,30 @@ Partitions = Literal["keep", "hash"]
 Timestamps = Literal["keep", "now"]
 
 CHUNK_ROWS: Final = 10_000
-"""Rows that are handed to the producer at a time; with a rate, fewer."""
+"""Rows for one call of the producer; with a rate, fewer."""
 _RECORD_S: Final = 1.0
-"""How often a task writes down how far it is."""
+"""The interval in which a task records its progress."""
 _CHECK_INTERVAL_S: Final = 0.5
-_NOTES: Final = "replay.json"
+_NOTES_FILE: Final = "replay.json"
 
 
 @dataclass(frozen=True)
 class LanePlan:
-    """One lane and how far it is: what ``--dry-run`` prints."""
+    """A lane and its progress, as ``--dry-run`` prints it."""
 
     lane: Lane
     target: str
-    """The topic it goes to; empty: each record's own column says so."""
+    """The target topic; empty: each record's own column names it."""
     position: int
-    """The first offset (or row) that isn't known to be replayed."""
+    """The first offset (or row) that may not be replayed yet."""
     done: bool
-    """Whether that was its end."""
+    """Whether all of the lane is replayed."""
 
 
 class Progress:
-    """How far each lane is, in a folder that driver and executors reach: one small file for each lane.
+    """The progress of lanes: one small file for each, in a folder that driver and executors share.
 
-    What it says was acknowledged before it was written down.
+    A record is acknowledged before it counts as progress.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -70,37 +75,42 @@ class Progress:
         self._folder = folder
 
     def prepare(self, what: Mapping[str, Any]) -> None:
-        """Makes the folder, or makes sure that it belongs to the same replay.
+        """Make the folder, or check that it belongs to the same replay.
 
-        :param what: What is replayed where to: positions mean nothing to a replay of something else.
-        :raises PipelineError: It belongs to another one.
+        :param what: The replay's source and targets. Positions are only valid for the same ones.
+        :raises PipelineError: The folder belongs to another replay.
         """
         described = {"layout": 1, **what}
         self._folder.make()
-        if not self._folder.exists(_NOTES):
-            self._folder.write(_NOTES, described)
+        if not self._folder.exists(_NOTES_FILE):
+            self._folder.write(_NOTES_FILE, described)
             return
-        notes = loaded(self._folder.read(_NOTES), _NOTES)
+        notes = loaded(self._folder.read(_NOTES_FILE), _NOTES_FILE)
         for name, value in described.items():
             if notes.get(name) != value:
                 raise PipelineError(
-                    f"the checkpoint {self._folder.uri} belongs to a replay with {name} {notes.get(name)!r}, not "
-                    f"{value!r}: use another folder"
+                    f"the checkpoint {self._folder.uri} belongs to a replay with {name} "
+                    f"{notes.get(name)!r}, not {value!r}: use another folder"
                 )
 
     def read(self, lane: Lane) -> int:
-        """The lane's next offset or row; 0 if nothing is known of it."""
+        """The lane's next offset or row; 0 for a new lane."""
         path = _notes_of(lane)
         if not self._folder.exists(path):
             return 0
         position = loaded(self._folder.read(path), path).get("position")
         if not isinstance(position, int) or position < 0:
-            raise PipelineError(f"{path} of the checkpoint {self._folder.uri} is damaged: no position in it")
+            raise PipelineError(
+                f"{path} of the checkpoint {self._folder.uri} is damaged: no position in it"
+            )
         return position
 
     def write(self, lane: Lane, position: int, records: int) -> None:
-        """Writes down that everything before a position is acknowledged."""
-        self._folder.write(_notes_of(lane), {"lane": lane.name, "position": position, "records_of_last_run": records})
+        """Record that everything before a position is acknowledged."""
+        self._folder.write(
+            _notes_of(lane),
+            {"lane": lane.name, "position": position, "records_of_last_run": records},
+        )
 
 
 def _notes_of(lane: Lane) -> str:
@@ -109,17 +119,17 @@ def _notes_of(lane: Lane) -> str:
 
 @dataclass(frozen=True)
 class ReplayTask:
-    """Replays one lane; runs in a Python worker of an executor.
+    """Replays one lane, in a Python worker of an executor.
 
-    :param source: Where the files are.
-    :param lanes: All lanes; a task is called with the number of its own.
+    :param source: The folder of the files.
+    :param lanes: All lanes. A call gets the number of its lane.
     :param sink: The producer's options.
-    :param checkpoint: Where progress is written down.
-    :param topic: Where all records go; None: to their own topic, by ``rename``.
-    :param rename: Topics that become others.
-    :param partitions: Whether partitions are kept, or chosen anew by the key.
-    :param timestamps: Whether timestamps are kept, or are the time of the replay.
-    :param rate: Messages a second of this task at most; None: no limit.
+    :param checkpoint: The folder for the progress.
+    :param topic: The target of all records; None: each record's own topic, after ``rename``.
+    :param rename: Old and new names of topics.
+    :param partitions: Keep each record's partition, or choose one by the key.
+    :param timestamps: Keep each record's timestamp, or use the time of the replay.
+    :param rate: The largest number of messages per second of this task; None: no limit.
     """
 
     source: Folder
@@ -133,26 +143,38 @@ class ReplayTask:
     rate: float | None = None
 
     def __call__(self, number: int) -> dict[str, Any]:
-        """Produces what isn't acknowledged yet.
+        """Produce the records that aren't acknowledged yet.
 
-        :return: ``lane``, ``records``, ``bytes`` and ``position``, fit for JSON.
+        :return: ``lane``, ``records``, ``bytes`` and ``position``, in the form of JSON.
         :raises PipelineError: A record wasn't delivered.
         """
         lane = self.lanes[number]
         progress = Progress(self.checkpoint)
         position = progress.read(lane)
-        with lent(self.sink) as producer:
-            sending = _Sending(producer, self, lane, lambda position, records: progress.write(lane, position, records))
+        with borrowed(self.sink) as producer:
+            sending = _Sending(
+                producer,
+                self,
+                lane,
+                lambda position, records: progress.write(lane, position, records),
+            )
             for behind, batch in read_lane(self.source, lane, position):
                 sending.send(batch, behind)
             sending.finish()
-        return {"lane": lane.name, "records": sending.records, "bytes": sending.bytes, "position": sending.position}
+        return {
+            "lane": lane.name,
+            "records": sending.records,
+            "bytes": sending.bytes,
+            "position": sending.position,
+        }
 
 
 class _Sending:
-    """What a task has handed to its producer, and what of it is acknowledged."""
+    """Passes a task's records to its producer and records the acknowledged position."""
 
-    def __init__(self, producer: Producer, task: ReplayTask, lane: Lane, record: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, producer: Producer, task: ReplayTask, lane: Lane, record: Callable[[int, int], None]
+    ) -> None:
         self._producer = producer
         self._task = task
         self._columns = _columns_for(task, lane)
@@ -166,17 +188,18 @@ class _Sending:
         self._pace = Pace(task.rate, CHUNK_ROWS)
         self._sent = 0
         self.records = 0
-        """Acknowledged."""
+        """The number of acknowledged records."""
         self.bytes = 0
         self.position = -1
 
     def send(self, batch: pa.RecordBatch, behind: int) -> None:
-        """Hands over a batch, in pieces."""
+        """Queue a batch in parts."""
         step = self._pace.step
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)
             last = start + step >= batch.num_rows
-            # in the middle of a batch: its own offsets tell, rows are counted back from its end
+            # In the middle of a batch the position comes from the part's last offset. Without
+            # offsets it is counted back from the batch's end.
             if last:
                 end = behind
             elif self._lane.by_offset:
@@ -189,15 +212,19 @@ class _Sending:
             self._pace.wait(self._sent, self._serve)
 
     def finish(self) -> None:
-        """Waits until everything is acknowledged, and writes that down."""
+        """Wait until everything is acknowledged, and record it."""
         deadline = time.monotonic() + self._limit_s
         while self._producer.flush(_CHECK_INTERVAL_S) and not self._failed:
             self._settle()
             if time.monotonic() > deadline:
-                raise PipelineError(f"{self._lane.name}: no acknowledgement came for {self._limit_s:g} s")
+                raise PipelineError(
+                    f"{self._lane.name}: no acknowledgement came for {self._limit_s:g} s"
+                )
         self._settle()
         if self._outstanding:
-            raise PipelineError(f"{self._lane.name}: {len(self._outstanding)} chunks have no outcome")
+            raise PipelineError(
+                f"{self._lane.name}: {len(self._outstanding)} chunks have no outcome"
+            )
         self._write_down()
 
     def _produce(self, part: pa.RecordBatch, end: int) -> None:
@@ -205,7 +232,9 @@ class _Sending:
         for topic, those in self._by_topic(part):
             chunk = _Chunk(end, those.num_rows, those.nbytes)
             self._outstanding.append(chunk)
-            self._producer.produce_arrow(topic, those, **self._columns, on_delivery=chunk.settle, timeout=self._limit_s)
+            self._producer.produce_arrow(
+                topic, those, **self._columns, on_delivery=chunk.settle, timeout=self._limit_s
+            )
 
     def _by_topic(self, part: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
         task = self._task
@@ -215,24 +244,29 @@ class _Sending:
         found = []
         for topic in pc.unique(part.column("topic")).to_pylist():
             if topic is None:
-                raise PipelineError(f"{self._lane.name} has a record without a topic: say where to with topic")
+                raise PipelineError(
+                    f"{self._lane.name} has a record without a topic: say where to with topic"
+                )
             those = part.filter(pc.equal(part.column("topic"), topic))
             found.append((task.rename.get(topic, topic), those))
         return found
 
     def _settle(self) -> None:
-        """Looks at what has an outcome, from the oldest on; progress never goes beyond one that has none."""
+        """Handle chunks with an outcome in order. Progress stops at the first one without."""
         while self._outstanding and self._outstanding[0].report is not None:
             chunk = self._outstanding.popleft()
             report = chunk.report
             if report.error is not None:
                 self._failed = report.error.str()
                 failed = len(report.failed)
-                raise PipelineError(f"{self._lane.name}: {failed} records weren't delivered: {self._failed}")
+                raise PipelineError(
+                    f"{self._lane.name}: {failed} records weren't delivered: {self._failed}"
+                )
             self.records += chunk.rows
             self.bytes += chunk.bytes
             self.position = chunk.end
-        # chunks of one batch that go to several topics end at the same position: only the last of them counts
+        # Chunks of one batch for several topics have one position. It counts after the last of
+        # them.
         waits = bool(self._outstanding) and self._outstanding[0].end == self.position
         if not waits and time.monotonic() - self._recorded_at >= _RECORD_S:
             self._write_down()
@@ -249,7 +283,7 @@ class _Sending:
 
 
 class _Chunk:
-    """Rows that were handed over together."""
+    """Rows of one call of the producer."""
 
     def __init__(self, end: int, rows: int, size_bytes: int) -> None:
         self.end = end
@@ -262,7 +296,7 @@ class _Chunk:
 
 
 def _columns_for(task: ReplayTask, lane: Lane) -> dict[str, str | None]:
-    """Which columns are what."""
+    """The column for each part of a message; None: none."""
     here = set(lane.columns)
     wanted = {"value", "key", "headers"}
     if task.partitions == "keep":
@@ -276,26 +310,26 @@ def _columns_for(task: ReplayTask, lane: Lane) -> dict[str, str | None]:
 
 
 def _target(lane: Lane, topic: str | None, rename: Mapping[str, str]) -> str:
-    """Where a lane's records go; empty: each record's own column says so."""
+    """The target of a lane's records; empty: each record's own column names it."""
     return topic or rename.get(lane.topic, lane.topic)
 
 
-# --- the driver's side ---
+# --- on the driver ---
 
 
 @dataclass
 class ReplayResult:
-    """What a run of `replay` has produced."""
+    """The results of a run of `replay`."""
 
     lanes: int = 0
-    """Those that had something left."""
+    """The number of lanes that weren't finished."""
     records: int = 0
-    """Acknowledged."""
+    """The number of acknowledged records."""
     bytes: int = 0
-    """Of the Arrow columns that were produced."""
+    """Bytes of the produced Arrow columns."""
     elapsed_s: float = 0.0
     targets: dict[str, int] = field(default_factory=dict)
-    """Lanes by topic they went to."""
+    """The number of lanes for each target topic."""
 
 
 def replay(
@@ -315,23 +349,23 @@ def replay(
     conf: Mapping[str, str] | None = None,
     on_progress: Callable[[Work], None] | None = None,
 ) -> ReplayResult:
-    """Produces the records of Parquet files: each at least once, those of a source partition in their order.
+    """Produce the records of Parquet files, each at least once, in the order of source partitions.
 
     :param config: The Kafka client's configuration, with ``bootstrap.servers``.
-    :param source: A lake of `archive`, or a folder or file of Parquet with a column ``value`` (or ``key``), and as far
-        as they are there ``key``, ``headers``, ``timestamp``, ``partition``, ``offset``, ``topic``.
-    :param checkpoint: A folder where progress is written down: run it again with the same one, and it goes on.
-    :param topic: Where all records go; None: to their own topic.
-    :param rename: Topics that become others.
+    :param source: A lake of `archive`, or a folder or file of Parquet with a column ``value`` or
+        ``key``. ``headers``, ``timestamp``, ``partition``, ``offset``, ``topic`` are optional.
+    :param checkpoint: A folder for the progress. A run with the same folder continues there.
+    :param topic: The target of all records; None: each record's own topic.
+    :param rename: Old and new names of topics.
     :param topics: Only the records of these topics.
-    :param dates: Only those of these dates, of a lake.
-    :param partitions: ``keep``, or ``hash``: chosen anew by the key.
-    :param timestamps: ``keep``, or ``now``.
-    :param rate: Messages a second at most, of all tasks together.
-    :param session: The Spark session to use, or a function that opens one; None: one of its own, by ``master`` and
-        ``conf``.
-    :param on_progress: Called several times a second with how far it is, from a thread of its own.
-    :raises PipelineError: Something failed; the text says what. What was acknowledged till then stays written down.
+    :param dates: Only the records of these dates; for lakes only.
+    :param partitions: ``keep``, or ``hash``: choose one by the key.
+    :param timestamps: ``keep``, or ``now``: the time of the replay.
+    :param rate: The largest number of messages per second of all tasks; None: no limit.
+    :param session: The Spark session, or a function that opens one; None: a new one, with
+        ``master`` and ``conf``.
+    :param on_progress: Called with the progress several times a second, on a thread of its own.
+    :raises PipelineError: The replay failed; the text says why. The recorded progress stays.
     """
     folder = source if isinstance(source, Folder) else Folder(source)
     if rate is not None and rate <= 0:
@@ -340,17 +374,23 @@ def replay(
     sink = SinkOptions.parse({f"kafka.{key}": str(value) for key, value in config.items()})
     notes = Folder(checkpoint)
     progress = Progress(notes)
-    what = {"source": folder.root, "dates": list(dates), "topic": topic, "rename": dict(rename or {})}
-    progress.prepare(what)
-    left = tuple(each for each in lanes if progress.read(each) <= max(piece.last for piece in each.pieces))
+    what = {"source": folder.root, "dates": list(dates), "topic": topic}
+    progress.prepare({**what, "rename": dict(rename or {})})
+    left = tuple(
+        each for each in lanes if progress.read(each) <= max(piece.last for piece in each.pieces)
+    )
     _check_targets(sink, left, topic, rename or {}, partitions)
-    result = ReplayResult(len(left), targets=dict(Counter(_target(lane, topic, rename or {}) for lane in left)))
+    result = ReplayResult(
+        len(left), targets=dict(Counter(_target(lane, topic, rename or {}) for lane in left))
+    )
     begun = time.monotonic()
     if left:
         with open_session("kafka_native replay", master, conf, session) as spark:
             at_once = min(len(left), spark.sparkContext.defaultParallelism)
             share = None if rate is None else rate / at_once
-            task = ReplayTask(folder, left, sink, notes, topic, rename or {}, partitions, timestamps, share)
+            task = ReplayTask(
+                folder, left, sink, notes, topic, rename or {}, partitions, timestamps, share
+            )
             counter = WorkCounter(spark)
             total = sum(each.rows for each in left)
             try:
@@ -373,33 +413,42 @@ def plan_replay(
     topics: Sequence[str] = (),
     dates: Sequence[str] = (),
 ) -> list[LanePlan]:
-    """What `replay` would do now, without Spark and without Kafka; see there for the parameters."""
+    """The plan of `replay`, without Spark and Kafka. The parameters are the same."""
     folder = source if isinstance(source, Folder) else Folder(source)
     progress = Progress(Folder(checkpoint))
     found = []
     for lane in lanes_of(folder, topics, dates):
         target = _target(lane, topic, rename or {})
         position = progress.read(lane)
-        found.append(LanePlan(lane, target, position, position > max(each.last for each in lane.pieces)))
+        found.append(
+            LanePlan(lane, target, position, position > max(each.last for each in lane.pieces))
+        )
     return found
 
 
 def _check_targets(
-    sink: SinkOptions, lanes: Sequence[Lane], topic: str | None, rename: Mapping[str, str], partitions: Partitions
+    sink: SinkOptions,
+    lanes: Sequence[Lane],
+    topic: str | None,
+    rename: Mapping[str, str],
+    partitions: Partitions,
 ) -> None:
-    """Makes sure before the start that there is a place for everything, as far as it can be told.
+    """Check that the target topics exist and have enough partitions, as far as they are known.
 
-    :raises PipelineError: A topic doesn't exist or has too few partitions, or none is named.
+    :raises PipelineError: A topic is missing, has too few partitions, or isn't named.
     """
     needed: dict[str, int] = {}
     for lane in lanes:
         name = _target(lane, topic, rename)
         if not name and "topic" not in lane.columns:
             raise PipelineError(
-                f"{lane.pieces[0].path} doesn't say which topic its records are of: name one with topic"
+                f"{lane.pieces[0].path} doesn't say which topic its records are of: "
+                "name one with topic"
             )
         if name:
-            needed[name] = max(needed.get(name, 0), lane.partition + 1 if partitions == "keep" else 0)
+            needed[name] = max(
+                needed.get(name, 0), lane.partition + 1 if partitions == "keep" else 0
+            )
     if not needed:
         return
     with admitted(Producer(dict(sink.producer))) as producer:
@@ -412,6 +461,6 @@ def _check_targets(
                 raise PipelineError(f"topic {name} doesn't exist: make it first")
             if there < count:
                 raise PipelineError(
-                    f"topic {name} has {there} partitions, and the records come from {count}: add some, or choose them "
-                    "anew with partitions hash"
+                    f"topic {name} has {there} partitions, and the records come from {count}: "
+                    "add some, or choose them anew with partitions hash"
                 )

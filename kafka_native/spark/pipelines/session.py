@@ -1,4 +1,4 @@
-"""What the pipelines share: the Spark session, the source's options, one task for each range, how far the work is."""
+"""Shared parts of the pipelines: Spark session, options, tasks, progress."""
 
 from __future__ import annotations
 
@@ -41,46 +41,47 @@ __all__ = [
 ]
 
 SessionOpener: TypeAlias = "Callable[[], AbstractContextManager[SparkSession]]"
-"""Opens a Spark session when a pipeline needs one, and closes it at its end."""
+"""A function that opens a Spark session for a pipeline. The result closes the session."""
 
 RESULT_SCHEMA: Final = "result string"
-"""What a task hands to the driver: one line of JSON for each range."""
+"""The tasks' results for the driver: a line of JSON for each range."""
 
 _CHECK_INTERVAL_S: Final = 0.25
 _STOP_CHECK_INTERVAL_S: Final = 0.5
-_STARTS: Final = 5
-_TOO_SLOW: Final = "Python worker failed to connect back"
+_START_TRIES_MAX: Final = 5
+_WORKER_TOO_SLOW_TEXT: Final = "Python worker failed to connect back"
 _ERROR_LINE: Final = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (.+)$", re.M)
 
 
 class PipelineError(RuntimeError):
-    """A pipeline can't go on; the text says why, and what to do."""
+    """A pipeline can't go on. The text gives the reason and the remedy."""
 
 
 def check_topic(topic: str, found: str, known: Mapping[str, str], instead: str) -> None:
-    """Refuses a topic that isn't the one whose offsets were kept.
+    """Raise an error if a topic was recreated since its offsets were stored.
 
-    :param found: Its id now; empty where brokers don't tell.
-    :param known: The ids of topics whose offsets were kept.
-    :param instead: What to do, for the error.
-    :raises PipelineError: It is another one.
+    :param found: Its current id; empty if brokers send none.
+    :param known: The stored ids of topics.
+    :param instead: The advice for the error.
+    :raises PipelineError: The id differs.
     """
     if "" not in (known.get(topic, ""), found) and known[topic] != found:
         raise PipelineError(
-            f"topic {topic} was deleted and made anew since: the kept offsets are those of other records. {instead}"
+            f"topic {topic} was deleted and made anew since: "
+            f"the kept offsets are those of other records. {instead}"
         )
 
 
 @dataclass(frozen=True)
 class Work:
-    """How far a pipeline is, for a progress bar."""
+    """The progress of a pipeline, for a progress bar."""
 
     records: int = 0
     bytes: int = 0
     total: int = 0
-    """Records there will be, as far as it is known; 0: it isn't."""
+    """The expected number of records; 0: unknown."""
     note: str = ""
-    """More about it, to be shown behind the figures."""
+    """More text, shown after the figures."""
 
 
 @contextmanager
@@ -90,13 +91,15 @@ def open_session(
     conf: Mapping[str, str] | None = None,
     session: SparkSession | SessionOpener | None = None,
 ) -> Iterator[SparkSession]:
-    """A Spark session with the source registered: the one given or active, which is left running, or a new one.
+    """Open a Spark session with the source registered.
 
-    :param name: The application's name, of a new one.
-    :param master: Where Spark runs, in its own words; of a new one.
-    :param conf: Spark's configuration, of a new one; it wins over the defaults set here.
-    :param session: A session that is there already; by default the one that is active in this thread. Or a function
-        that opens one: it is called instead.
+    A given or active session stays open afterwards. A new one is stopped.
+
+    :param name: The application's name, for a new session.
+    :param master: Spark's master, for a new session.
+    :param conf: Spark's configuration, for a new session. It overrides `settings_for`.
+    :param session: An existing session, or a function that opens one; None: the active session of
+        this thread, or a new one.
     """
     if callable(session):
         with session() as opened:
@@ -109,7 +112,9 @@ def open_session(
     session = session or SparkSession.getActiveSession()
     own = session is None
     if session is None:
-        os.environ.setdefault("PYSPARK_PYTHON", worker_python() if master.startswith("local") else sys.executable)
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", worker_python() if master.startswith("local") else sys.executable
+        )
         builder = SparkSession.builder.appName(name).master(master)
         for key, value in {**settings_for(master), **(conf or {})}.items():
             builder = builder.config(key, value)
@@ -124,23 +129,27 @@ def open_session(
 
 
 def settings_for(master: str) -> dict[str, str]:
-    """What `open_session()` sets for a new session with this master."""
+    """Spark's settings of `open_session` for a new session."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
-        # a task that hangs on to a slow disk must not be run twice at the same time
+        # Speculation would run a task a second time while a slow disk delays the first.
         "spark.speculation": "false",
-        # by TCP the JVM and its Python workers wait 40 ms for each other in each task (PySpark 4.1 and newer)
+        # With TCP the JVM and its Python workers wait 40 ms for each other in each task (PySpark
+        # 4.1 and newer).
         "spark.python.unix.domain.socket.enabled": "true",
-        # pyarrow loads numpy, whose library of linear algebra would have a thread for each core wait in a busy loop
+        # pyarrow loads numpy. Its linear algebra library has a busy-waiting thread for each core.
         "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
     }
     if master.startswith("local"):
-        # No record goes through the JVM: what its second compiler takes from the cores is more than it gives back.
+        # No record goes through the JVM. Its second compiler costs more CPU than it saves.
         quick = "-XX:TieredStopAtLevel=1"
-        settings |= {"spark.driver.extraJavaOptions": quick, "spark.executor.extraJavaOptions": quick}
-        # executors of local-cluster are processes of their own, which start elsewhere
+        settings |= {
+            "spark.driver.extraJavaOptions": quick,
+            "spark.executor.extraJavaOptions": quick,
+        }
+        # The executors of local-cluster are processes with other working folders.
         here = str(Path(__file__).resolve().parents[3])
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(
             filter(None, (here, os.environ.get("PYTHONPATH", "")))
@@ -149,21 +158,27 @@ def settings_for(master: str) -> dict[str, str]:
 
 
 def range_options(config: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
-    """Options of ``format("kafka_native")`` for a direct pipeline: one row for each range of offsets.
+    """Options of ``format("kafka_native")`` for a direct pipeline: one row for each range.
 
-    :param config: The Kafka client's configuration, with ``bootstrap.servers``, named as Kafka names it.
-    :param options: The source's own options; those that are None are left out.
+    :param config: The Kafka client's configuration, with ``bootstrap.servers`` and Kafka's names.
+    :param options: The source's own options. None values are left out.
     """
     own = {key: str(value) for key, value in options.items() if value is not None}
-    return {**{f"kafka.{key}": str(value) for key, value in config.items()}, **own, "rows": "ranges"}
+    return {
+        **{f"kafka.{key}": str(value) for key, value in config.items()},
+        **own,
+        "rows": "ranges",
+    }
 
 
-def topic_options(config: Mapping[str, str], topics: Sequence[str], pattern: str | None, **own: Any) -> dict[str, str]:
-    """The same for topics whose partitions and offsets are still to be seen.
+def topic_options(
+    config: Mapping[str, str], topics: Sequence[str], pattern: str | None, **own: Any
+) -> dict[str, str]:
+    """The options for named topics, or for all topics that match a pattern.
 
-    :param pattern: Or else those whose whole name matches this regular expression.
-    :param own: As ``options`` of `range_options`.
-    :raises PipelineError: It is neither of them, or both.
+    :param pattern: A regular expression that whole topic names match, in place of ``topics``.
+    :param own: The ``options`` of `range_options`.
+    :raises PipelineError: Both or neither of topics and pattern are given.
     """
     if bool(topics) == bool(pattern):
         raise PipelineError("write either topics or a pattern")
@@ -172,9 +187,9 @@ def topic_options(config: Mapping[str, str], topics: Sequence[str], pattern: str
 
 
 class WorkCounter:
-    """Counts records and bytes in tasks; the driver sees the sum of the tasks that have ended.
+    """Counts records and bytes in tasks. The driver sees the sum of the finished tasks.
 
-    :param session: The session whose tasks count.
+    :param session: The session of the tasks.
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -183,58 +198,65 @@ class WorkCounter:
         self._bytes = session.sparkContext.accumulator(0)
 
     def add(self, records: int, size_bytes: int) -> None:
-        """In a task: so much has been done."""
+        """Count work, in a task."""
         self._records.add(records)
         self._bytes.add(size_bytes)
 
     def work(self, note: str = "", total: int = 0) -> Work:
-        """On the driver: what there is so far."""
+        """The work so far, on the driver."""
         return Work(self._records.value, self._bytes.value, total, note)
 
 
 def map_ranges(
-    frame: DataFrame, task: Callable[[OffsetRange], Mapping[str, Any]], counter: WorkCounter | None = None
+    frame: DataFrame,
+    task: Callable[[OffsetRange], Mapping[str, Any]],
+    counter: WorkCounter | None = None,
 ) -> list[dict[str, Any]]:
-    """Runs a task for each row of a frame of ranges, and waits for all of them.
+    """Run a task for each row of a frame of ranges, and wait for all of them.
 
-    :param frame: Of ``rows=ranges``: Spark makes one task of each row.
-    :param task: Called with the range, in a Python worker of an executor; it must be possible to pickle it. What it
-        returns must be fit for JSON; ``records`` and ``bytes`` in it are counted.
-    :param counter: Counts them.
-    :return: What the tasks returned, of the attempts that succeeded, in no particular order.
+    :param frame: A frame with ``rows=ranges``. Spark makes one task of each row.
+    :param task: Called with the range in a Python worker of an executor. It must be picklable, and
+        its result must fit JSON. ``records`` and ``bytes`` in the result are counted.
+    :param counter: The counter for them.
+    :return: The results of the successful attempts, in any order.
     """
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield _result_batch(_counted(task(each), counter) for each in ranges_in(batch))
-        _settle()
+        _freeze_imports()
 
     rows = frame.mapInArrow(work, RESULT_SCHEMA).collect()
     return [json.loads(row.result) for row in rows]
 
 
 def map_numbers(
-    session: SparkSession, count: int, task: Callable[[int], Mapping[str, Any]], counter: WorkCounter | None = None
+    session: SparkSession,
+    count: int,
+    task: Callable[[int], Mapping[str, Any]],
+    counter: WorkCounter | None = None,
 ) -> list[dict[str, Any]]:
-    """Runs ``task(0)``, ``task(1)``, ... as tasks of their own, and waits for all of them; else like `map_ranges`."""
+    """Run ``task(0)``, ``task(1)``, ... as separate tasks; otherwise like `map_ranges`."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield _result_batch(_counted(task(each), counter) for each in batch.column(0).to_pylist())
-        _settle()
+            yield _result_batch(
+                _counted(task(each), counter) for each in batch.column(0).to_pylist()
+            )
+        _freeze_imports()
 
     rows = session.range(0, count, 1, count).mapInArrow(work, RESULT_SCHEMA).collect()
     return [json.loads(row.result) for row in rows]
 
 
-def _settle() -> None:
-    from kafka_native.spark.client_pool import settle
+def _freeze_imports() -> None:
+    from kafka_native.spark.client_pool import freeze_imports
 
-    settle()
+    freeze_imports()
 
 
 def ranges_in(batch: pa.RecordBatch) -> list[OffsetRange]:
-    """The ranges that a batch of ``rows=ranges`` names."""
+    """The ranges in a batch of ``rows=ranges``."""
     from kafka_native.spark.ranges import OffsetRange
 
     return [
@@ -259,7 +281,9 @@ def _counted(result: Mapping[str, Any], counter: WorkCounter | None) -> Mapping[
 def _result_batch(results: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    return pa.record_batch({"result": pa.array([json.dumps(each) for each in results], pa.string())})
+    return pa.record_batch(
+        {"result": pa.array([json.dumps(each) for each in results], pa.string())}
+    )
 
 
 def run_query(
@@ -268,16 +292,16 @@ def run_query(
     failure: Callable[[], object],
     end: Callable[[StreamingQuery], object] = lambda query: None,
 ) -> None:
-    """Runs a query until it ends, or until ``stop()``, which is asked twice a second, is true.
+    """Run a query until it ends or ``stop()`` returns True. ``stop`` is called twice a second.
 
-    Spark gives the Python process of a source ten seconds to start, which a busy machine may need for itself: a query
-    that didn't get going for that is started again.
+    Spark gives the Python process of a source ten seconds to start. A busy machine may need longer.
+    A query that fails for this reason is started again.
 
-    :param failure: What has gone wrong in a batch; None: nothing has.
+    :param failure: Returns the error of a batch, or None.
     :param end: Called before the query is stopped.
-    :raises Exception: As Spark has it.
+    :raises Exception: Spark's error.
     """
-    for attempt in range(_STARTS):
+    for attempt in range(_START_TRIES_MAX):
         query = start()
         try:
             while not query.awaitTermination(_STOP_CHECK_INTERVAL_S) and not stop():  # type: ignore[arg-type]
@@ -285,7 +309,11 @@ def run_query(
             end(query)
             return
         except Exception as error:
-            if attempt + 1 == _STARTS or failure() is not None or _TOO_SLOW not in str(error):
+            if (
+                attempt + 1 == _START_TRIES_MAX
+                or failure() is not None
+                or _WORKER_TOO_SLOW_TEXT not in str(error)
+            ):
                 raise
         finally:
             query.stop()
@@ -293,21 +321,21 @@ def run_query(
 
 @contextmanager
 def watch(counter: Callable[[], Work], show: Callable[[Work], None] | None) -> Iterator[None]:
-    """Shows how far the work is, several times a second, on a thread of its own, and once more at the end."""
+    """Show the progress several times a second, on a thread of its own, and again at the end."""
     if show is None:
         yield
         return
     ended = threading.Event()
     failed: list[BaseException] = []
 
-    def look() -> None:
+    def report() -> None:
         try:
             while not ended.wait(_CHECK_INTERVAL_S):
                 show(counter())
         except BaseException as error:
             failed.append(error)
 
-    thread = threading.Thread(target=look, name="kafka-native-progress", daemon=True)
+    thread = threading.Thread(target=report, name="kafka-native-progress", daemon=True)
     thread.start()
     try:
         yield
@@ -320,11 +348,16 @@ def watch(counter: Callable[[], Work], show: Callable[[Work], None] | None) -> I
 
 
 def cause_of(error: BaseException) -> str:
-    """What has gone wrong, in a line: the last error in the text, which Spark wraps in its own and in the worker's."""
+    """The cause of an error on one line.
+
+    Spark wraps it in its own errors and the worker's, so it is the last one in the text.
+    """
     found = _ERROR_LINE.findall(str(error))
-    return str(found[-1]) if found else str(error).strip().partition("\n")[0] or type(error).__name__
+    return (
+        str(found[-1]) if found else str(error).strip().partition("\n")[0] or type(error).__name__
+    )
 
 
 def now_ms() -> int:
-    """The time, in milliseconds since 1970."""
+    """The current time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000

@@ -1,9 +1,9 @@
-"""Snapshots of compacted topics: the newest value of each key as a table of Parquet files, one a partition.
+"""Snapshots of compacted topics: Parquet tables of the newest value of each key.
 
-Tasks reduce ranges of offsets to the newest record of each key (`latest`). A key is always in the same partition, so a
-partition's ranges are brought together, and different partitions never are. Nothing of a snapshot is seen before all of
-it is done but for the moment in which the files are moved to their places; ``_snapshot.json``, which comes last, says
-which offsets they stand for.
+Tasks reduce ranges of offsets to the newest record of each key (`latest`). A key is always in the
+same partition, so only the ranges of one partition are merged. The finished files are moved to
+their places at the end. Only during this moment can readers see a mix of two snapshots.
+``_snapshot.json`` is written last and has the offsets of the snapshot.
 """
 
 from __future__ import annotations
@@ -39,39 +39,39 @@ if TYPE_CHECKING:
 __all__ = ["MANIFEST", "PartitionRange", "Snapshot", "plan_snapshot", "settled_options", "snapshot"]
 
 MANIFEST: Final = "_snapshot.json"
-"""The file that says what a snapshot stands for."""
+"""The file with the snapshot's offsets and form."""
 _UNFINISHED: Final = "_unfinished"
 
 
 @dataclass(frozen=True)
 class PartitionRange:
-    """What is read of a partition."""
+    """The offsets to read of a partition."""
 
     topic: str
     partition: int
     start: int
-    """0, or the first offset there is; of an update the end of the snapshot before."""
+    """The first existing offset; in an update, the end of the previous snapshot."""
     end: int
     """The first offset that isn't read."""
     updates: bool = False
-    """Whether it goes on where the snapshot before ends."""
+    """Whether it continues the previous snapshot."""
     topic_id: str = field(default="", compare=False)
-    """Of the topic: one that is made anew has another. Empty: brokers tell none."""
+    """The topic's id. A recreated topic has another one. Empty: brokers send none."""
 
 
 @dataclass
 class Snapshot:
-    """What a snapshot has made."""
+    """The results of a snapshot."""
 
     output: str
     partitions: list[PartitionRange]
     records: int = 0
-    """Read now, those without a key and tombstones among them."""
+    """Records read, including tombstones and records without a key."""
     bytes: int = 0
     keys: int = 0
-    """In the table."""
+    """Keys in the table."""
     without_key: int = 0
-    """Left out."""
+    """Records without a key, which were skipped."""
     tombstones: int = 0
 
 
@@ -90,35 +90,41 @@ def snapshot(
     min_partitions: int | None = None,
     show: Callable[[Work], None] | None = None,
 ) -> Snapshot:
-    """Writes the newest value of each key, as far as the topics go at the time of the call.
+    """Write the newest value of each key, up to the current ends of the topics.
 
-    The files are ``OUTPUT/topic=NAME/part-PPPPP.parquet`` with the columns key, value, partition, offset and timestamp,
-    one for each partition, also if it has no key. A task keeps the keys of one partition in memory, about twice. An
-    output takes one run at a time.
+    The files are ``OUTPUT/topic=NAME/part-PPPPP.parquet`` with the columns key, value, partition,
+    offset and timestamp. Each partition has one, also without any key. A task holds about twice the
+    memory of a partition's keys and values. Only one run at a time may write to an output.
 
-    :param session: Spark's, from `open_session()`.
+    :param session: The Spark session, from `open_session`.
     :param config: The client's configuration, with ``bootstrap.servers``.
-    :param output: A folder, of a disk that all executors share or of a URI that pyarrow knows.
-    :param topics: Which topics; or else ``pattern``, a regular expression that names match as a whole.
+    :param output: A folder that all executors share, or a URI that pyarrow knows.
+    :param topics: The topics.
+    :param pattern: Or a regular expression that whole topic names match.
     :param null_keys: What to do with records without a key: ``error`` or ``skip``.
-    :param headers: Whether there is a column of headers.
-    :param key_type: ``binary`` or ``string`` (UTF-8); ``value_type`` likewise.
-    :param update: Read only what came since the snapshot that is in ``output``, and bring it up to date. Run it more
-        often than ``delete.retention.ms``, or tombstones can be gone that it had to see.
-    :param min_partitions: How many tasks there shall be at least: the ranges of large partitions are split.
-    :param show: Told how far it is, several times a second, on a thread of its own.
-    :raises PipelineError: A record has no key (``null_keys``), or isn't UTF-8, or a task has failed.
-    :raises KafkaException: The cluster doesn't answer; a topic doesn't exist.
+    :param headers: Whether to add a column of headers.
+    :param key_type: ``binary`` or ``string`` (UTF-8).
+    :param value_type: ``binary`` or ``string`` (UTF-8).
+    :param update: Read only records after the snapshot in ``output``, and update it. Run it more
+        often than ``delete.retention.ms``. Otherwise tombstones that it needs may be gone.
+    :param min_partitions: The smallest number of tasks. The ranges of large partitions are split.
+    :param show: Called with the progress several times a second, on a thread of its own.
+    :raises PipelineError: A record has no key (``null_keys``), isn't UTF-8, or a task failed.
+    :raises KafkaException: The cluster doesn't answer, or a topic doesn't exist.
     """
     form = _form(null_keys, headers, key_type, value_type)
-    planned = plan_snapshot(config, output, topics=topics, pattern=pattern, update=update, form=form)
+    planned = plan_snapshot(
+        config, output, topics=topics, pattern=pattern, update=update, form=form
+    )
     home = Folder(output)
-    home.remove(_UNFINISHED)  # of runs that were killed
+    home.remove(_UNFINISHED)  # the files of killed runs
     unfinished = f"{_UNFINISHED}/{uuid4().hex}"
     home.make(unfinished)
     made = Snapshot(output, planned)
     try:
-        _make(session, config, made, form, f"{output.rstrip('/')}/{unfinished}", min_partitions, show)
+        _make(
+            session, config, made, form, f"{output.rstrip('/')}/{unfinished}", min_partitions, show
+        )
         _publish(home, home.full(unfinished), made, form)
     finally:
         home.remove(unfinished)
@@ -134,10 +140,10 @@ def plan_snapshot(
     update: bool = False,
     form: latest.Form | None = None,
 ) -> list[PartitionRange]:
-    """What `snapshot()` would read of each partition; reads nothing.
+    """The offsets that `snapshot` would read of each partition. Nothing is read.
 
-    :raises PipelineError: A topic's name can't be that of a folder; or ``update``, and the snapshot that is there has
-        other columns.
+    :raises PipelineError: A topic's name can't be a folder's. Or, with ``update``, the existing
+        snapshot has other columns.
     """
     options = SourceOptions.parse(topic_options(config, topics, pattern))
     with OffsetReader(options) as cluster:
@@ -150,9 +156,13 @@ def plan_snapshot(
         checked_topic(key[0])
         topic_id = topic_ids.get(key[0], "")
         is_same = "" in (topic_id, ids_before.get(key[0], "")) or topic_id == ids_before[key[0]]
-        # behind what is there by now, with a gap to it, or of another topic: the table has to be made anew
+        # After the current end, before the first offset, or of another topic: rebuild the table.
         goes_on = is_same and key in before and starts[key] <= before[key] <= ends[key]
-        found.append(PartitionRange(*key, before[key] if goes_on else starts[key], ends[key], goes_on, topic_id))
+        found.append(
+            PartitionRange(
+                *key, before[key] if goes_on else starts[key], ends[key], goes_on, topic_id
+            )
+        )
     return found
 
 
@@ -165,14 +175,18 @@ def _form(null_keys: str, headers: bool, key_type: str, value_type: str) -> late
     return latest.Form(null_keys, headers, key_type, value_type)
 
 
-def settled_options(config: Mapping[str, str], ranges: Sequence[PartitionRange], **own: Any) -> dict[str, str]:
-    """Options of the source: partitions and offsets that are settled."""
+def settled_options(
+    config: Mapping[str, str], ranges: Sequence[PartitionRange], **own: Any
+) -> dict[str, str]:
+    """Options of the source with fixed partitions and offsets."""
     assigned: dict[str, list[int]] = {}
     for each in ranges:
         assigned.setdefault(each.topic, []).append(each.partition)
     settled = {
         "assign": json.dumps(assigned),
-        "startingOffsets": offsets_json({(each.topic, each.partition): each.start for each in ranges}),
+        "startingOffsets": offsets_json(
+            {(each.topic, each.partition): each.start for each in ranges}
+        ),
         "endingOffsets": offsets_json({(each.topic, each.partition): each.end for each in ranges}),
     }
     return range_options(config, {**settled, **own})
@@ -187,7 +201,7 @@ def _make(
     min_partitions: int | None,
     show: Callable[[Work], None] | None,
 ) -> None:
-    """Both rounds of tasks: the parts, then a file for each partition that has something new."""
+    """Run both rounds of tasks: the parts, then a file for each partition with new records."""
     busy = [each for each in made.partitions if each.end > each.start]
     if not busy:
         return
@@ -198,10 +212,14 @@ def _make(
     try:
         with watch(lambda: counter.work(total=total), show):
             frame = session.read.format("kafka_native").options(**options).load()
-            results = map_ranges(frame, partial(latest.part_task, source, form, unfinished), counter)
+            results = map_ranges(
+                frame, partial(latest.part_task, source, form, unfinished), counter
+            )
         path = Folder(made.output).root
         parts: dict[Key, list[str]] = {
-            (each.topic, each.partition): [file_of(path, each.topic, each.partition)] if each.updates else []
+            (each.topic, each.partition): [file_of(path, each.topic, each.partition)]
+            if each.updates
+            else []
             for each in busy
         }
         for result in sorted(results, key=lambda each: int(each["start"])):
@@ -217,7 +235,7 @@ def _make(
 
 
 def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -> None:
-    """Moves the files to their places, takes away what isn't of this snapshot, and says what it stands for."""
+    """Move the files to their places, delete files of older snapshots, and write the manifest."""
     fs, path = home.fs, home.root
     wanted: dict[str, set[str]] = {}
     for each in made.partitions:
@@ -229,7 +247,9 @@ def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -
         if each.end > each.start:
             fs.move(latest.final_path(unfinished, *key), file)
         elif not each.updates:
-            latest.write_final(fs, latest.final_path(unfinished, *key), form.gathered.empty_table(), form, key)
+            latest.write_final(
+                fs, latest.final_path(unfinished, *key), form.gathered.empty_table(), form, key
+            )
             fs.move(latest.final_path(unfinished, *key), file)
         with fs.open_input_file(file) as source:
             made.keys += pq.read_metadata(source).num_rows
@@ -239,21 +259,28 @@ def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -
                 fs.delete_file(info.path)
     offsets = {(each.topic, each.partition): each.end for each in made.partitions}
     topic_ids = {each.topic: each.topic_id for each in made.partitions}
-    told = {"offsets": nested(offsets), "topic_ids": topic_ids, "form": asdict(form), "keys": made.keys}
-    home.write(MANIFEST, told)
+    described = {
+        "offsets": nested(offsets),
+        "topic_ids": topic_ids,
+        "form": asdict(form),
+        "keys": made.keys,
+    }
+    home.write(MANIFEST, described)
 
 
 def file_of(path: str, topic: str, partition: int) -> str:
-    """The place of a partition's file."""
+    """The path of a partition's file."""
     return f"{path}/topic={checked_topic(topic)}/part-{partition:05}.parquet"
 
 
 def _before(output: str, form: latest.Form | None) -> tuple[dict[Key, int], dict[str, str]]:
-    """Where the snapshot ends that is there, and the ids of its topics, as far as they are known."""
+    """The end of the existing snapshot, and the known ids of its topics."""
     home = Folder(output)
     if not home.exists(MANIFEST):
         return {}, {}
-    told = loaded(home.read(MANIFEST), home.absolute(MANIFEST))
-    if form is not None and told["form"] != asdict(form):
-        raise PipelineError(f"the snapshot in {output} was made with other options: {json.dumps(told['form'])}")
-    return flat(told["offsets"], MANIFEST), told.get("topic_ids", {})
+    described = loaded(home.read(MANIFEST), home.absolute(MANIFEST))
+    if form is not None and described["form"] != asdict(form):
+        raise PipelineError(
+            f"the snapshot in {output} was made with other options: {json.dumps(described['form'])}"
+        )
+    return flat(described["offsets"], MANIFEST), described.get("topic_ids", {})

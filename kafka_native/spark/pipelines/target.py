@@ -1,4 +1,4 @@
-"""What the pipelines share that write to topics."""
+"""Parts that the pipelines with a target topic share: rate, timestamps, partition counts."""
 
 from __future__ import annotations
 
@@ -10,32 +10,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native import KafkaException
-from kafka_native.spark.offsets import UNKNOWN
+from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS
 from kafka_native.types import ClusterMetadata
 
 __all__ = ["METADATA_S", "Pace", "partition_count", "without_negative_timestamps"]
 
 METADATA_S: Final = 30.0
-"""How long a question about topics may take."""
+"""Seconds for a request about topics."""
 _STEP_S: Final = 0.25
 
 
 class Pace:
-    """Keeps a task at its rate.
+    """Limits the rate of a task.
 
-    :param rate: Records a second at most; None for no limit.
-    :param most: Records that are handed to the producer at a time, at most.
+    :param rate: The largest number of records per second; None: no limit.
+    :param step_max: The largest number of records for one call of the producer.
     """
 
-    def __init__(self, rate: float | None, most: int) -> None:
-        """The time counts from now on."""
-        self.step = most if rate is None else max(1, min(most, int(rate * _STEP_S)))
-        """Records that are to be handed over at a time: with a rate, those of a moment."""
+    def __init__(self, rate: float | None, step_max: int) -> None:
+        """Start the clock."""
+        self.step = step_max if rate is None else max(1, min(step_max, int(rate * _STEP_S)))
+        """Records for one call of the producer: with a rate, those of a short time."""
         self._rate = rate
         self._begun = time.monotonic()
 
     def wait(self, sent: int, serve: Callable[[float], object]) -> None:
-        """Until the records that were sent are due; ``serve`` takes reports meanwhile, for so many seconds at most."""
+        """Wait until the sent records are due.
+
+        ``serve`` handles reports for at most its argument.
+        """
         if self._rate is None:
             return
         due = self._begun + sent / self._rate
@@ -44,7 +47,7 @@ class Pace:
 
 
 def without_negative_timestamps(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Times before 1970 stand for no time at all: such records get the time at which they are written."""
+    """Replace timestamps before 1970, which mean "none", by null: the producer sets the time."""
     at = batch.schema.get_field_index("timestamp")
     column = batch.column(at)
     if not pa.types.is_timestamp(column.type):
@@ -57,12 +60,14 @@ def without_negative_timestamps(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def partition_count(described: ClusterMetadata, topic: str) -> int:
-    """How many partitions a topic has; 0: it doesn't exist.
+    """The number of partitions of a topic; 0 if it doesn't exist.
 
-    :raises KafkaException: The cluster doesn't tell.
+    :raises KafkaException: The cluster returns another error.
     """
     found = described.topics.get(topic)
-    if found is None or (found.error is not None and found.error.code() in UNKNOWN):
+    if found is None or (
+        found.error is not None and found.error.code() in UNKNOWN_PARTITION_ERRORS
+    ):
         return 0
     if found.error is not None:
         raise KafkaException(found.error)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import sys
 
 import click
 
 from tests.broker.bank.run import Options, Run, rig
 from tests.broker.bank.verify import violations
+from tests.harness.runs import drawn, report
 
 
 @click.command()
@@ -20,18 +20,13 @@ from tests.broker.bank.verify import violations
 @click.option("--bug", default="", help="Processors misbehave: rewind.")
 def main(seed: int | None, **rest: object) -> None:
     """Processors that are killed, frozen and cut off, brokers that go and come, and what came of it."""
-    options = Options(seed=random.randrange(1 << 30) if seed is None else seed, **rest)  # type: ignore[arg-type]
+    options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
     click.echo(f"{options}")
     with rig(options.seed) as three:
         run = Run(three, options)
         result = run.run()
-        for line in run.lines():
-            click.echo(f"  {line}")
-        found = violations(result)
-        for text in found:
-            click.echo(f"  BROKEN {text}")
-        click.echo(f"  {'no rule was broken' if not found else f'what the processors said is in {run.directory}'}")
-    sys.exit(bool(found))
+        broken = report(run.lines(), violations(result), run.directory)
+    sys.exit(broken > 0)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer, eos
 from kafka_native.eos import Progress, process
+from tests.harness.processes import say
 
 MESSAGES = 40
 WAIT_S = 0.2
@@ -41,15 +42,6 @@ class Settings:
     doom: float = 0.003
     work_s: float = 0.005
     bug: str = ""  # "rewind": after an abort, it goes on where it was
-
-    def text(self) -> str:
-        """For the standard input, one line."""
-        return json.dumps(asdict(self))
-
-
-def say(event: str, **values: Any) -> None:
-    """A line for the run, in one write: a process that is killed leaves whole ones."""
-    os.write(1, json.dumps({"e": event, **values}).encode() + b"\n")
 
 
 class Processor:

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import tempfile
-import threading
 import time
 import uuid
 from collections import Counter
@@ -19,14 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import kafka_native
-from tests.broker.bank import reading
 from tests.broker.bank.processor import Settings
 from tests.broker.bank.verify import Result
-from tests.broker.chaos.run import in_sync
-from tests.broker.cluster import GUARD, Broker, Cluster, Listener, quiet, start
-from tests.broker.support import create, delete
-from tests.proxy import Chaos, Proxy
+from tests.broker.cluster import Broker, Cluster, Listener, start
+from tests.broker.support import create, delete, in_sync
+from tests.harness import readers
+from tests.harness.load import Load
+from tests.harness.processes import Child, said
+from tests.harness.proxy import Chaos, Proxy
+from tests.harness.runs import FaultRun, counted
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -83,117 +78,42 @@ class Options:
         return f"{self.processors} processors, {self.protocol}, --seed {self.seed}"
 
 
-class Orders(threading.Thread):
-    """Transfers at a steady rate, numbered; they aren't what is judged."""
+class Orders(Load):
+    """Transfers, numbered."""
 
     def __init__(self, cluster: Cluster, topic: str, options: Options, acked: dict[int, tuple[int, int, int]]) -> None:
-        super().__init__(daemon=True)
-        conf = {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "message.timeout.ms": 180_000}
-        self._producer = kafka_native.Producer(quiet(conf))
-        self._topic, self._rate, self._acked = topic, options.rate, acked
+        super().__init__(cluster, options.rate, self._order)
+        self._topic, self._acked = topic, acked
         self._random = random.Random(options.seed)
-        self._ended = threading.Event()
-        self._failed: list[str] = []
+        self._sent: dict[int, tuple[int, int, int]] = {}
 
-    def run(self) -> None:
-        sent = 0
-        while not self._ended.wait(STEP_S):
-            for _ in range(max(1, int(self._rate * STEP_S))):
-                self._order(sent)
-                sent += 1
-            self._producer.poll(0)
-
-    def _order(self, number: int) -> None:
+    def _order(self, number: int) -> dict[str, Any]:
         payer, payee = self._random.sample(range(ACCOUNTS), 2)
-        order = (payer, payee, self._random.randint(1, 100))
+        self._sent[number] = order = (payer, payee, self._random.randint(1, 100))
+        return {"topic": self._topic, "value": json.dumps([number, *order])}
 
-        def on_delivery(error: Any, _: Any) -> None:
-            if error is None:
-                self._acked[number] = order
-            else:
-                self._failed.append(str(error))
-
-        self._producer.produce(self._topic, json.dumps([number, *order]), on_delivery=on_delivery)
-
-    def end(self) -> None:
-        """Stops, and waits until everything is settled."""
-        self._ended.set()
-        self.join(60)
-        left = self._producer.flush(WELL_S)
-        assert (left, self._failed) == (0, []), f"{left} orders were not settled, {self._failed[:1]}"
-        self._producer.close()
+    def acked(self, number: int, message: Any) -> None:
+        self._acked[number] = self._sent.pop(number)
 
 
-class Process:
-    """A processor's process."""
-
-    def __init__(self, settings: Settings, output: Path) -> None:
-        with output.open("ab") as printed:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-S",
-                    str(GUARD),
-                    str(os.getpid()),
-                    sys.executable,
-                    "-m",
-                    "tests.broker.bank.processor",
-                ],
-                stdin=subprocess.PIPE,
-                stdout=printed,
-                stderr=printed,
-                cwd=ROOT,
-                text=True,
-            )
-        self._report(settings.text())
-        self.resume_at: float | None = None
-
-    def _report(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(20)
-
-    def stop(self, seconds: float) -> None:
-        self._process.send_signal(signal.SIGSTOP)
-        self.resume_at = time.monotonic() + seconds
-
-    def resume(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
-        self.resume_at = None
-
-    def leave(self) -> None:
-        self._report("leave")
-
-    def code(self) -> int | None:
-        """How it has ended; None: not yet."""
-        return self._process.poll()
-
-
-class Run:
+class Run(FaultRun):
     """Use `Run(rig, options).run()`."""
 
     def __init__(self, rig: Rig, options: Options) -> None:
         self._cluster, self._proxies, self._fates = rig
         self._options = options
-        self._random = random.Random(options.seed)
+        super().__init__("bank", options.seed, options.faults)
         mark = uuid.uuid4().hex[:8]
         self._orders_topic, self._entries_topic, self._group = (
             f"bank-{mark}-{it}" for it in ("orders", "entries", "g")
         )
-        self.directory = Path(tempfile.mkdtemp(prefix="bank-"))
         self.result = Result()
-        self.faults: Counter[str] = Counter()
         self._orders = Orders(self._cluster, self._orders_topic, options, self.result.orders)
-        self._slots: dict[int, Process] = {}
+        self._slots: dict[int, Child] = {}
         self._start_at: dict[int, float] = {}  # slots whose process was killed
         self._open_at: dict[Proxy, tuple[float, str]] = {}  # proxies that refuse, and where they led to
         self._away: tuple[Broker, float] | None = None
         self._lives = 0
-        self._deck: list[str] = []
 
     def run(self) -> Result:
         """Everything; the processes are gone at the end, however it ends."""
@@ -211,7 +131,7 @@ class Run:
                 self._fault()
                 self._watch(min(time.monotonic() + self._random.uniform(*self._options.fault_every_s), deadline))
             self._heal()
-            self._orders.end()
+            self._orders.end(WELL_S)
             wait_for(self._all_is_committed, "the end of the orders to be committed", WELL_S)
             for process in self._slots.values():
                 process.leave()
@@ -221,12 +141,12 @@ class Run:
         return self.result
 
     def _read(self) -> None:
-        readers = {"kafka_native": reading.by_ours, "confluent_kafka": reading.by_theirs, "Java": reading.by_java}
+        by_reader = {"kafka_native": readers.by_ours, "confluent_kafka": readers.by_theirs, "Java": readers.by_java}
         count = 0
-        for name, read in readers.items():
+        for name, read in by_reader.items():
             self.result.readings[name] = read(self._cluster, self._entries_topic, PARTITIONS, count)
             count = len(self.result.readings[name])
-        self.result.open_transactions = reading.open_transactions(self._cluster, self._entries_topic, self._group)
+        self.result.open_transactions = readers.open_transactions(self._cluster, self._entries_topic, self._group)
 
     # --- processes ---
 
@@ -251,7 +171,8 @@ class Run:
             seed=self._options.seed + self._lives,
             bug=self._options.bug,
         )
-        self._slots[slot] = Process(settings, self.directory / f"p{slot}.{self._lives}.out")
+        output = self.directory / f"p{slot}.{self._lives}.out"
+        self._slots[slot] = Child("tests.broker.bank.processor", settings, output)
         self._lives += 1
 
     def _watch(self, until: float) -> None:
@@ -285,7 +206,7 @@ class Run:
     def _all_is_committed(self) -> bool:
         died = {slot: process.code() for slot, process in self._slots.items() if process.code() is not None}
         assert not died, f"processors ended by themselves: {died}, see {self.directory}"
-        return reading.is_committed(self._cluster, self._orders_topic, PARTITIONS, self._group)
+        return readers.is_committed(self._cluster, self._orders_topic, PARTITIONS, self._group)
 
     def _all_gone(self) -> bool:
         codes = [process.code() for process in self._slots.values()]
@@ -305,17 +226,14 @@ class Run:
 
     # --- faults ---
 
-    def _fault(self) -> None:
-        if not self._deck:
-            self._deck = list(self._options.faults)
-            self._random.shuffle(self._deck)
-        kind = self._deck.pop()
-        self.faults[kind] += bool(getattr(self, f"_fault_{kind}")())
-
     def _victim(self) -> int | None:
         """A processor that is well, if there is another one."""
         well = [slot for slot, each in self._slots.items() if slot not in self._start_at and each.resume_at is None]
         return self._random.choice(well) if len(well) > 1 else None
+
+    def _well(self) -> Child | None:
+        slot = self._victim()
+        return None if slot is None else self._slots[slot]
 
     def _fault_kill(self) -> bool:
         slot = self._victim()
@@ -326,17 +244,11 @@ class Run:
 
     def _fault_pause(self) -> bool:
         """Shorter than a transaction may take."""
-        return self._stop(self._random.uniform(0.1, 0.7) * self._options.timeout_s)
+        return self._freeze(self._well(), (0.1, 0.7), self._options.timeout_s)
 
     def _fault_freeze(self) -> bool:
         """Longer than that: somebody else has its partitions, and its transaction is aborted."""
-        return self._stop(self._random.uniform(1.3, 1.7) * self._options.timeout_s)
-
-    def _stop(self, seconds: float) -> bool:
-        slot = self._victim()
-        if slot is not None:
-            self._slots[slot].stop(seconds)
-        return slot is not None
+        return self._freeze(self._well(), (1.3, 1.7), self._options.timeout_s)
 
     def _fault_cut(self) -> bool:
         """Every connection of a broker is cut; what was on its way is lost."""
@@ -371,19 +283,16 @@ class Run:
         """What the run was like."""
         done: Counter[str] = Counter()
         ends: Counter[str] = Counter()
-        for output in self.directory.glob("*.out"):
-            for line in output.read_text(errors="replace").splitlines():
-                said = json.loads(line) if line.startswith('{"e"') else {"e": "noise"}
-                if said["e"] == "progress":
-                    done += Counter({name: said[name] for name in ("committed", "aborted")})
-                ends[said.get("name", "")] += said["e"] == "error"
-        faults = ", ".join(f"{count} {name}" for name, count in sorted(self.faults.items()))
-        errors = ", ".join(f"{count} {name}" for name, count in sorted(ends.items()) if count) or "none"
+        for event in said(self.directory):
+            if event["e"] == "progress":
+                done += Counter({name: event[name] for name in ("committed", "aborted")})
+            elif event["e"] == "error":
+                ends[event["name"]] += 1
         return [
-            f"{self.seconds:.0f} s, faults: {faults}; connections cut on their way: {self._cuts()}",
+            f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their way: {self._cuts()}",
             f"orders: {len(self.result.orders)}; entries seen: "
             + ", ".join(f"{name} {len(found)}" for name, found in self.result.readings.items()),
             f"transactions: {done['committed']} committed, {done['aborted']} aborted; processes: {self._lives}",
-            f"clients made anew after: {errors}",
+            f"clients made anew after: {counted(ends)}",
             f"open in the brokers' logs: {len(self.result.open_transactions)}",
         ]

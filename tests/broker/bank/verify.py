@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from tests.harness.readers import Place
+from tests.harness.runs import Rule, broken
 
 OPENING = 1000
 """What each account has before the first transfer."""
 SHOWN = 5
-
-Place = tuple[int, int]
-"""Partition and offset."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ def nothing_is_open(result: Result) -> Iterator[str]:
     yield from result.open_transactions
 
 
-RULES: tuple[Callable[[Result], Iterator[str]], ...] = (
+RULES: tuple[Rule[Result], ...] = (
     readers_agree,
     each_order_once,
     sum_is_conserved,
@@ -88,4 +88,4 @@ RULES: tuple[Callable[[Result], Iterator[str]], ...] = (
 
 def violations(result: Result) -> list[str]:
     """Which rules were broken, and how."""
-    return [f"{rule.__name__}: {text}" for rule in RULES for text in rule(result)]
+    return broken(RULES, result)

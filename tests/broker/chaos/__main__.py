@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 
 import click
@@ -11,6 +10,7 @@ from tests.broker.chaos.figures import lines
 from tests.broker.chaos.run import Options, Run
 from tests.broker.chaos.verify import violations
 from tests.broker.cluster import start
+from tests.harness.runs import drawn, report
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
@@ -33,18 +33,11 @@ def main(assignors: tuple[str, ...], protocol: str, seed: int | None, **rest: ob
     broken = 0
     try:
         for assignor in (assignors or ASSIGNORS) if protocol == "classic" else ("",):
-            drawn = random.randrange(1 << 30) if seed is None else seed
-            options = Options(protocol=protocol, assignor=assignor, seed=drawn, **rest)  # type: ignore[arg-type]
+            options = Options(protocol=protocol, assignor=assignor, seed=drawn(seed), **rest)  # type: ignore[arg-type]
             click.echo(f"{options}")
             run = Run(cluster, options, click.echo)
             history = run.run()
-            for line in lines(history):
-                click.echo(f"  {line}")
-            found = violations(history)
-            broken += len(found)
-            for text in found:
-                click.echo(f"  BROKEN {text}")
-            click.echo(f"  {'no rule was broken' if not found else f'the logs are in {run.directory}'}")
+            broken += report(lines(history), violations(history), run.directory)
     finally:
         cluster.close()
     sys.exit(broken > 0)

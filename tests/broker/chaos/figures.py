@@ -7,6 +7,7 @@ from statistics import median
 
 from tests.broker.chaos.history import FOREVER, Assignment, History, Span
 from tests.broker.chaos.verify import handed_out
+from tests.harness.runs import counted
 
 
 def without_owner(assignments: list[Assignment]) -> list[Span]:
@@ -50,10 +51,6 @@ def overlaps(history: History) -> int:
 def span_of(values: list[float]) -> str:
     """Median and highest."""
     return f"median {median(values):.2f} s, longest {max(values):.2f} s" if values else "none"
-
-
-def counted(counts: Counter[str] | dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"
 
 
 def lines(history: History) -> list[str]:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,6 @@ class Settings:
     take: str = "consume"
     commits: str = "sync"
     bug: str = ""
-
-    def text(self) -> str:
-        """For the standard input."""
-        return json.dumps(asdict(self))
 
 
 class Log:

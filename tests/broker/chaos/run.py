@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import queue
-import random
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -22,12 +16,15 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions
 
+from tests.broker import payload
 from tests.broker.chaos import commit_log
 from tests.broker.chaos.history import FOREVER, History, Key, Life, Settling
-from tests.broker.chaos.load import Load
 from tests.broker.chaos.member import Settings
-from tests.broker.cluster import GUARD, Broker, Cluster
-from tests.broker.support import create, leaders
+from tests.broker.cluster import Broker, Cluster
+from tests.broker.support import create, in_sync, leaders
+from tests.harness.load import Load
+from tests.harness.processes import Child
+from tests.harness.runs import FaultRun
 from tests.waiting import wait_for
 
 SLOTS = 6
@@ -75,61 +72,39 @@ class Options:
         return " ".join([self.client, self.protocol, how, *more, f"--seed {self.seed}"])
 
 
-class Process:
-    """A member's process."""
+class Process(Child):
+    """A member's process, and what of its life it can't say itself."""
 
     def __init__(self, life: Life, settings: Settings, output: Path) -> None:
+        super().__init__("tests.broker.chaos.member", settings, output)
         self.life = life
-        with output.open("ab") as printed:
-            self._process = subprocess.Popen(
-                [sys.executable, "-S", str(GUARD), str(os.getpid()), sys.executable, "-m", "tests.broker.chaos.member"],
-                stdin=subprocess.PIPE,
-                stdout=printed,
-                stderr=printed,
-                cwd=ROOT,
-                text=True,
-            )
-        self.tell(settings.text())
-        self.resume_at: float | None = None
         self.busy_until = 0.0
         self.leaving: float | None = None
 
-    def tell(self, line: str) -> None:
-        """A command; a process that has just died doesn't read it."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass
-
-    def crash(self) -> None:
-        self._process.kill()
-        self._process.wait(20)
+    def kill(self) -> None:
+        super().kill()
         self.life.end(time.time(), "killed")
 
     def stop(self, seconds: float) -> None:
-        self._process.send_signal(signal.SIGSTOP)
+        super().stop(seconds)
         self.life.pauses.append((time.time(), FOREVER))
-        self.resume_at = time.monotonic() + seconds
 
     def resume(self) -> None:
         if self.resume_at is not None:
             self.life.pauses[-1] = (self.life.pauses[-1][0], time.time())
-            self._process.send_signal(signal.SIGCONT)
-            self.resume_at = None
+            super().resume()
 
     def leave(self) -> None:
-        self.tell("leave")
+        super().leave()
         self.leaving = time.monotonic() + END_S
 
     def ended(self) -> bool:
         """Whether it has ended; then its life has, too."""
-        code = self._process.poll()
+        code = self.code()
         if code is None:
             if self.leaving is not None and self.resume_at is None and time.monotonic() > self.leaving:
                 self.life.errors.append((time.time(), f"did not end in {END_S:g} s after it was told to leave", True))
-                self.crash()
+                self.kill()
                 return True
             return False
         if self.life.alive:
@@ -142,23 +117,47 @@ class Process:
         return self.resume_at is None and self.leaving is None and time.monotonic() >= self.busy_until
 
 
-class Run:
+class Values(Load):
+    """Numbered values to every partition, and what of them was acked where."""
+
+    def __init__(self, cluster: Cluster, rate: int, acked: dict[Key, dict[int, int]]) -> None:
+        super().__init__(cluster, rate, self._value, **{"linger.ms": 5, "message.timeout.ms": 120_000})
+        self._acked = acked
+        self._partitions: list[Key] = []
+        self.ends: dict[Key, int] = {}  # one past the last acked
+
+    def widen(self, topic: str, count: int) -> None:
+        """The topic has this many partitions now."""
+        known = set(self._partitions)
+        self._partitions = [*self._partitions, *((topic, n) for n in range(count) if (topic, n) not in known)]
+
+    def _value(self, number: int) -> dict[str, Any]:
+        partitions = self._partitions
+        topic, partition = partitions[number % len(partitions)]
+        return {"topic": topic, "value": payload.make(topic, partition, number), "partition": partition}
+
+    def acked(self, number: int, message: Any) -> None:
+        key = message.topic(), message.partition()
+        self._acked.setdefault(key, {})[message.offset()] = number
+        self.ends[key] = max(self.ends.get(key, 0), message.offset() + 1)
+
+
+class Run(FaultRun):
     """Use `Run(cluster, options).run()`."""
 
     def __init__(self, cluster: Cluster, options: Options, say: Callable[[str], None] = print) -> None:
         self._cluster, self._options, self._say = cluster, options, say
-        self._random = random.Random(options.seed)
+        super().__init__("chaos", options.seed, options.faults)
         self.history = History(options.session_s, options.max_poll_s, options.settle_s)
-        self.directory = Path(tempfile.mkdtemp(prefix="chaos-"))
+        self.history.faults = self.faults
         mark = uuid.uuid4().hex[:8]
         self._group = f"chaos-{mark}"
         self._topics = [f"chaos-{mark}-{letter}" for letter in "ab"]
         self._counts = dict(zip(self._topics, PARTITIONS, strict=True))
-        self._load = Load(cluster, options.rate, self.history.acked)
+        self._load = Values(cluster, options.rate, self.history.acked)
         self._slots: dict[int, Process | None] = dict.fromkeys(range(SLOTS))
         self._free_at: dict[int, float] = {}  # when a slot's group.instance.id may be used again
         self._lives = itertools.count()
-        self._deck: list[str] = []
         self._cluster_work: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1)
         # A broker ends with the thread that has started it (guard.py): only the run's own does.
@@ -213,7 +212,7 @@ class Run:
 
     def _clean_up(self) -> None:
         for process in self._living():
-            process.crash()
+            process.kill()
         wait_for(self._cluster_is_well, "the cluster to become well", IN_SYNC_S * 2)
         self._pool.shutdown()
         admin = self._cluster.admin()
@@ -298,14 +297,6 @@ class Run:
 
     # --- faults ---
 
-    def _fault(self) -> None:
-        if not self._deck:
-            self._deck = list(self._options.faults)
-            self._random.shuffle(self._deck)
-        kind = self._deck.pop()
-        if getattr(self, f"_fault_{kind}")():
-            self.history.faults[kind] = self.history.faults.get(kind, 0) + 1
-
     def _victim(self, keep: int, *clients: str) -> Process | None:
         """A member that is well and was there long enough to subscribe, if more than some are left."""
         free = [process for process in self._living() if process.free and process.life.ready is not None]
@@ -322,7 +313,7 @@ class Run:
     def _fault_crash(self) -> bool:
         victim = self._victim(1)
         if victim is not None:
-            victim.crash()
+            victim.kill()
             self._slots[victim.life.slot] = None
             if self._options.static and self._options.protocol == "consumer":
                 # The broker refuses a second member of an id until the first one's session is over: fatal, by design.
@@ -337,17 +328,11 @@ class Run:
 
     def _fault_pause(self) -> bool:
         """Shorter than the session."""
-        return self._stop(self._random.uniform(0.1, 0.5) * self._options.session_s)
+        return self._freeze(self._victim(1), (0.1, 0.5), self._options.session_s)
 
     def _fault_freeze(self) -> bool:
         """Longer than the session."""
-        return self._stop(self._random.uniform(1.1, 1.8) * self._options.session_s)
-
-    def _stop(self, seconds: float) -> bool:
-        victim = self._victim(1)
-        if victim is not None:
-            victim.stop(seconds)
-        return victim is not None
+        return self._freeze(self._victim(1), (1.1, 1.8), self._options.session_s)
 
     def _fault_stall(self) -> bool:
         """The application doesn't poll for longer than it may.
@@ -474,9 +459,3 @@ class Run:
             for each in life.assignments
             if each.key == key
         )
-
-
-def in_sync(cluster: Cluster, topic: str) -> bool:
-    """Whether every replica of every partition has caught up."""
-    found = cluster.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
-    return bool(found) and all(len(each.isrs) == len(each.replicas) and each.leader >= 0 for each in found)

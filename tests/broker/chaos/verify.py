@@ -10,18 +10,17 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.broker.chaos.history import Assignment, Commit, History, Key, Life, in_force, overlap
+from tests.harness.runs import Rule, broken
 
 EXAMPLES = 5
 CLOCK_S = 0.005  # the brokers' time stamps are whole milliseconds
 EXPEL_SHARE = 0.8  # a broker counts a session from the last heartbeat, which was before the stop
 NOTICE_S = 10.0  # from being able to notice an expulsion to having given up what was lost
 CLOSE_S = 30.0
-
-Rule = Callable[[History], Iterator[str]]
 
 
 def place(key: Key, offset: int | None = None) -> str:
@@ -241,7 +240,7 @@ def all_was_committed(history: History) -> Iterator[str]:
             yield f"{place(key)} ends at {max(acked) + 1}, committed is {last}"
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Rule[History], ...] = (
     *(nothing_lost, in_order, from_the_committed, only_what_is_owned, one_owner, fenced, nothing_ahead),
     *(commits_are_true, settles, good_ends, all_was_committed),
 )
@@ -249,10 +248,4 @@ RULES: tuple[Rule, ...] = (
 
 def violations(history: History) -> list[str]:
     """Everything that breaks a rule, each rule with its first few."""
-    found = []
-    for rule in RULES:
-        broken = list(rule(history))
-        found += [f"{rule.__name__}: {text}" for text in broken[:EXAMPLES]]
-        if len(broken) > EXAMPLES:
-            found.append(f"{rule.__name__}: and {len(broken) - EXAMPLES} more")
-    return found
+    return broken(RULES, history, EXAMPLES)

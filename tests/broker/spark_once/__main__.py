@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import sys
 
 import click
 
 from tests.broker.spark_once.run import Options, Run, violations
+from tests.harness.runs import drawn, report
 
 
 @click.command()
@@ -21,17 +21,11 @@ from tests.broker.spark_once.run import Options, Run, violations
 @click.option("--bug", default="", help="To see that it can fail: at-least-once.")
 def main(seed: int | None, **rest: object) -> None:
     """A stream whose processes are killed at each step, and what committed readers see of it."""
-    options = Options(seed=random.randrange(1 << 30) if seed is None else seed, **rest)  # type: ignore[arg-type]
+    options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
     click.echo(f"{options}")
     run = Run(options)
     result = run.run()
-    for line in run.lines():
-        click.echo(f"  {line}")
-    found = violations(result)
-    for text in found:
-        click.echo(f"  BROKEN {text}")
-    click.echo(f"  {'no rule was broken' if not found else f'what the drivers said is in {run.directory}'}")
-    sys.exit(bool(found))
+    sys.exit(report(run.lines(), violations(result), run.directory) > 0)
 
 
 if __name__ == "__main__":

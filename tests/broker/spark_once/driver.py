@@ -6,20 +6,14 @@ python -m tests.broker.spark_once.driver SETTINGS
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
-from typing import Any
 
 from kafka_native.spark import by_partition
+from tests.harness.processes import say
 from tests.spark.conftest import make_session
 
 PAUSE_S = 0.2
-
-
-def say(event: str, **values: Any) -> None:
-    """A line for the run, in one write."""
-    os.write(1, json.dumps({"e": event, **values}).encode() + b"\n")
 
 
 def main() -> None:

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kafka_native
-from kafka_native.control.transactions import TRANSACTION_VERSION
+from kafka_native.control.producer.transactions import TRANSACTION_VERSION
 from kafka_native.protocol import ApiKey
-from tests.broker.bank.reading import by_ours, by_theirs, open_transactions
-from tests.broker.cluster import GUARD, Cluster, Listener, quiet, start
-from tests.broker.spark_once.processes import ancestors, descendants, kill_all, name_of, owner
-from tests.broker.spark_once.steps import AFTER, ANSWERED, BEFORE, StepProxy
+from tests.broker.cluster import Cluster, Listener, quiet, start
 from tests.broker.support import create, lower
+from tests.harness.processes import ancestors, descendants, kill_all, name_of, owner, said, started
+from tests.harness.readers import by_ours, by_theirs, open_transactions
+from tests.harness.runs import Deck, counted
+from tests.harness.step_proxy import AFTER, ANSWERED, BEFORE, StepProxy
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 3
@@ -86,7 +87,8 @@ class Killer:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._random = random.Random(options.seed)
-        self._deck: list[tuple[ApiKey, str]] = []
+        steps = [step for step in STEPS if not options.bug or step[0] == ApiKey.PRODUCE]
+        self._deck = Deck(steps, self._random)
         self._lock = threading.Lock()
         self._askers: dict[int, int | None] = {}  # by port, which may be closed at the later steps
         self.driver: subprocess.Popen[bytes] | None = None
@@ -106,10 +108,7 @@ class Killer:
 
     def _arm(self) -> None:
         """The next one: at which step, of whom, and how many such requests live before. No two of a step in a row."""
-        if not self._deck:
-            self._deck = [step for step in STEPS if not self._options.bug or step[0] == ApiKey.PRODUCE]
-            self._random.shuffle(self._deck)
-        self._step = self._deck.pop()
+        self._step = self._deck.draw()
         self._askers.clear()
         self._victim = JVM if self._random.random() < self._options.jvm_share else WORKER
         self._spared = self._random.randrange(3)
@@ -170,8 +169,7 @@ class Run:
         """Everything; the processes are gone at the end, however it ends."""
         began = time.monotonic()
         with ExitStack() as stack:
-            proxy = StepProxy(self._killer)
-            stack.callback(proxy.close)
+            proxy = stack.enter_context(StepProxy(self._killer))
             cluster = start(1, listeners={"CLIENTS": Listener("PLAINTEXT", {}, [proxy.port])})
             stack.callback(cluster.close)
             proxy.target = cluster.listeners["CLIENTS"]
@@ -224,11 +222,8 @@ class Run:
             "sink": {**sink, "checkpointLocation": str(self.directory / "checkpoint")},
         }
         command = [sys.executable, "-m", "tests.broker.spark_once.driver", json.dumps(settings)]
-        with (self.directory / f"driver.{self._lives}.out").open("ab") as output:
-            self._killer.driver = subprocess.Popen(
-                [sys.executable, "-S", str(GUARD), str(os.getpid()), *command],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT, start_new_session=True,
-            )  # fmt: skip
+        output = self.directory / f"driver.{self._lives}.out"
+        self._killer.driver = started(*command, output=output, cwd=ROOT, start_new_session=True)
         self._lives += 1
 
     def _last_words(self) -> str:
@@ -258,14 +253,12 @@ class Run:
     def lines(self) -> list[str]:
         """What the run was like."""
         starts, failures = 0, Counter[str]()
-        for output in self.directory.glob("*.out"):
-            for line in output.read_text(errors="replace").splitlines():
-                said = json.loads(line) if line.startswith('{"e"') else {"e": ""}
-                starts += said["e"] == "start"
-                failures[said.get("text", "").partition(": ")[0][-60:]] += said["e"] == "failed"
-        kills = ", ".join(f"{count} {' '.join(step)}" for step, count in sorted(self._killer.kills.items()))
+        for event in said(self.directory):
+            starts += event["e"] == "start"
+            if event["e"] == "failed":
+                failures[event["text"].partition(": ")[0][-60:]] += 1
         return [
-            f"{self.seconds:.0f} s, {self._killer.count} kills: {kills}",
+            f"{self.seconds:.0f} s, {self._killer.count} kills: {counted(self._killer.kills)}",
             f"rows: {self.result.rows}; seen: "
             + ", ".join(f"{name} {seen.total()}" for name, seen in self.result.readings.items()),
             f"drivers: {self._lives}, starts of the query: {starts}, ends by: {dict(failures.most_common(8))}",

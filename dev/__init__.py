@@ -1,0 +1,1 @@
+"""Data about this project for its developers: see README.md."""

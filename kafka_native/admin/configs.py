@@ -1,0 +1,450 @@
+"""Settings: of topics, brokers, groups and the rest that has some."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from enum import Enum
+from typing import Any, TypeAlias
+
+from kafka_native.admin.acls import ResourceType
+from kafka_native.admin.base import AdminBase, broker_id, error_or_none, flag, list_of, member_of, set_of
+from kafka_native.cleaning import escaped
+from kafka_native.control.operations import AdminOperation, Destination, Operation, Portion, Steps, Target
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+
+class AlterConfigOpType(Enum):
+    """What an incremental change does to a setting: APPEND and SUBTRACT are for lists."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigSource(Enum):
+    """Where the value of a setting comes from."""
+
+    UNKNOWN_CONFIG = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
+
+
+class ConfigType(Enum):
+    """What kind of value a setting has (KIP-569)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigEntry:
+    """A setting, as `describe_configs()` tells it; or a change, for `incremental_alter_configs()`.
+
+    :param name: Its name.
+    :param value: Its value; None for one that is secret, and for DELETE.
+    :param source: Where the value comes from: a `ConfigSource` or its number.
+    :param is_read_only: It can't be changed while the broker runs.
+    :param is_default: Nobody has set it.
+    :param is_sensitive: Its value is secret, and isn't told.
+    :param is_synonym: It is one of another setting's ``synonyms``.
+    :param synonyms: What else could give the value, by name.
+    :param incremental_operation: What to do.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        value: str | None,
+        source: ConfigSource | int = ConfigSource.UNKNOWN_CONFIG,
+        is_read_only: bool = False,
+        is_default: bool = False,
+        is_sensitive: bool = False,
+        is_synonym: bool = False,
+        synonyms: dict[str, ConfigEntry] = {},  # noqa: B006  as confluent_kafka declares it; it is copied
+        incremental_operation: AlterConfigOpType | None = None,
+    ) -> None:
+        self.name = name
+        self.value = value
+        self.source = source
+        self.is_read_only = bool(is_read_only)
+        self.is_default = bool(is_default)
+        self.is_sensitive = bool(is_sensitive)
+        self.is_synonym = bool(is_synonym)
+        self.synonyms = dict(synonyms)
+        self.incremental_operation = incremental_operation
+        self.config_type = ConfigType.UNKNOWN
+        """What kind of value it has, as `describe_configs()` tells it; UNKNOWN of brokers before 2.6 (KIP-569)."""
+        self.documentation: str | None = None
+        """What it is for, where ``include_documentation`` was asked for, of brokers since 2.6 (KIP-569)."""
+
+    def __repr__(self) -> str:
+        return f"ConfigEntry({self})"
+
+    def __str__(self) -> str:
+        return f'{escaped(self.name)}="{escaped(str(self.value))}"'
+
+
+class ConfigResource:
+    """A resource with settings. Equal and hashed by kind and name.
+
+    :param restype: The kind: a `ResourceType`, its name in any case or its number.
+    :param name: The name: a topic's, a group's, a broker's id as text (also of BROKER_LOGGER, its log levels).
+    :param set_config: Settings for `alter_configs()`.
+    :param described_configs: Its settings, as the broker told them.
+    :param error: What went wrong with it.
+    :param incremental_configs: Changes for `incremental_alter_configs()`.
+    :raises ValueError: No such kind, or no name.
+    """
+
+    Type = ResourceType
+
+    def __init__(
+        self,
+        restype: ResourceType | str | int,
+        name: str,
+        set_config: dict[str, str] | None = None,
+        described_configs: dict[str, ConfigEntry] | None = None,
+        error: Any | None = None,
+        incremental_configs: list[ConfigEntry] | None = None,
+    ) -> None:
+        if not isinstance(name, str):
+            raise ValueError("Expected resource name to be a string")
+        self.restype = member_of(restype, ResourceType, "resource type")
+        self.restype_int = int(self.restype.value)
+        self.name = name
+        self.set_config_dict = dict(set_config or {})
+        self.incremental_configs = list(incremental_configs or [])
+        self.configs = described_configs
+        self.error = error
+
+    def __repr__(self) -> str:
+        return f"ConfigResource({self.restype},{escaped(self.name)}{'' if self.error is None else f',{self.error!r}'})"
+
+    def __hash__(self) -> int:
+        return hash((self.restype, self.name))
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, ConfigResource):
+            return NotImplemented
+        return (self.restype_int, self.name) < (other.restype_int, other.name)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ConfigResource):
+            return NotImplemented
+        return self.restype == other.restype and self.name == other.name
+
+    def __len__(self) -> int:
+        return len(self.set_config_dict)
+
+    def set_config(self, name: str, value: str, overwrite: bool = True) -> None:
+        """Sets a value for `alter_configs()`; with ``overwrite=False`` only if there is none yet."""
+        if overwrite or name not in self.set_config_dict:
+            self.set_config_dict[name] = value
+
+    def add_incremental_config(self, config_entry: ConfigEntry) -> None:
+        """Adds a change for `incremental_alter_configs()`."""
+        self.incremental_configs.append(config_entry)
+
+
+# --- which broker a resource belongs to ---
+
+# The protocol's numbers of what has settings; the API's are librdkafka's.
+ON_WIRE = {
+    ResourceType.TOPIC: 2,
+    ResourceType.BROKER: 4,
+    ResourceType.BROKER_LOGGER: 8,
+    ResourceType.CLIENT_METRICS: 16,
+    ResourceType.GROUP: 32,
+}
+FROM_WIRE = {number: kind for kind, number in ON_WIRE.items()}
+OF_BROKERS = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+
+
+def _problem(resource: ConfigResource) -> KafkaError | None:
+    """Why it can't be asked for."""
+    if resource.restype not in ON_WIRE:
+        return KafkaError(KafkaError._INVALID_ARG, f"{resource}: it has no settings")
+    for_all = resource.restype is ResourceType.BROKER and not resource.name
+    if resource.restype in OF_BROKERS and not (resource.name.isdecimal() or for_all):
+        return KafkaError(KafkaError._INVALID_ARG, f"Expected an int32 broker_id for {resource}")
+    return None
+
+
+def _owners(broker: int, change: bool) -> Destination[ConfigResource]:
+    """What is of a broker goes to that one, the rest to any, or a change to the controller.
+
+    A ``broker`` that isn't negative gets everything.
+    """
+
+    def broker_of(resource: ConfigResource) -> int | None:
+        """None for anybody's: also of "", which is what holds for all brokers."""
+        if broker >= 0:
+            return broker
+        return int(resource.name) if resource.restype in OF_BROKERS and resource.name else None
+
+    def place(operation: Operation, resources: list[ConfigResource]) -> Steps[dict[ConfigResource, Target]]:
+        theirs = [each for each in resources if broker_of(each) is not None]
+        rest = [each for each in resources if broker_of(each) is None]
+        placed = (yield from operation.nodes(theirs, broker_of)) if theirs else {}
+        if rest:
+            placed.update((yield from (operation.controller(rest) if change else operation.anywhere(rest))))
+        return placed
+
+    return place
+
+
+# --- describing ---
+
+
+def _described_resource(resource: ConfigResource) -> DescribeConfigsRequest.Resource | KafkaError:
+    """A resource in the protocol's form, or why there is none."""
+    return _problem(resource) or DescribeConfigsRequest.Resource(
+        resource_type=ON_WIRE[resource.restype], resource_name=resource.name, configuration_keys=None
+    )
+
+
+def _describe_configs(
+    documentation: bool, broker: int
+) -> AdminOperation[ConfigResource, DescribeConfigsRequest.Resource, DescribeConfigsResponse, dict[str, ConfigEntry]]:
+    def outcomes(
+        response: DescribeConfigsResponse, portion: Portion[ConfigResource, DescribeConfigsRequest.Resource]
+    ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+        keys = {(item.resource_type, item.resource_name): key for key, item in portion.items.items()}
+        return {
+            keys[each.resource_type, each.resource_name]: error_or_none(each.error_code, each.error_message)
+            or {config.name: _entry_of(config) for config in each.configs}
+            for each in response.results
+            if (each.resource_type, each.resource_name) in keys
+        }
+
+    return AdminOperation(
+        destination=_owners(broker, change=False),
+        request=lambda resources: DescribeConfigsRequest(
+            resources=resources, include_synonyms=True, include_documentation=documentation
+        ),
+        outcomes=outcomes,
+        change=False,
+    )
+
+
+def _entry_of(config: DescribeConfigsResponse.Resource.Config) -> ConfigEntry:
+    default = ConfigSource.DEFAULT_CONFIG.value
+    source = config.config_source
+    synonyms = {each.name: ConfigEntry(each.name, each.value, each.source, is_synonym=True) for each in config.synonyms}
+    entry = ConfigEntry(
+        config.name,
+        config.value,
+        max(source, ConfigSource.UNKNOWN_CONFIG.value),
+        is_read_only=config.read_only,
+        is_default=config.is_default or source == default,
+        is_sensitive=config.is_sensitive,
+        synonyms=synonyms,
+    )
+    entry.config_type = next((each for each in ConfigType if each.value == config.config_type), ConfigType.UNKNOWN)
+    entry.documentation = config.documentation
+    return entry
+
+
+# --- altering ---
+
+AlteredResource: TypeAlias = "AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource"
+AlteredOutcome: TypeAlias = "AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource"
+
+
+def _replaced_resource(resource: ConfigResource) -> AlterConfigsRequest.Resource | KafkaError:
+    """A resource with all its settings in the protocol's form, or why there is none."""
+    for name, value in resource.set_config_dict.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"expected settings as str, not {name!r}: {type(value).__name__}")
+    config = AlterConfigsRequest.Resource.Config
+    return _problem(resource) or AlterConfigsRequest.Resource(
+        resource_type=ON_WIRE[resource.restype],
+        resource_name=resource.name,
+        configs=[config(name=name, value=value) for name, value in resource.set_config_dict.items()],
+    )
+
+
+def _changed_resource(resource: ConfigResource) -> IncrementalAlterConfigsRequest.Resource | KafkaError:
+    """A resource with its changes in the protocol's form, or why there is none."""
+    changes = [_change(entry) for entry in resource.incremental_configs]
+    if not changes:
+        raise ValueError("expected non-empty list of ConfigEntry to alter incrementally in incremental_configs field")
+    return _problem(resource) or IncrementalAlterConfigsRequest.Resource(
+        resource_type=ON_WIRE[resource.restype], resource_name=resource.name, configs=changes
+    )
+
+
+def _change(entry: ConfigEntry) -> IncrementalAlterConfigsRequest.Resource.Config:
+    if entry.incremental_operation is None:
+        raise TypeError(f"{entry.name}: incremental_operation is missing")
+    operation = member_of(entry.incremental_operation, AlterConfigOpType)
+    if operation is not AlterConfigOpType.DELETE and not isinstance(entry.value, str):
+        raise TypeError(f"Expected .value to be str type, not {type(entry.value).__name__}")
+    return IncrementalAlterConfigsRequest.Resource.Config(
+        name=entry.name,
+        config_operation=operation.value,
+        value=None if operation is AlterConfigOpType.DELETE else entry.value,
+    )
+
+
+def _alter_configs(
+    validate_only: bool, broker: int
+) -> AdminOperation[ConfigResource, AlterConfigsRequest.Resource, AlterConfigsResponse, None]:
+    return AdminOperation(
+        destination=_owners(broker, change=True),
+        request=lambda resources: AlterConfigsRequest(resources=resources, validate_only=validate_only),
+        outcomes=lambda response, portion: _altered(response.responses, portion.items),
+        change=True,
+    )
+
+
+def _incremental_alter_configs(
+    validate_only: bool, broker: int
+) -> AdminOperation[ConfigResource, IncrementalAlterConfigsRequest.Resource, IncrementalAlterConfigsResponse, None]:
+    return AdminOperation(
+        destination=_owners(broker, change=True),
+        request=lambda resources: IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only),
+        outcomes=lambda response, portion: _altered(response.responses, portion.items),
+        change=True,
+    )
+
+
+def _altered(
+    results: Iterable[AlteredOutcome], items: Mapping[ConfigResource, AlteredResource]
+) -> dict[ConfigResource, KafkaError | None]:
+    keys = {(item.resource_type, item.resource_name): key for key, item in items.items()}
+    return {
+        keys[each.resource_type, each.resource_name]: error_or_none(each.error_code, each.error_message)
+        for each in results
+        if (each.resource_type, each.resource_name) in keys
+    }
+
+
+# --- listing (KIP-1142) ---
+
+
+def _listed(response: ListConfigResourcesResponse) -> list[ConfigResource] | KafkaError:
+    found = [
+        ConfigResource(FROM_WIRE.get(each.resource_type, ResourceType.UNKNOWN), each.resource_name)
+        for each in response.config_resources
+    ]
+    return error_or_none(response.error_code) or found
+
+
+LIST_RESOURCES: AdminOperation[None, ListConfigResourcesRequest, ListConfigResourcesResponse, list[ConfigResource]] = (
+    AdminOperation(
+        destination=Operation.anywhere,
+        request=lambda requests: requests[0],
+        outcomes=lambda response, portion: {None: _listed(response)},
+        change=False,
+    )
+)
+
+
+class ConfigsAdmin(AdminBase):
+    """Calls about settings."""
+
+    def describe_configs(
+        self,
+        resources: list[ConfigResource],
+        *,
+        include_documentation: bool = False,
+        request_timeout: float = -1,
+        broker: int = -1,
+    ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
+        """Tells the settings of topics, brokers and groups, log levels of brokers (KIP-412), client metrics resources.
+
+        :param resources: Whose. A broker is asked for its own.
+        :param include_documentation: Also tell what each is for (KIP-569); a broker before 2.6 can't be asked for it
+            (_INVALID_ARG).
+        :param broker: The broker to ask for all of them; -1: whoever it belongs to.
+        :return: A future a resource: its settings by name.
+        """
+        items = [(each, _described_resource(each)) for each in list_of(resources, ConfigResource)]
+        asked_broker = broker_id(broker)
+        kind = _describe_configs(flag("include_documentation", include_documentation), asked_broker)
+        return self._start(kind, items, self._request_timeout(request_timeout))
+
+    def alter_configs(
+        self,
+        resources: list[ConfigResource],
+        *,
+        validate_only: bool = False,
+        request_timeout: float = -1,
+        broker: int = -1,
+    ) -> dict[ConfigResource, Future[None]]:
+        """Replaces all settings of topics, brokers and groups: what isn't named goes back to its default.
+
+        Deprecated: two programs that use it undo each other's changes. `incremental_alter_configs()` doesn't.
+
+        :param resources: Whose, with ``set_config`` for each setting.
+        :param broker: The broker to ask; -1: whoever it belongs to.
+        :return: A future a resource: None when it is done.
+        """
+        text = "alter_configs has been deprecated. Use incremental_alter_configs instead."
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        items = [(each, _replaced_resource(each)) for each in list_of(resources, ConfigResource)]
+        kind = _alter_configs(bool(validate_only), broker_id(broker))
+        return self._start(kind, items, self._request_timeout(request_timeout))
+
+    def incremental_alter_configs(
+        self,
+        resources: list[ConfigResource],
+        *,
+        validate_only: bool = False,
+        request_timeout: float = -1,
+        broker: int = -1,
+    ) -> dict[ConfigResource, Future[None]]:
+        """Changes some settings of topics, brokers and groups, and leaves the others alone (KIP-339).
+
+        Also the log levels of a broker (KIP-412), and client metrics resources, which come to be by it (KIP-714).
+
+        :param resources: Whose; their ``incremental_configs`` are the changes.
+        :param broker: The broker to ask; -1: whoever it belongs to.
+        :return: A future a resource: None when it is done.
+        """
+        items = [(each, _changed_resource(each)) for each in list_of(resources, ConfigResource)]
+        kind = _incremental_alter_configs(bool(validate_only), broker_id(broker))
+        return self._start(kind, items, self._request_timeout(request_timeout))
+
+    def list_config_resources(
+        self, config_resource_types: set[ResourceType] | None = None, *, request_timeout: float = -1
+    ) -> Future[list[ConfigResource]]:
+        """Lists what has settings (KIP-1142).
+
+        :param config_resource_types: Only these kinds; None or empty for all. A broker before 4.1 knows CLIENT_METRICS
+            only, and for others the call fails with _UNSUPPORTED_FEATURE.
+        :return: One future: the resources; a kind that only a newer broker knows is UNKNOWN.
+        """
+        kinds = set_of("config_resource_types", config_resource_types, ResourceType)
+        unfit = sorted(each.name for each in kinds if each not in ON_WIRE)
+        if unfit:
+            raise ValueError(f"{unfit[0]} is no kind of what has settings")
+        request = ListConfigResourcesRequest(resource_types=sorted(ON_WIRE[each] for each in kinds))
+        return self._start_one(LIST_RESOURCES, request, self._request_timeout(request_timeout))

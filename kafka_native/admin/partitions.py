@@ -1,0 +1,801 @@
+"""Partitions: more of them, where they live, who leads them, their offsets and records."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import total_ordering
+from typing import ClassVar, TypeAlias
+
+from kafka_native.admin.base import (
+    INT32_MAX,
+    AdminBase,
+    check_partitions,
+    error_or_none,
+    flag,
+    list_of,
+    node_id,
+    partitions_by_topic,
+    topic_name,
+    wire_ms,
+)
+from kafka_native.cleaning import escaped
+from kafka_native.control.operations import AdminOperation, Operation, Portion, brokers
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.offsets import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from kafka_native.protocol.partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafka_native.protocol.topics import CreatePartitionsRequest, CreatePartitionsResponse
+from kafka_native.types import ElectionType, IsolationLevel, TopicPartition
+
+EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
+DIRECTORY_ERRORS = frozenset({KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.KAFKA_STORAGE_ERROR})
+"""What a broker says of its own directories: asking it again doesn't help."""
+
+
+@total_ordering
+class NewPartitions:
+    """More partitions of a topic, for `create_partitions()`. Equal by topic and number.
+
+    :param topic: Its name.
+    :param new_total_count: How many it shall have, those that it has included.
+    :param replica_assignment: The ids of the brokers of each new partition; None leaves them to the broker.
+    :raises TypeError: An argument of another type.
+    """
+
+    __slots__ = ("_topic", "new_total_count", "replica_assignment")
+
+    def __init__(
+        self, topic: str, new_total_count: int, replica_assignment: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        self._topic = topic_name(topic)
+        self.new_total_count = operator.index(new_total_count)
+        self.replica_assignment = replica_assignment
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return self._topic
+
+    def __str__(self) -> str:
+        return f"NewPartitions(topic={escaped(self.topic)},new_total_count={self.new_total_count})"
+
+    __repr__ = __str__
+
+    def __hash__(self) -> int:
+        return hash(self.topic)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NewPartitions):
+            return NotImplemented
+        return (self.topic, self.new_total_count) == (other.topic, other.new_total_count)
+
+    def __lt__(self, other: NewPartitions) -> bool:
+        if not isinstance(other, NewPartitions):
+            return NotImplemented
+        return (self.topic, self.new_total_count) < (other.topic, other.new_total_count)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitionReassignment:
+    """The brokers that a partition is to move to, for `alter_partition_reassignments()` (KIP-455).
+
+    :param target_replicas: Their ids; the first one is the preferred leader.
+    """
+
+    target_replicas: Sequence[int]
+
+    def __post_init__(self) -> None:
+        """TypeError and ValueError for nobody, somebody twice, and what is no broker's id."""
+        replicas = tuple(self.target_replicas)
+        for each in replicas:
+            if isinstance(each, bool) or not isinstance(each, int):
+                raise TypeError(f"target_replicas are the ids of brokers, not {type(each).__name__}")
+            if not 0 <= each <= INT32_MAX:
+                raise ValueError(f"there is no broker {each}")
+        if not replicas or len(set(replicas)) < len(replicas):
+            raise ValueError(f"target_replicas must name brokers, each once, not {list(replicas)}")
+        object.__setattr__(self, "target_replicas", replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReassignment:
+    """A partition on its way to other brokers, as `list_partition_reassignments()` tells it (KIP-455)."""
+
+    replicas: tuple[int, ...]
+    """The brokers that have it at the moment: those that stay, those to come and those to go."""
+    adding_replicas: tuple[int, ...]
+    """Those to come, which are still copying."""
+    removing_replicas: tuple[int, ...]
+    """Those to go when the others have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitionReplica:
+    """One broker's copy of a partition, for `alter_replica_log_dirs()` (KIP-113)."""
+
+    topic: str
+    partition: int
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaInfo:
+    """What a log directory holds of a partition."""
+
+    size: int
+    """Of its segments, in bytes."""
+    offset_lag: int
+    """How many offsets it is behind: behind the high watermark, or, of a future replica, behind the current one."""
+    is_future: bool
+    """It is being copied here from another directory, and will replace that one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirDescription:
+    """A log directory of a broker, as `describe_log_dirs()` tells it (KIP-113)."""
+
+    error: KafkaError | None
+    """KAFKA_STORAGE_ERROR: it is offline."""
+    replica_infos: dict[TopicPartition, ReplicaInfo] = field(default_factory=dict)
+    """What it holds."""
+    total_bytes: int | None = None
+    """Of its volume; None where the broker doesn't tell (before 3.3, KIP-827)."""
+    usable_bytes: int | None = None
+    """What is free on its volume; None where the broker doesn't tell (before 3.3, KIP-827)."""
+    is_cordoned: bool = False
+    """It takes no new partitions (KIP-1066)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLogDirInfo:
+    """Where a replica is, and where it is being moved to, as `describe_replica_log_dirs()` tells it (KIP-113)."""
+
+    current_replica_log_dir: str | None
+    """The path of its directory; None: the broker doesn't have it."""
+    current_replica_offset_lag: int
+    """How many offsets it is behind the high watermark; -1: the broker doesn't have it."""
+    future_replica_log_dir: str | None
+    """The path of the directory that it is being copied to; None: it isn't moved."""
+    future_replica_offset_lag: int
+    """How many offsets the copy is behind; -1: it isn't moved."""
+
+
+class OffsetSpec:
+    """An offset that is to be found: `earliest()`, `latest()`, `max_timestamp()` or `for_timestamp()`.
+
+    ``OffsetSpec(number)`` makes the same: -2, -1, -3, or a timestamp.
+    """
+
+    _values: ClassVar[dict[int, OffsetSpec]] = {}
+    _max_timestamp: ClassVar[OffsetSpec | None] = None
+    _earliest: ClassVar[OffsetSpec | None] = None
+    _latest: ClassVar[OffsetSpec | None] = None
+    _value: int
+
+    @classmethod
+    def earliest(cls) -> OffsetSpec:
+        """The first offset of the partition."""
+        return cls._values[EARLIEST]
+
+    @classmethod
+    def latest(cls) -> OffsetSpec:
+        """The offset behind the last record."""
+        return cls._values[LATEST]
+
+    @classmethod
+    def max_timestamp(cls) -> OffsetSpec:
+        """The offset of the record with the highest timestamp (KIP-734)."""
+        return cls._values[MAX_TIMESTAMP]
+
+    @classmethod
+    def for_timestamp(cls, timestamp: int) -> OffsetSpec:
+        """The offset of the first record of this time or later, in milliseconds since 1970."""
+        return TimestampSpec(timestamp)
+
+    def __new__(cls, index: int) -> OffsetSpec:
+        """See the class."""
+        return cls._values[index] if index < 0 else TimestampSpec(index)
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, OffsetSpec):
+            return NotImplemented
+        return self._value < other._value
+
+    def __reduce__(self) -> tuple[type[OffsetSpec], tuple[int]]:
+        return (OffsetSpec, (self._value,))
+
+
+class TimestampSpec(OffsetSpec):
+    """See `OffsetSpec.for_timestamp()`."""
+
+    def __new__(cls, _: int) -> TimestampSpec:
+        """Make one."""
+        return object.__new__(cls)
+
+    def __init__(self, timestamp: int) -> None:
+        """Milliseconds since 1970."""
+        self.timestamp = timestamp
+
+    @property
+    def _value(self) -> int:  # type: ignore[override]
+        return self.timestamp
+
+
+class MaxTimestampSpec(OffsetSpec):
+    """See `OffsetSpec.max_timestamp()`."""
+
+    _value = MAX_TIMESTAMP
+
+    def __new__(cls) -> MaxTimestampSpec:
+        """Make one."""
+        return object.__new__(cls)
+
+
+class LatestSpec(OffsetSpec):
+    """See `OffsetSpec.latest()`."""
+
+    _value = LATEST
+
+    def __new__(cls) -> LatestSpec:
+        """Make one."""
+        return object.__new__(cls)
+
+
+class EarliestSpec(OffsetSpec):
+    """See `OffsetSpec.earliest()`."""
+
+    _value = EARLIEST
+
+    def __new__(cls) -> EarliestSpec:
+        """Make one."""
+        return object.__new__(cls)
+
+
+OffsetSpec._max_timestamp = MaxTimestampSpec()
+OffsetSpec._earliest = EarliestSpec()
+OffsetSpec._latest = LatestSpec()
+OffsetSpec._values.update(
+    {MAX_TIMESTAMP: OffsetSpec._max_timestamp, EARLIEST: OffsetSpec._earliest, LATEST: OffsetSpec._latest}
+)
+
+
+class ListOffsetsResultInfo:
+    """The offset that was found.
+
+    :param offset: The offset; -1: there is none.
+    :param timestamp: Its record's timestamp in milliseconds since 1970; -1 where it isn't told.
+    :param leader_epoch: Its leader epoch; None where it isn't told.
+    """
+
+    def __init__(self, offset: int, timestamp: int, leader_epoch: int | None) -> None:
+        self.offset = offset
+        self.timestamp = timestamp
+        self.leader_epoch = leader_epoch
+
+
+class DeletedRecords:
+    """Where a partition begins now.
+
+    :param low_watermark: Its first offset.
+    """
+
+    def __init__(self, low_watermark: int) -> None:
+        self.low_watermark = low_watermark
+
+
+# --- more partitions ---
+
+
+def _grown_topic(topic: NewPartitions) -> CreatePartitionsRequest.Topic:
+    """A topic with its new number of partitions in the protocol's form."""
+    assignments = None
+    if topic.replica_assignment is not None:
+        kind = CreatePartitionsRequest.Topic.Assignment
+        assignments = [kind(broker_ids=list(brokers)) for brokers in topic.replica_assignment]
+    return CreatePartitionsRequest.Topic(name=topic.topic, count=topic.new_total_count, assignments=assignments)
+
+
+def _create_partitions(
+    validate_only: bool, timeout_ms: int
+) -> AdminOperation[str, CreatePartitionsRequest.Topic, CreatePartitionsResponse, None]:
+    return AdminOperation(
+        destination=Operation.controller,
+        request=lambda topics: CreatePartitionsRequest(
+            topics=topics, timeout_ms=timeout_ms, validate_only=validate_only
+        ),
+        outcomes=lambda response, portion: {
+            each.name: error_or_none(each.error_code, each.error_message) for each in response.results
+        },
+        change=True,
+    )
+
+
+# --- elections ---
+
+
+def _elect_leaders(
+    kind: ElectionType, partitions: list[TopicPartition] | None, timeout_ms: int
+) -> AdminOperation[None, None, ElectLeadersResponse, dict[TopicPartition, KafkaError | None]]:
+    named = [
+        ElectLeadersRequest.TopicPartitions(topic=name, partitions=[each.partition for each in some])
+        for name, some in partitions_by_topic(partitions or ()).items()
+    ]
+    request = ElectLeadersRequest(
+        election_type=kind.value, topic_partitions=None if partitions is None else named, timeout_ms=timeout_ms
+    )
+    return AdminOperation(
+        destination=Operation.controller,
+        request=lambda _: request,
+        outcomes=lambda response, portion: {None: error_or_none(response.error_code) or _elected(response)},
+        change=True,
+    )
+
+
+def _elected(response: ElectLeadersResponse) -> dict[TopicPartition, KafkaError | None]:
+    found: dict[TopicPartition, KafkaError | None] = {}
+    for topic in response.replica_election_results:
+        for each in topic.partition_result:
+            error = error_or_none(each.error_code, each.error_message)
+            found[TopicPartition(topic.topic, each.partition_id).with_error(error)] = error
+    return found
+
+
+# --- reassignments ---
+
+Move: TypeAlias = "tuple[TopicPartition, NewPartitionReassignment | None]"
+
+
+def _alter_reassignments(
+    allow_replication_factor_change: bool, timeout_ms: int
+) -> AdminOperation[TopicPartition, Move, AlterPartitionReassignmentsResponse, None]:
+    def request(moves: list[Move]) -> AlterPartitionReassignmentsRequest:
+        kind = AlterPartitionReassignmentsRequest.Topic
+        topics: dict[str, AlterPartitionReassignmentsRequest.Topic] = {}
+        for partition, new in moves:
+            replicas = None if new is None else list(new.target_replicas)
+            topics.setdefault(partition.topic, kind(name=partition.topic)).partitions.append(
+                kind.Partition(partition_index=partition.partition, replicas=replicas)
+            )
+        return AlterPartitionReassignmentsRequest(
+            topics=list(topics.values()),
+            timeout_ms=timeout_ms,
+            allow_replication_factor_change=allow_replication_factor_change,
+        )
+
+    return AdminOperation(destination=Operation.controller, request=request, outcomes=_reassigned, change=True)
+
+
+def _reassigned(
+    response: AlterPartitionReassignmentsResponse, portion: Portion[TopicPartition, Move]
+) -> dict[TopicPartition, KafkaError | None]:
+    if response.error_code:
+        return dict.fromkeys(portion.items, KafkaError(response.error_code, response.error_message))
+    return {
+        TopicPartition(topic.name, each.partition_index): error_or_none(each.error_code, each.error_message)
+        for topic in response.responses
+        for each in topic.partitions
+    }
+
+
+def _list_reassignments(
+    partitions: list[TopicPartition] | None, timeout_ms: int
+) -> AdminOperation[None, None, ListPartitionReassignmentsResponse, dict[TopicPartition, PartitionReassignment]]:
+    kind = ListPartitionReassignmentsRequest.Topic
+    topics = [kind(name=name, partition_indexes=some) for name, some in _numbers_by_topic(partitions or ()).items()]
+    request = ListPartitionReassignmentsRequest(topics=None if partitions is None else topics, timeout_ms=timeout_ms)
+    return AdminOperation(
+        destination=Operation.controller,
+        request=lambda _: request,
+        outcomes=lambda response, portion: {None: _reassignments_of(response)},
+        change=False,
+    )
+
+
+def _reassignments_of(
+    response: ListPartitionReassignmentsResponse,
+) -> dict[TopicPartition, PartitionReassignment] | KafkaError:
+    found = {
+        TopicPartition(topic.name, each.partition_index): PartitionReassignment(
+            tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    }
+    return error_or_none(response.error_code, response.error_message) or found
+
+
+# --- log directories ---
+
+ReplicaMove: TypeAlias = tuple[TopicPartitionReplica, str]
+
+
+def _numbers_by_topic(partitions: Iterable[TopicPartition | TopicPartitionReplica]) -> dict[str, list[int]]:
+    """The numbers of partitions by their topics."""
+    found: dict[str, list[int]] = {}
+    for each in partitions:
+        found.setdefault(each.topic, []).append(each.partition)
+    return found
+
+
+def _described_directories(
+    response: DescribeLogDirsResponse, portion: Portion[int, int]
+) -> dict[int, dict[str, LogDirDescription] | KafkaError]:
+    return dict.fromkeys(portion.items, _directories(response))  # a request is about one broker
+
+
+def _directories(response: DescribeLogDirsResponse) -> dict[str, LogDirDescription] | KafkaError:
+    # Before version 3 a client that isn't allowed to know is told of no directory.
+    denied = None if response.results else KafkaError.CLUSTER_AUTHORIZATION_FAILED
+    error = error_or_none(response.error_code or denied or 0)
+    return error or {each.log_dir: _description(each) for each in response.results}
+
+
+def _description(directory: DescribeLogDirsResponse.LogDir) -> LogDirDescription:
+    replicas = {
+        TopicPartition(topic.name, each.partition_index): ReplicaInfo(
+            each.partition_size, each.offset_lag, each.is_future_key
+        )
+        for topic in directory.topics
+        for each in topic.partitions
+    }
+    total, usable = (None if size < 0 else size for size in (directory.total_bytes, directory.usable_bytes))
+    return LogDirDescription(error_or_none(directory.error_code), replicas, total, usable, directory.is_cordoned)
+
+
+DESCRIBE_LOG_DIRS: AdminOperation[int, int, DescribeLogDirsResponse, dict[str, LogDirDescription]] = AdminOperation(
+    destination=brokers(lambda broker: broker),
+    request=lambda _: DescribeLogDirsRequest(topics=None),
+    outcomes=_described_directories,
+    change=False,
+)
+
+
+def _replicas_request(replicas: list[TopicPartitionReplica]) -> DescribeLogDirsRequest:
+    """The request, for the replicas of one broker."""
+    kind = DescribeLogDirsRequest.Topic
+    topics = [kind(topic=name, partitions=some) for name, some in _numbers_by_topic(replicas).items()]
+    return DescribeLogDirsRequest(topics=topics)
+
+
+def _described_replicas(
+    response: DescribeLogDirsResponse, portion: Portion[TopicPartitionReplica, TopicPartitionReplica]
+) -> dict[TopicPartitionReplica, ReplicaLogDirInfo | KafkaError]:
+    found = _directories(response)
+    if isinstance(found, KafkaError):
+        return dict.fromkeys(portion.items, found)
+    return {each: _whereabouts(each, found) for each in portion.items}
+
+
+def _whereabouts(
+    replica: TopicPartitionReplica, directories: dict[str, LogDirDescription]
+) -> ReplicaLogDirInfo | KafkaError:
+    key = TopicPartition(replica.topic, replica.partition)
+    places: dict[bool, tuple[str | None, int]] = {True: (None, -1), False: (None, -1)}
+    for path, directory in directories.items():
+        if key in directory.replica_infos:
+            info = directory.replica_infos[key]
+            places[info.is_future] = (path, info.offset_lag)
+    offline = [each.error for each in directories.values() if each.error is not None]
+    if places[False][0] is None and offline:
+        return offline[0]  # it may be there
+    return ReplicaLogDirInfo(*places[False], *places[True])
+
+
+DESCRIBE_REPLICA_LOG_DIRS: AdminOperation[
+    TopicPartitionReplica, TopicPartitionReplica, DescribeLogDirsResponse, ReplicaLogDirInfo
+] = AdminOperation(
+    destination=brokers(lambda replica: replica.broker_id),
+    request=_replicas_request,
+    outcomes=_described_replicas,
+    change=False,
+    final_errors=DIRECTORY_ERRORS,
+)
+
+
+def _move_request(moves: list[ReplicaMove]) -> AlterReplicaLogDirsRequest:
+    """The request, for the replicas of one broker."""
+    paths: dict[str, list[TopicPartitionReplica]] = {}
+    for replica, path in moves:
+        paths.setdefault(path, []).append(replica)
+    kind = AlterReplicaLogDirsRequest.Dir
+    return AlterReplicaLogDirsRequest(
+        dirs=[
+            kind(
+                path=path,
+                topics=[kind.Topic(name=name, partitions=each) for name, each in _numbers_by_topic(some).items()],
+            )
+            for path, some in paths.items()
+        ]
+    )
+
+
+def _moved(
+    response: AlterReplicaLogDirsResponse, portion: Portion[TopicPartitionReplica, ReplicaMove]
+) -> dict[TopicPartitionReplica, KafkaError | None]:
+    return {
+        TopicPartitionReplica(topic.topic_name, each.partition_index, portion.target): error_or_none(each.error_code)
+        for topic in response.results
+        for each in topic.partitions
+        if portion.target is not None
+    }
+
+
+ALTER_REPLICA_LOG_DIRS: AdminOperation[TopicPartitionReplica, ReplicaMove, AlterReplicaLogDirsResponse, None] = (
+    AdminOperation(
+        destination=brokers(lambda replica: replica.broker_id),
+        request=_move_request,
+        outcomes=_moved,
+        change=True,
+        final_errors=DIRECTORY_ERRORS,
+    )
+)
+
+
+# --- offsets and records ---
+
+
+def _list_offsets(
+    isolation_level: int, timeout_ms: int
+) -> AdminOperation[TopicPartition, tuple[TopicPartition, int], ListOffsetsResponse, ListOffsetsResultInfo]:
+    def request(items: list[tuple[TopicPartition, int]]) -> ListOffsetsRequest:
+        specs = dict(items)
+        topics = [
+            ListOffsetsRequest.Topic(
+                name=name,
+                partitions=[
+                    ListOffsetsRequest.Topic.Partition(partition_index=each.partition, timestamp=specs[each])
+                    for each in partitions
+                ],
+            )
+            for name, partitions in partitions_by_topic(specs).items()
+        ]
+        return ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=timeout_ms)
+
+    return AdminOperation(
+        destination=Operation.leaders,
+        request=request,
+        outcomes=lambda response, portion: {
+            TopicPartition(topic.name, each.partition_index): error_or_none(each.error_code) or _offset_of(each)
+            for topic in response.topics
+            for each in topic.partitions
+        },
+        change=False,
+    )
+
+
+def _offset_of(partition: ListOffsetsResponse.Topic.Partition) -> ListOffsetsResultInfo:
+    offset = partition.old_style_offsets[0] if partition.old_style_offsets else partition.offset
+    epoch = None if partition.leader_epoch < 0 else partition.leader_epoch
+    return ListOffsetsResultInfo(offset, partition.timestamp, epoch)
+
+
+def _delete_records(
+    timeout_ms: int,
+) -> AdminOperation[TopicPartition, TopicPartition, DeleteRecordsResponse, DeletedRecords]:
+    def request(partitions: list[TopicPartition]) -> DeleteRecordsRequest:
+        topics = [
+            DeleteRecordsRequest.Topic(
+                name=name,
+                partitions=[
+                    DeleteRecordsRequest.Topic.Partition(partition_index=each.partition, offset=each.offset)
+                    for each in some
+                ],
+            )
+            for name, some in partitions_by_topic(partitions).items()
+        ]
+        return DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
+
+    return AdminOperation(
+        destination=Operation.leaders,
+        request=request,
+        outcomes=lambda response, portion: {
+            TopicPartition(topic.name, each.partition_index): error_or_none(each.error_code)
+            or DeletedRecords(each.low_watermark)
+            for topic in response.topics
+            for each in topic.partitions
+        },
+        change=True,
+    )
+
+
+class PartitionsAdmin(AdminBase):
+    """Calls about partitions."""
+
+    def create_partitions(
+        self,
+        new_partitions: list[NewPartitions],
+        *,
+        validate_only: bool = False,
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> dict[str, Future[None]]:
+        """Gives topics more partitions.
+
+        :param new_partitions: The topics, and how many each shall have.
+        :return: A future a topic, by name: None when it has them; KafkaException, for instance INVALID_PARTITIONS.
+        """
+        topics = [(each.topic, _grown_topic(each)) for each in list_of(new_partitions, NewPartitions)]
+        timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
+        return self._start(_create_partitions(bool(validate_only), timeout_ms), topics, timeout_s)
+
+    def elect_leaders(
+        self,
+        election_type: ElectionType,
+        partitions: list[TopicPartition] | None = None,
+        *,
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> Future[dict[TopicPartition, KafkaError | None]]:
+        """Has partitions' leaders elected anew (KIP-460).
+
+        :param election_type: PREFERRED: the first replica, if it is in sync; UNCLEAN: any, even if messages are lost.
+        :param partitions: The partitions; None for all that need it.
+        :return: One future: what became of each, None: it was elected; ELECTION_NOT_NEEDED: it leads already.
+        """
+        if not isinstance(election_type, ElectionType):
+            raise TypeError("Expected 'election_type' to be of type 'ElectionType'")
+        wanted = None if partitions is None else list_of(partitions, TopicPartition, length_min=0)
+        check_partitions(wanted or ())
+        timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
+        return self._start_one(_elect_leaders(election_type, wanted, timeout_ms), None, timeout_s)
+
+    def list_offsets(
+        self,
+        topic_partition_offsets: dict[TopicPartition, OffsetSpec],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        request_timeout: float = -1,
+    ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
+        """Finds offsets: the first, the last, by time.
+
+        :param topic_partition_offsets: Which offset of each partition.
+        :param isolation_level: With READ_COMMITTED the last one is where the first open transaction begins.
+        :return: A future a partition.
+        """
+        if not isinstance(topic_partition_offsets, Mapping):
+            raise TypeError("Expected topic_partition_offsets to be dict of [TopicPartitions,OffsetSpec]")
+        if not isinstance(isolation_level, IsolationLevel):
+            raise TypeError("isolation_level argument should be an IsolationLevel")
+        for spec in topic_partition_offsets.values():
+            if not isinstance(spec, OffsetSpec):
+                raise TypeError("Value must be a OffsetSpec")
+        check_partitions(topic_partition_offsets)
+        timeout_s = self._request_timeout(request_timeout)
+        items = [(each, (each, spec._value)) for each, spec in topic_partition_offsets.items()]
+        return self._start(_list_offsets(isolation_level.value, wire_ms(timeout_s)), items, timeout_s)
+
+    def delete_records(
+        self,
+        topic_partition_offsets: list[TopicPartition],
+        *,
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> dict[TopicPartition, Future[DeletedRecords]]:
+        """Deletes the records before an offset.
+
+        :param topic_partition_offsets: Partitions, and the offset that each is to begin at; OFFSET_END: the end.
+        :return: A future a partition: where it begins now.
+        """
+        partitions = list_of(topic_partition_offsets, TopicPartition, length_min=0)
+        check_partitions(partitions)
+        timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
+        return self._start(_delete_records(timeout_ms), [(each, each) for each in partitions], timeout_s)
+
+    def alter_partition_reassignments(
+        self,
+        reassignments: Mapping[TopicPartition, NewPartitionReassignment | None],
+        *,
+        allow_replication_factor_change: bool = True,
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> dict[TopicPartition, Future[None]]:
+        """Moves partitions to other brokers, or cancels such moves (KIP-455). They go on after the answer.
+
+        :param reassignments: Where each partition is to be; None takes its move back.
+        :param allow_replication_factor_change: Whether a partition may have more or fewer replicas than before; before
+            4.1 a broker can't be told that it may not (KIP-860), and the call fails with _INVALID_ARG.
+        :return: A future a partition: None when its move has begun; KafkaException, for instance
+            NO_REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT.
+        """
+        if not isinstance(reassignments, Mapping):
+            raise TypeError(f"expected a dict of partitions, not {type(reassignments).__name__}")
+        if not reassignments:
+            raise ValueError("Expected non-empty dict of partitions")
+        check_partitions(reassignments)
+        for each in reassignments.values():
+            if each is not None and not isinstance(each, NewPartitionReassignment):
+                raise TypeError(f"expected a NewPartitionReassignment or None, not {type(each).__name__}")
+        allowed = flag("allow_replication_factor_change", allow_replication_factor_change)
+        timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
+        items = [(partition, (partition, new)) for partition, new in reassignments.items()]
+        return self._start(_alter_reassignments(allowed, timeout_ms), items, timeout_s)
+
+    def list_partition_reassignments(
+        self,
+        partitions: list[TopicPartition] | None = None,
+        *,
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> Future[dict[TopicPartition, PartitionReassignment]]:
+        """Tells which partitions are on their way to other brokers (KIP-455).
+
+        :param partitions: Only these; None for all.
+        :return: One future: those that move.
+        """
+        wanted = None if partitions is None else list_of(partitions, TopicPartition, length_min=0)
+        check_partitions(wanted or ())
+        timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
+        return self._start_one(_list_reassignments(wanted, timeout_ms), None, timeout_s)
+
+    def describe_log_dirs(
+        self, brokers: list[int], *, request_timeout: float = -1
+    ) -> dict[int, Future[dict[str, LogDirDescription]]]:
+        """Tells brokers' log directories: what they hold, and how large that is (KIP-113).
+
+        :param brokers: The ids of the brokers.
+        :return: A future a broker, by id: its directories by path.
+        """
+        items = [(number, number) for number in map(node_id, list_of(brokers, int))]
+        return self._start(DESCRIBE_LOG_DIRS, items, self._request_timeout(request_timeout))
+
+    def describe_replica_log_dirs(
+        self, replicas: list[TopicPartitionReplica], *, request_timeout: float = -1
+    ) -> dict[TopicPartitionReplica, Future[ReplicaLogDirInfo]]:
+        """Tells in which log directories replicas are, and where they are being moved to (KIP-113).
+
+        :param replicas: Each a broker's copy of a partition.
+        :return: A future a replica: its directories, None for the path where the broker doesn't have it.
+        """
+        asked = list_of(replicas, TopicPartitionReplica)
+        for each in asked:
+            _check_replica(each)
+        items = [(each, each) for each in asked]
+        return self._start(DESCRIBE_REPLICA_LOG_DIRS, items, self._request_timeout(request_timeout))
+
+    def alter_replica_log_dirs(
+        self, replica_assignment: Mapping[TopicPartitionReplica, str], *, request_timeout: float = -1
+    ) -> dict[TopicPartitionReplica, Future[None]]:
+        """Moves replicas to other log directories of their brokers (KIP-113). They are copied after the answer.
+
+        :param replica_assignment: The path of the directory that each is to be in, as the broker's ``log.dirs`` has it.
+        :return: A future a replica: None when it has begun; KafkaException, for instance LOG_DIR_NOT_FOUND, or
+            REPLICA_NOT_AVAILABLE where the broker doesn't have it: when it gets it, it will be in that directory.
+        """
+        if not isinstance(replica_assignment, Mapping):
+            raise TypeError(f"expected a dict of replicas, not {type(replica_assignment).__name__}")
+        if not replica_assignment:
+            raise ValueError("Expected non-empty dict of replicas")
+        for replica, path in replica_assignment.items():
+            if not isinstance(replica, TopicPartitionReplica):
+                raise TypeError(f"expected a TopicPartitionReplica, not {type(replica).__name__}")
+            if not isinstance(path, str):
+                raise TypeError(f"a log directory must be a str, not {type(path).__name__}")
+            if not path:
+                raise ValueError("the path of a log directory cannot be empty")
+            _check_replica(replica)
+        items = [(replica, (replica, path)) for replica, path in replica_assignment.items()]
+        return self._start(ALTER_REPLICA_LOG_DIRS, items, self._request_timeout(request_timeout))
+
+
+def _check_replica(replica: TopicPartitionReplica) -> None:
+    """TypeError and ValueError for what can't be one."""
+    check_partitions([TopicPartition(replica.topic, replica.partition)])
+    node_id(replica.broker_id)

@@ -1,0 +1,483 @@
+"""Share groups (KIP-932) and streams groups (KIP-1071), with the names of Java's Admin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kafka_native.admin.acls import AclOperation, allowed_operations
+from kafka_native.admin.base import check_partitions, error_or_none, flag, list_of, partitions_by_topic
+from kafka_native.admin.groups import GroupsAdmin, MemberAssignment, assignment_of, group_name, state_of
+from kafka_native.control.operations import AdminOperation, Operation, Portion, within_group
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.group_admin import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from kafka_native.protocol.share import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
+from kafka_native.protocol.streams import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    TaskIds,
+    TaskOffset,
+    TopicInfo,
+)
+from kafka_native.types import ConsumerGroupState, Node, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMemberDescription:
+    """A member of a share group."""
+
+    consumer_id: str
+    """Its member id."""
+    rack_id: str | None
+    client_id: str
+    host: str
+    """Where it connects from."""
+    assignment: MemberAssignment
+    """What it reads, maybe beside others."""
+    member_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupDescription:
+    """A share group with its members."""
+
+    group_id: str
+    members: list[ShareMemberDescription]
+    group_state: ConsumerGroupState
+    coordinator: Node
+    group_epoch: int
+    """It grows with each change of members, subscriptions or topics."""
+    target_assignment_epoch: int
+    """The group epoch that the assignment was made for."""
+    authorized_operations: list[AclOperation] | None = None
+    """What this client may do to it; None if it wasn't asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharePartitionOffsetInfo:
+    """How far a share group is with a partition."""
+
+    start_offset: int
+    """All records below it are done with."""
+    leader_epoch: int | None
+    """Of the leader that it is from; None where none is known."""
+    lag: int | None
+    """How many records are not done with (KIP-1226); None where the broker doesn't tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsTaskOffset:
+    """How far a task has got."""
+
+    subtopology_id: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupMemberAssignment:
+    """Tasks of a member: the numbers of partitions by subtopology."""
+
+    active_tasks: dict[str, list[int]]
+    standby_tasks: dict[str, list[int]]
+    """Copies that are kept up to date."""
+    warmup_tasks: dict[str, list[int]]
+    """Copies that are on their way to be so."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupMemberDescription:
+    """A member of a streams group."""
+
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    """Its ``group.instance.id``, if it has one."""
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    """Where it connects from."""
+    topology_epoch: int
+    """Of the topology that it runs."""
+    process_id: str
+    """The process that it is in, maybe with others."""
+    user_endpoint: tuple[str, int] | None
+    """Host and port for interactive queries."""
+    client_tags: dict[str, str]
+    task_offsets: list[StreamsTaskOffset]
+    task_end_offsets: list[StreamsTaskOffset]
+    assignment: StreamsGroupMemberAssignment
+    target_assignment: StreamsGroupMemberAssignment
+    is_classic: bool
+    """It speaks the classic protocol, on the way to the new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsTopicInfo:
+    """A topic that an application has for itself."""
+
+    partitions: int
+    """0: as many as its subtopology needs."""
+    replication_factor: int
+    """0: the broker's default."""
+    topic_configs: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupSubtopologyDescription:
+    """A part of an application's topology whose tasks stand for themselves."""
+
+    subtopology_id: str
+    source_topics: list[str]
+    repartition_sink_topics: list[str]
+    state_changelog_topics: dict[str, StreamsTopicInfo]
+    repartition_source_topics: dict[str, StreamsTopicInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupDescription:
+    """A streams group with its members and its topology."""
+
+    group_id: str
+    group_epoch: int
+    """It grows with each change of members, topology or topics."""
+    target_assignment_epoch: int
+    """The group epoch that the assignment was made for."""
+    topology_epoch: int | None
+    """None where the group has no topology yet."""
+    subtopologies: list[StreamsGroupSubtopologyDescription]
+    members: list[StreamsGroupMemberDescription]
+    group_state: ConsumerGroupState
+    coordinator: Node
+    authorized_operations: list[AclOperation] | None = None
+    """What this client may do to it; None if it wasn't asked for."""
+
+
+# --- describing ---
+
+
+def _describe_share_groups(
+    authorized: bool,
+) -> AdminOperation[str, str, ShareGroupDescribeResponse, ShareGroupDescription]:
+    return AdminOperation(
+        destination=Operation.coordinators,
+        request=lambda groups: ShareGroupDescribeRequest(group_ids=groups, include_authorized_operations=authorized),
+        outcomes=lambda response, portion: {
+            each.group_id: error_or_none(each.error_code, each.error_message) or _share_group(each, portion.broker)
+            for each in response.groups
+        },
+        change=False,
+    )
+
+
+def _share_group(group: ShareGroupDescribeResponse.Group, coordinator: Node) -> ShareGroupDescription:
+    return ShareGroupDescription(
+        group.group_id,
+        [
+            ShareMemberDescription(
+                each.member_id,
+                each.rack_id,
+                each.client_id,
+                each.client_host,
+                assignment_of(each.assignment),
+                each.member_epoch,
+            )
+            for each in group.members
+        ],
+        state_of(group.group_state),
+        coordinator,
+        group.group_epoch,
+        group.assignment_epoch,
+        _authorized(group.authorized_operations),
+    )
+
+
+def _authorized(bits: int) -> list[AclOperation] | None:
+    allowed = allowed_operations(bits)
+    return None if allowed is None else list(allowed)
+
+
+def _describe_streams_groups(
+    authorized: bool,
+) -> AdminOperation[str, str, StreamsGroupDescribeResponse, StreamsGroupDescription]:
+    return AdminOperation(
+        destination=Operation.coordinators,
+        request=lambda groups: StreamsGroupDescribeRequest(group_ids=groups, include_authorized_operations=authorized),
+        outcomes=lambda response, portion: {
+            each.group_id: error_or_none(each.error_code, each.error_message) or _streams_group(each, portion.broker)
+            for each in response.groups
+        },
+        change=False,
+    )
+
+
+def _streams_group(group: StreamsGroupDescribeResponse.Group, coordinator: Node) -> StreamsGroupDescription:
+    topology = group.topology
+    parts = [] if topology is None else topology.subtopologies or []
+    return StreamsGroupDescription(
+        group.group_id,
+        group.group_epoch,
+        group.assignment_epoch,
+        None if topology is None else topology.epoch,
+        [
+            StreamsGroupSubtopologyDescription(
+                each.subtopology_id,
+                each.source_topics,
+                each.repartition_sink_topics,
+                _topics(each.state_changelog_topics),
+                _topics(each.repartition_source_topics),
+            )
+            for each in parts
+        ],
+        [_streams_member(each) for each in group.members],
+        state_of(group.group_state),
+        coordinator,
+        _authorized(group.authorized_operations),
+    )
+
+
+def _streams_member(member: StreamsGroupDescribeResponse.Group.Member) -> StreamsGroupMemberDescription:
+    endpoint = member.user_endpoint
+    return StreamsGroupMemberDescription(
+        member.member_id,
+        member.member_epoch,
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        member.topology_epoch,
+        member.process_id,
+        None if endpoint is None else (endpoint.host, endpoint.port),
+        {each.key: each.value for each in member.client_tags},
+        _task_offsets(member.task_offsets),
+        _task_offsets(member.task_end_offsets),
+        _tasks_of(member.assignment),
+        _tasks_of(member.target_assignment),
+        member.is_classic,
+    )
+
+
+def _tasks_of(assignment: StreamsGroupDescribeResponse.Group.Member.Assignment) -> StreamsGroupMemberAssignment:
+    return StreamsGroupMemberAssignment(
+        _tasks(assignment.active_tasks), _tasks(assignment.standby_tasks), _tasks(assignment.warmup_tasks)
+    )
+
+
+def _tasks(tasks: Iterable[TaskIds]) -> dict[str, list[int]]:
+    return {each.subtopology_id: each.partitions for each in tasks}
+
+
+def _task_offsets(offsets: Iterable[TaskOffset]) -> list[StreamsTaskOffset]:
+    return [StreamsTaskOffset(each.subtopology_id, each.partition, each.offset) for each in offsets]
+
+
+def _topics(topics: Iterable[TopicInfo]) -> dict[str, StreamsTopicInfo]:
+    return {
+        each.name: StreamsTopicInfo(
+            each.partitions, each.replication_factor, {config.key: config.value for config in each.topic_configs}
+        )
+        for each in topics
+    }
+
+
+# --- offsets of share groups ---
+
+GroupPartitions: TypeAlias = "tuple[str, list[TopicPartition] | None]"
+ShareOffsets: TypeAlias = "dict[TopicPartition, SharePartitionOffsetInfo | KafkaError | None]"
+
+
+def _offsets_request(groups: list[GroupPartitions]) -> DescribeShareGroupOffsetsRequest:
+    """The request about some groups of one coordinator."""
+    kind = DescribeShareGroupOffsetsRequest.Group
+    asked = []
+    for group_id, partitions in groups:
+        topics = None
+        if partitions is not None:
+            topics = [
+                kind.Topic(topic_name=name, partitions=[each.partition for each in some])
+                for name, some in partitions_by_topic(partitions).items()
+            ]
+        asked.append(kind(group_id=group_id, topics=topics))
+    return DescribeShareGroupOffsetsRequest(groups=asked)
+
+
+LIST_SHARE_OFFSETS: AdminOperation[str, GroupPartitions, DescribeShareGroupOffsetsResponse, ShareOffsets] = (
+    AdminOperation(
+        destination=Operation.coordinators,
+        request=_offsets_request,
+        outcomes=lambda response, portion: {
+            each.group_id: error_or_none(each.error_code, each.error_message) or _share_offsets(each)
+            for each in response.groups
+        },
+        change=False,
+    )
+)
+
+
+def _share_offsets(
+    group: DescribeShareGroupOffsetsResponse.Group,
+) -> ShareOffsets:
+    return {
+        TopicPartition(topic.topic_name, each.partition_index): error_or_none(each.error_code, each.error_message)
+        or _share_offset(each)
+        for topic in group.topics
+        for each in topic.partitions
+    }
+
+
+def _share_offset(
+    partition: DescribeShareGroupOffsetsResponse.Group.Topic.Partition,
+) -> SharePartitionOffsetInfo | None:
+    if partition.start_offset < 0:
+        return None
+    epoch, lag = partition.leader_epoch, partition.lag
+    return SharePartitionOffsetInfo(partition.start_offset, None if epoch < 0 else epoch, None if lag < 0 else lag)
+
+
+def _alter_share_offsets(
+    group: str,
+) -> AdminOperation[TopicPartition, tuple[TopicPartition, int], AlterShareGroupOffsetsResponse, None]:
+    def request(offsets: list[tuple[TopicPartition, int]]) -> AlterShareGroupOffsetsRequest:
+        wanted = dict(offsets)
+        kind = AlterShareGroupOffsetsRequest.Topic
+        topics = [
+            kind(
+                topic_name=name,
+                partitions=[kind.Partition(partition_index=each.partition, start_offset=wanted[each]) for each in some],
+            )
+            for name, some in partitions_by_topic(wanted).items()
+        ]
+        return AlterShareGroupOffsetsRequest(group_id=group, topics=topics)
+
+    def outcomes(
+        response: AlterShareGroupOffsetsResponse, portion: Portion[TopicPartition, tuple[TopicPartition, int]]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        error = error_or_none(response.error_code, response.error_message)
+        if error is not None:
+            return dict.fromkeys(portion.items, error)
+        return {
+            TopicPartition(topic.topic_name, each.partition_index): error_or_none(each.error_code, each.error_message)
+            for topic in response.responses
+            for each in topic.partitions
+        }
+
+    return AdminOperation(destination=within_group(group), request=request, outcomes=outcomes, change=True)
+
+
+def _delete_share_offsets(group: str) -> AdminOperation[str, str, DeleteShareGroupOffsetsResponse, None]:
+    def request(topics: list[str]) -> DeleteShareGroupOffsetsRequest:
+        kind = DeleteShareGroupOffsetsRequest.Topic
+        return DeleteShareGroupOffsetsRequest(group_id=group, topics=[kind(topic_name=each) for each in topics])
+
+    def outcomes(response: DeleteShareGroupOffsetsResponse, portion: Portion[str, str]) -> dict[str, KafkaError | None]:
+        error = error_or_none(response.error_code, response.error_message)
+        if error is not None:
+            return dict.fromkeys(portion.items, error)
+        return {each.topic_name: error_or_none(each.error_code, each.error_message) for each in response.responses}
+
+    return AdminOperation(destination=within_group(group), request=request, outcomes=outcomes, change=True)
+
+
+def _start_offset(partition: TopicPartition, offset: object) -> tuple[TopicPartition, int] | KafkaError:
+    """The item, or why it can't be sent."""
+    if isinstance(offset, bool) or not isinstance(offset, int):
+        raise TypeError(f"an offset must be an int, not {type(offset).__name__}")
+    if offset < 0:
+        return KafkaError(KafkaError._INVALID_ARG, f"an offset cannot be negative, {offset} is")
+    return partition, offset
+
+
+class ShareGroupsAdmin(GroupsAdmin):
+    """Calls about groups whose members aren't consumers."""
+
+    def describe_share_groups(
+        self, group_ids: list[str], *, include_authorized_operations: bool = False, request_timeout: float = -1
+    ) -> dict[str, Future[ShareGroupDescription]]:
+        """Describes share groups (KIP-932) with their members.
+
+        :param group_ids: Their ids.
+        :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
+        :return: A future a group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
+        """
+        kind = _describe_share_groups(flag("include_authorized_operations", include_authorized_operations))
+        groups = [(each, each) for each in list_of(group_ids, str)]
+        return self._start(kind, groups, self._request_timeout(request_timeout))
+
+    def list_share_group_offsets(
+        self, groups: Mapping[str, list[TopicPartition] | None], *, request_timeout: float = -1
+    ) -> dict[str, Future[dict[TopicPartition, SharePartitionOffsetInfo | KafkaError | None]]]:
+        """Tells how far share groups are (KIP-932), and how much is left to do (KIP-1226).
+
+        :param groups: The partitions by group id; None for all that a group has offsets of.
+        :return: A future a group, by id. A partition is None where the group has no offset of it yet, and a KafkaError
+            where it can't be told.
+        """
+        if not isinstance(groups, Mapping):
+            raise TypeError(f"expected a mapping of group ids to partitions, not {type(groups).__name__}")
+        if not groups:
+            raise ValueError("Expected non-empty mapping of group ids to partitions")
+        items: list[tuple[str, GroupPartitions]] = []
+        for group_id, given in groups.items():
+            partitions = None if given is None else list_of(given, TopicPartition)
+            check_partitions(partitions or ())
+            items.append((group_name(group_id), (group_id, partitions)))
+        return self._start(LIST_SHARE_OFFSETS, items, self._request_timeout(request_timeout))
+
+    def alter_share_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int], *, request_timeout: float = -1
+    ) -> dict[TopicPartition, Future[None]]:
+        """Lets a share group without members go on elsewhere (KIP-932).
+
+        :param group_id: Its id.
+        :param offsets: Where, by partition.
+        :return: A future a partition: None when it is done; KafkaException, for instance NON_EMPTY_GROUP.
+        """
+        group = group_name(group_id)
+        if not isinstance(offsets, Mapping):
+            raise TypeError(f"expected a mapping of partitions to offsets, not {type(offsets).__name__}")
+        check_partitions(list_of(list(offsets), TopicPartition))
+        items = [(each, _start_offset(each, offset)) for each, offset in offsets.items()]
+        return self._start(_alter_share_offsets(group), items, self._request_timeout(request_timeout))
+
+    def delete_share_group_offsets(
+        self, group_id: str, topics: list[str], *, request_timeout: float = -1
+    ) -> dict[str, Future[None]]:
+        """Lets a share group without members forget topics (KIP-932); it begins anew when it subscribes again.
+
+        :param group_id: Its id.
+        :param topics: Their names.
+        :return: A future a topic: None when it is forgotten; KafkaException, for instance NON_EMPTY_GROUP.
+        """
+        group = group_name(group_id)
+        items = [(each, each) for each in list_of(topics, str)]
+        return self._start(_delete_share_offsets(group), items, self._request_timeout(request_timeout))
+
+    delete_share_groups = GroupsAdmin.delete_consumer_groups
+
+    def describe_streams_groups(
+        self, group_ids: list[str], *, include_authorized_operations: bool = False, request_timeout: float = -1
+    ) -> dict[str, Future[StreamsGroupDescription]]:
+        """Describes groups of Kafka Streams (KIP-1071) with their members and their topology.
+
+        :param group_ids: Their ids.
+        :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
+        :return: A future a group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
+        """
+        kind = _describe_streams_groups(flag("include_authorized_operations", include_authorized_operations))
+        groups = [(each, each) for each in list_of(group_ids, str)]
+        return self._start(kind, groups, self._request_timeout(request_timeout))
+
+    # A streams group's offsets are kept as those of consumers: the requests are the same ones, as in Java's Admin.
+    list_streams_group_offsets = GroupsAdmin.list_consumer_group_offsets
+    alter_streams_group_offsets = GroupsAdmin.alter_consumer_group_offsets
+    delete_streams_group_offsets = GroupsAdmin.delete_consumer_group_offsets
+    delete_streams_groups = GroupsAdmin.delete_consumer_groups

@@ -1,0 +1,1 @@
+"""Connections to brokers: their pool, what they understand, their security, and which of them coordinate."""

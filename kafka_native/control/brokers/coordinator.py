@@ -1,0 +1,137 @@
+"""Finding the broker that coordinates a group or a transactional id.
+
+It gets a connection of its own: a JoinGroup, or a Fetch, that the broker answers late would hold up heartbeats and
+commits behind it.
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafka_native.control.errors import COORDINATOR_BUSY_ERRORS, COORDINATOR_LOST_ERRORS, COORDINATOR_REFUSED_ERRORS
+from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from kafka_native.control.brokers.pool import BrokerPool
+
+GROUP = 0
+TRANSACTION = 1
+
+
+class Coordinator:
+    """Knows the coordinator of one key, or looks for it. Nothing is asked before somebody `want()`s it."""
+
+    def __init__(
+        self,
+        pool: BrokerPool,
+        key: str,
+        *,
+        key_type: int = GROUP,
+        timeout_s: float,
+        query_interval_s: float = NEVER,
+        backoff: Backoff,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``query_interval_s``: how often to ask although one is known (coordinator.query.interval.ms)."""
+        self._pool = pool
+        self._key = key
+        self._key_type = key_type
+        self._timeout_s = timeout_s
+        self._query_interval_s = query_interval_s
+        self._backoff = backoff
+        self._clock = clock
+        self._log = pool.logs["cgrp" if key_type == GROUP else "eos"]
+        self._name = f"{'group' if key_type == GROUP else 'transactional id'} {key}"
+        self._asking = False
+        self._ask_at = NEVER
+        self.target: int | None = None
+        """Where calls to it go; None while it is looked for."""
+        self.refused: KafkaError | None = None
+        """Why it can't be had, as far as the brokers say; asked for again all the same."""
+        self.on_found: list[Callable[[], None]] = []
+        """Called when there is a target, and when it is another one than before."""
+        self.on_refused: list[Callable[[KafkaError], None]] = []
+        """Called with the reason, each time that it changes."""
+
+    def want(self, now: float) -> int | None:
+        """The target, or None; then it is looked for and ``on_found`` tells."""
+        if self.target is None and self._ask_at == NEVER and not self._asking:
+            self._ask_at = now
+        return self.target
+
+    def lost(self) -> None:
+        """The target doesn't answer or says that it isn't the coordinator: look for it again, with back-off."""
+        if self.target is None:
+            return
+        self._log.debug("%s: its coordinator is lost", self._name)
+        self.target = None
+        first = self._backoff.failures == 0
+        delay_s = self._backoff.next_s()
+        if not self._asking:
+            self._ask_at = self._clock() + (0.0 if first else delay_s)
+
+    def note(self, error: KafkaError) -> bool:
+        """Takes in the error of a call to the target; True where the call may be tried again once it is found."""
+        if error.code() in COORDINATOR_LOST_ERRORS:
+            self.lost()
+            return True
+        return error.code() in COORDINATOR_BUSY_ERRORS
+
+    def answered(self) -> None:
+        """The target has done what it was asked: the next failure is a first one."""
+        self._backoff.reset()
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `requests.Manager`."""
+        if self._asking or now < self._ask_at:
+            return [], NEVER if self._asking else self._ask_at
+        self._asking = True
+        self._ask_at = NEVER
+        message = FindCoordinatorRequest(key=self._key, key_type=self._key_type, coordinator_keys=[self._key])
+        return [Call(message, ANY_BROKER, now + self._timeout_s, self._on_reply)], NEVER
+
+    def _on_reply(self, reply: Reply) -> None:
+        self._asking = False
+        outcome = reply if isinstance(reply, KafkaError) else self._found(reply)
+        if isinstance(outcome, KafkaError):
+            self._refuse(outcome)
+            return
+        node_id, host, port = outcome
+        try:
+            target = self._pool.coordinator(node_id, host, port)
+        except MemoryError:
+            self._refuse(KafkaError(KafkaError._CRIT_SYS_RESOURCE, "no memory for a connection"))
+            return
+        self.refused = None
+        # Not a reset of the back-off: a broker may go on naming one that says that it isn't.
+        self._ask_at = self._clock() + self._query_interval_s
+        if target != self.target:
+            self._log.debug("%s: its coordinator is broker %d, %s:%d", self._name, node_id, host, port)
+            self.target = target
+            for listener in self.on_found:
+                listener()
+
+    def _found(self, reply: FindCoordinatorResponse) -> tuple[int, str, int] | KafkaError:
+        """Node, host and port; up to version 3 the answer is the response itself."""
+        answer: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator = reply
+        if reply.coordinators:
+            answer = reply.coordinators[0]
+        if answer.error_code:
+            return KafkaError(answer.error_code, f"coordinator of {self._key!r}: {KafkaError(answer.error_code).str()}")
+        if answer.node_id < 0 or not answer.host or not 0 < answer.port < 1 << 16:
+            return KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE)
+        return answer.node_id, answer.host, answer.port
+
+    def _refuse(self, error: KafkaError) -> None:
+        self._ask_at = self._clock() + self._backoff.next_s()
+        self._log.debug("%s: no coordinator: %s", self._name, error.str())
+        before, self.refused = self.refused, error if error.code() in COORDINATOR_REFUSED_ERRORS else None
+        if self.refused is not None and (before is None or before.code() != error.code()):
+            for listener in self.on_refused:
+                listener(error)

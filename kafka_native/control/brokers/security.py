@@ -1,0 +1,419 @@
+"""TLS and SASL of one client's connections.
+
+`Encryption` has the TLS context that connections are made with, its renewal, and what failures mean.
+
+`Authenticator` does SASL: SaslHandshake, then SaslAuthenticate until both sides are content (KIP-43,
+KIP-152). It begins when a connection's versions are known, and again on the live connection before the
+session that the broker grants is over (KIP-368). `kafka_native.security` has the mechanisms.
+
+Thread: the control thread. The client's constructor makes the TLS context; mechanisms do what may take
+long on the thread of `SecurityWorker`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kafka_native._native.engine import fork_count, tls_functions
+from kafka_native.cleaning import clean
+from kafka_native.control.brokers.versions import ApiRanges
+from kafka_native.control.outages import Outages
+from kafka_native.control.requests import NEVER
+from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError, KafkaException, error_name
+from kafka_native.logs import Log
+from kafka_native.protocol import ApiKey, ProtocolError
+from kafka_native.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kafka_native.protocol.schema import Request
+from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
+from kafka_native.threads import Lock, SimpleQueue, Thread
+
+if TYPE_CHECKING:
+    from kafka_native._native.engine import Engine, Event
+    from kafka_native.config import Config
+    from kafka_native.control.brokers.pool import Broker, BrokerPool
+    from kafka_native.security.tls import TlsContext
+
+PROTOCOLS = ("ssl", "sasl_ssl")
+"""Values of security.protocol that mean TLS."""
+
+
+FILES = "files"
+"""What fails, as the subject of an outage: certificates and keys that have changed."""
+
+
+class Encryption:
+    """The context that connections are made with, from the configuration's files as they are now."""
+
+    def __init__(self, config: Config, log: Log) -> None:
+        """Reads them; KafkaException if there is a mistake in the configuration or in one of them."""
+        self._config = config
+        self._log = log
+        self._outages = Outages()  # of the files
+        self._warned: set[str] = set()
+        self._context = self._made()
+
+    @classmethod
+    def of(cls, config: Config, log: Log) -> Encryption | None:
+        """None where connections are plain."""
+        return cls(config, log) if config.text("security.protocol") in PROTOCOLS else None
+
+    def _made(self) -> TlsContext:
+        from kafka_native.security.tls import TlsContext  # only who wants TLS pays for it
+
+        context = TlsContext(self._config)
+        for remark in context.remarks:
+            if remark not in self._warned:  # once a client: a renewed context has the same ones
+                self._warned.add(remark)
+                self._log.warning("%s", remark)
+        self._log.debug("%r", context)
+        return context
+
+    @property
+    def settings(self) -> tuple[dict[str, int], int, bool, bool]:
+        """What the engine is told: where OpenSSL's functions are, the context, and what is checked of a certificate."""
+        from kafka_native.security.openssl import address_of
+
+        functions = {name: address_of(name) for name in tls_functions()}
+        return functions, self._context.pointer, self._context.verifies, self._context.identifies_hosts
+
+    def renew(self, engine: Engine) -> None:
+        """Has the next connections use the files that are there now, if they are others than before (rotation).
+
+        Files that can't be used leave everything as it is: they may be half written.
+        """
+        if not self._context.changed():
+            return
+        try:
+            context = self._made()
+        except KafkaException as error:
+            why = error.args[0].str()
+            say = self._log.error if self._outages.is_due(FILES, why) else self._log.debug
+            say("certificates have changed, but the new ones can't be used: %s", why)
+            return
+        self._outages.end(FILES)
+        engine.set_tls_context(context.pointer)
+        self._context = context  # the old one was needed until here
+        self._log.info("certificates have changed: connections made from now on use the new ones")
+
+    def explain(self, event: Event, host: str, port: int) -> str:
+        """Why TLS has failed, in the user's terms. ``event``: a DISCONNECTED with the status of TLS."""
+        return self._context.explain(event.text, event.verify_error, host, port, event.body or b"")
+
+
+T = TypeVar("T")
+
+WRAPPED = 1
+"""The version of SaslHandshake after which SaslAuthenticate carries the messages, with errors that say something."""
+MESSAGE_MAX = 1 << 20
+"""Bytes of a broker's message; Kerberos has the longest, of some 64 KiB."""
+SESSION_PART = (0.85, 0.95)
+"""Of a session's lifetime: somewhere in between it is renewed, as the Java client does."""
+SESSION_MIN_S, SESSION_MAX_S = 1.05, 7 * 86_400.0
+"""When a session is renewed at the soonest, as no broker takes it within a second, and at the latest."""
+RETRY_S = (1.0, 30.0)
+"""Between attempts to get what has to be refreshed: the first pause, which doubles, and the longest.
+
+The first pause follows a success, too: the issuer decides how short a token's lifetime is.
+"""
+END_S = 2.0
+MECHANISM_NAME_MAX = 32
+"""Characters of a mechanism's name in an error; RFC 4422 allows 20."""
+REFRESH = "refresh"
+"""What fails, as the subject of an outage: getting what expires."""
+NAMES = {ApiKey.SASL_HANDSHAKE: "SaslHandshake", ApiKey.SASL_AUTHENTICATE: "SaslAuthenticate"}
+
+
+class Doing(Protocol):
+    """Does something that may take long, and tells the control thread of the outcome."""
+
+    def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """``done`` gets, on the control thread, what ``work`` has returned or raised."""
+
+
+class SecurityWorker:
+    """A client's security thread: hashing, HTTP, the user's ``oauth_cb``. It starts with its first piece of work.
+
+    Between two pieces it holds nothing but its queue, so it keeps no client alive.
+    """
+
+    def __init__(self, name: str, post: Callable[[Callable[[], None]], None]) -> None:
+        """``post`` has the control thread call something."""
+        self._name = name
+        self._post = post
+        self._lock = Lock()  # guards _ended, so that nothing is posted to a client that is closed
+        self._ended = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = Thread(partial(_work_off, self._work), f"kafka-native security {self._name}")
+
+    def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """Control thread: ``done`` gets what ``work`` has returned or raised, unless the client is closed first."""
+
+        def step() -> None:
+            outcome: T | Exception
+            try:
+                outcome = work()
+            except Exception as error:
+                outcome = error
+            except BaseException as error:  # sys.exit() in oauth_cb: it ends nothing here
+                outcome = SaslError(type(error).__name__)
+            with self._lock:
+                if not self._ended:
+                    self._post(lambda: done(outcome))
+
+        self._work.put(step)
+        if not self._thread.started:
+            self._thread.start()
+
+    def is_current(self) -> bool:
+        """Whether the caller is on this thread."""
+        return self._thread.is_current()
+
+    def stop(self) -> None:
+        """Ends the thread after what it is doing, which isn't waited for any longer than a moment."""
+        with self._lock:
+            self._ended = True
+        self._work.put(None)
+        if self._thread.started and not self.is_current():
+            self._thread.join(END_S)
+
+    def __del__(self) -> None:
+        """Its client wasn't closed. A later finaliser of the same cycle may close it: that work gets another thread."""
+        if self._thread.started:
+            self._work.put(None)
+            self._begin()
+
+
+def _work_off(queue: SimpleQueue[Callable[[], None] | None]) -> None:
+    """The security thread."""
+    forks = fork_count()
+    while (step := queue.get()) is not None:
+        step()
+        step = None  # before it sleeps
+        if fork_count() != forks:
+            return  # oauth_cb has forked: the control thread isn't here
+
+
+@dataclass(slots=True)
+class Authentication:
+    """How far one connection is."""
+
+    ranges: ApiRanges
+    exchange: Exchange
+    again: bool
+    """On a connection that is in use."""
+    asked: ApiKey = ApiKey.SASL_HANDSHAKE
+    session_ms: int = 0
+
+
+class Authenticator:
+    """Authenticates the connections of one client."""
+
+    def __init__(
+        self,
+        pool: BrokerPool,
+        mechanism: Mechanism,
+        worker: Doing,
+        *,
+        timeout_s: float,
+        log: Log,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        spread: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """``timeout_s``: for one answer of a broker (socket.timeout.ms)."""
+        self._pool = pool
+        self.mechanism = mechanism
+        self._worker = worker
+        self._timeout_s = timeout_s
+        self._log = log
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._spread = spread
+        self._sessions: dict[int, tuple[Broker, int, float]] = {}  # by handle: of this generation, to be renewed when
+        self._retry_s = RETRY_S[0]
+        self._refreshing = False
+        self._refresh_not_before = 0.0
+        self._outages = Outages(clock)  # of refreshing
+
+    def poll(self, now: float) -> float:
+        """Renews sessions before they end, and what will be needed for the next ones; when to look again."""
+        wake_up = self._refresh(now)
+        for handle, (broker, generation, due) in list(self._sessions.items()):
+            if not broker.up or broker.generation != generation:
+                del self._sessions[handle]
+            elif now < due:
+                wake_up = min(wake_up, due)
+            elif broker.ranges is not None:
+                self._pool.hold(broker)
+                self.begin(broker, broker.ranges, again=True)
+        return wake_up
+
+    def _refresh(self, now: float) -> float:
+        at = self.mechanism.refresh_at
+        if self._refreshing or at == NEVER:
+            return NEVER
+        due = max(self._refresh_not_before, now + at - self._wall_clock())
+        if now < due:
+            return due
+        self._refreshing = True
+        self._worker.run(self.mechanism.refresh, self._on_refreshed)
+        return NEVER
+
+    def _on_refreshed(self, outcome: Exception | None) -> None:
+        self._refreshing = False
+        if outcome is None:
+            self._retry_s = RETRY_S[0]
+            self._refresh_not_before = self._clock() + self._retry_s
+            say = self._log.debug if self._outages.end(REFRESH) is None else self._log.info
+            say("SASL %s: what expires has been renewed", self.mechanism.name)
+            return
+        self._refresh_not_before = self._clock() + self._retry_s
+        self._log.debug("SASL %s: tried again in %g s", self.mechanism.name, self._retry_s)
+        self._retry_s = min(2 * self._retry_s, RETRY_S[1])
+        if self._outages.is_due(REFRESH, type(outcome).__name__):
+            self._pool.report(KafkaError(KafkaError._AUTHENTICATION, self._impossible(outcome)))
+
+    # --- the exchange ---
+
+    def begin(self, broker: Broker, ranges: ApiRanges, *, again: bool = False) -> None:
+        """The broker's versions are known: authenticates, then opens its connection or refuses it."""
+        self._sessions.pop(broker.handle, None)
+        has_handshake = ranges.highest(ApiKey.SASL_HANDSHAKE, (WRAPPED, WRAPPED)) == WRAPPED
+        if not has_handshake or ranges.choose(SaslAuthenticateRequest) < 0:
+            text = "has no SaslAuthenticate (KIP-152): SASL needs Apache Kafka 1.0 or newer here"
+            self._pool.refuse(broker, KafkaError(KafkaError._UNSUPPORTED_FEATURE, f"{broker.name} {text}"))
+            return
+        exchange = self.mechanism.exchange(broker.host, broker.port)
+        broker.authentication = Authentication(ranges, exchange, again)
+        self._log.debug("%s: %s SASL %s", broker.name, "renews" if again else "begins", self.mechanism.name)
+        self._send(broker, SaslHandshakeRequest(mechanism=self.mechanism.name), WRAPPED)
+
+    def _send(self, broker: Broker, message: Request, version: int) -> None:
+        self._pool.submit_handshake(broker, message.api_key, version, message.encode(version), self._timeout_s)
+
+    def on_reply(self, broker: Broker, event: Event) -> None:
+        """What came of the last request."""
+        ours = broker.authentication
+        if ours is None or event.generation not in (0, broker.generation):
+            return
+        if event.status != 0:
+            self._on_failure(broker, ours, event.status)
+            return
+        try:
+            if ours.asked is ApiKey.SASL_HANDSHAKE:
+                self._on_handshake(broker, ours, SaslHandshakeResponse.decode(event.body, WRAPPED, whole=False))
+            else:
+                version = ours.ranges.choose(SaslAuthenticateRequest)
+                self._on_message(broker, ours, SaslAuthenticateResponse.decode(event.body, version, whole=False))
+        except ProtocolError as error:
+            text = f"{broker.name}: reply to {NAMES[ours.asked]} can't be read: {error}"
+            self._pool.refuse(broker, KafkaError(KafkaError._BAD_MSG, text))
+
+    def _on_failure(self, broker: Broker, ours: Authentication, status: int) -> None:
+        broker.authentication = None
+        if status == STATUS_TIMED_OUT:
+            text = f"{broker.name}: no reply to {NAMES[ours.asked]} in {self._timeout_s:g} s"
+            self._pool.refuse(broker, KafkaError(KafkaError._TIMED_OUT, text))
+        elif status == STATUS_TRANSPORT:
+            broker.ended_at = ours.asked  # DISCONNECTED comes next
+
+    def explain(self, asked: ApiKey, cause: KafkaError) -> KafkaError:
+        """What it means that the connection has ended while this was asked."""
+        if asked is ApiKey.SASL_HANDSHAKE:
+            return KafkaError(cause.code(), f"{cause.str()} (at SaslHandshake: is its listener one for SASL?)")
+        text = f"{cause.str()} (while {self._who()} was authenticated: check the credentials, and the broker's log)"
+        return KafkaError(KafkaError._AUTHENTICATION, text)
+
+    def _who(self) -> str:
+        user = self.mechanism.user
+        return f"user {shown(user)!r} with {self.mechanism.name}" if user else f"the client with {self.mechanism.name}"
+
+    def _on_handshake(self, broker: Broker, ours: Authentication, reply: SaslHandshakeResponse) -> None:
+        if reply.error_code == 0:
+            self._step(broker, ours, ours.exchange.begin)
+            return
+        name = self.mechanism.name
+        if reply.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM:
+            offered = ", ".join(clean(each, MECHANISM_NAME_MAX) for each in reply.mechanisms[:20]) or "nothing"
+            text = f"it has no SASL mechanism {name}: it offers {offered} (sasl.mechanism)"
+        elif reply.error_code == KafkaError.ILLEGAL_SASL_STATE:
+            text = "its listener doesn't take SASL: security.protocol should be plaintext or ssl, or the port another"
+        else:
+            text = f"SASL {name} is refused: {error_name(reply.error_code)}"
+        self._fail(broker, text)
+
+    def _on_message(self, broker: Broker, ours: Authentication, reply: SaslAuthenticateResponse) -> None:
+        if reply.error_code:
+            why = shown(reply.error_message or error_name(reply.error_code), self.mechanism.secrets())
+            problem = f" ({shown(ours.exchange.problem, self.mechanism.secrets())})" if ours.exchange.problem else ""
+            self.mechanism.on_refused()
+            self._fail(broker, f"SASL authentication of {self._who()} failed: {why}{problem}")
+            return
+        if len(reply.auth_bytes) > MESSAGE_MAX:
+            self._fail(broker, f"a SASL message of {len(reply.auth_bytes)} bytes; {MESSAGE_MAX} are accepted")
+            return
+        ours.session_ms = reply.session_lifetime_ms
+        self._step(broker, ours, lambda: ours.exchange.respond(reply.auth_bytes))
+
+    def _step(self, broker: Broker, ours: Authentication, work: Callable[[], bytes | None]) -> None:
+        """Has the mechanism find out what to say next."""
+
+        def done(outcome: bytes | Exception | None) -> None:
+            if broker.authentication is not ours:
+                return  # the connection has ended meanwhile
+            if isinstance(outcome, Exception):
+                self._fail(broker, self._impossible(outcome))
+            elif outcome is not None:
+                ours.asked = ApiKey.SASL_AUTHENTICATE
+                version = ours.ranges.choose(SaslAuthenticateRequest)
+                self._send(broker, SaslAuthenticateRequest(auth_bytes=outcome), version)
+            elif ours.exchange.done:
+                self._on_done(broker, ours)
+            else:
+                self._fail(broker, f"SASL {self.mechanism.name} ended before the broker had proved who it is")
+
+        if self.mechanism.slow:
+            self._worker.run(work, done)
+            return
+        try:
+            outcome = work()
+        except SaslError as error:
+            done(error)
+        else:
+            done(outcome)
+
+    def _impossible(self, error: Exception) -> str:
+        kind = "" if isinstance(error, SaslError) else f"{type(error).__name__}: "
+        return (
+            f"SASL authentication of {self._who()} isn't possible: {kind}{shown(str(error), self.mechanism.secrets())}"
+        )
+
+    def _fail(self, broker: Broker, text: str) -> None:
+        self._pool.refuse(broker, KafkaError(KafkaError._AUTHENTICATION, f"{broker.name}: {text}"))
+
+    def _on_done(self, broker: Broker, ours: Authentication) -> None:
+        broker.authentication = None
+        self._log.debug(
+            "%s: %s %s%s",
+            broker.name,
+            self._who(),
+            "has renewed its session" if ours.again else "is authenticated",
+            f" for {ours.session_ms / 1000:g} s" if ours.session_ms > 0 else "",
+        )
+        if ours.session_ms > 0:
+            delay_s = min(max(SESSION_MIN_S, self._spread(*SESSION_PART) * ours.session_ms / 1000), SESSION_MAX_S)
+            self._sessions[broker.handle] = (broker, broker.generation, self._clock() + delay_s)
+        self._pool.open(broker, ours.ranges)

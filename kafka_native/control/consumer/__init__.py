@@ -1,0 +1,1 @@
+"""What consumers and share consumers ask of brokers: offsets, fetches, commits, acknowledgements."""

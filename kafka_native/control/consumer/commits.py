@@ -1,0 +1,867 @@
+"""Offsets that the group keeps: committed (OffsetCommit) and read back (OffsetFetch).
+
+Commits of one client stay in order: one request is on its way at a time, and what comes meanwhile, or while it is being
+tried again, goes with the next one; of a partition that is in several, the last one counts.
+
+A commit belongs to the membership under which it was made. Should the member have a newer generation or epoch when it
+is sent (again), it goes on for partitions that are still this member's, and fails for the others: somebody else may
+own them, who would be set back.
+
+With offset.store.method=file, `OffsetFiles` keeps each partition's offset in a file of its own, as librdkafka's old
+consumer did. A file holds the offset as decimal text. It is written beside and put in place by a rename: a reader, or
+this client after a crash, finds the old offset or the new one. offset.store.sync.interval.ms says how often the disk
+is made to keep it. Only this manager writes to the file system: that is what the property asks for.
+
+Thread: the control thread only; the public API gets here through `MainThread.gather()`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafka_native.control.errors import COMMIT_FENCED_ERRORS, COMMIT_RETRIABLE_ERRORS, COORDINATOR_MOVED_ERRORS
+from kafka_native.control.metadata import NO_ID
+from kafka_native.control.metrics import Mean
+from kafka_native.control.positions import NO_POSITION, Key, OffsetPosition, position_of
+from kafka_native.control.requests import NEVER, Backoff, Call, Reply
+from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET, Log
+from kafka_native.protocol.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from kafka_native.protocol.schema import ZERO_UUID
+from kafka_native.types import OFFSET_INVALID, TopicPartition
+
+if TYPE_CHECKING:
+    from kafka_native.control.brokers.coordinator import Coordinator
+    from kafka_native.control.consumer.fetches import Assigned, FetchManager
+    from kafka_native.control.group.membership import Member
+
+NameOf = Callable[[bytes], "str | None"]
+
+
+def commit_message(
+    member: Member, positions: Mapping[Key, OffsetPosition], topic_ids: Mapping[str, bytes]
+) -> OffsetCommitRequest:
+    """For every version: topics are named, and identified where their ids are known."""
+    topics: dict[str, OffsetCommitRequest.Topic] = {}
+    for (name, number), position in positions.items():
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = OffsetCommitRequest.Topic(name=name, topic_id=topic_ids.get(name, ZERO_UUID))
+        topic.partitions.append(
+            OffsetCommitRequest.Topic.Partition(
+                partition_index=number,
+                committed_offset=position.offset,
+                committed_leader_epoch=position.epoch,
+                committed_metadata=position.metadata or "",
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=member.group_id,
+        generation_id_or_member_epoch=member.generation,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        topics=list(topics.values()),
+    )
+
+
+def commit_results(reply: OffsetCommitResponse, name_of: NameOf) -> dict[Key, int]:
+    """The error code of each partition, 0 for those that are committed."""
+    results = {}
+    for topic in reply.topics:
+        name = topic.name or name_of(topic.topic_id)
+        if name is not None:
+            results.update({(name, each.partition_index): each.error_code for each in topic.partitions})
+    return results
+
+
+def ask_message(
+    member: Member, keys: Iterable[Key], topic_ids: Mapping[str, bytes], *, stable: bool
+) -> OffsetFetchRequest:
+    """For every version, see `versions.adapted`. ``stable``: offsets of open transactions are waited for (KIP-447)."""
+    indexes: dict[str, list[int]] = {}
+    for name, number in keys:
+        indexes.setdefault(name, []).append(number)
+    wanted: list[OffsetFetchRequest.Group.Topic] = []
+    group = OffsetFetchRequest.Group(group_id=member.group_id, topics=wanted)
+    if member.joined and member.protocol == "consumer":
+        group.member_id, group.member_epoch = member.member_id, member.generation
+    topics = []
+    for name, numbers in indexes.items():
+        topic_id = topic_ids.get(name, ZERO_UUID)
+        wanted.append(OffsetFetchRequest.Group.Topic(name=name, topic_id=topic_id, partition_indexes=numbers))
+        topics.append(OffsetFetchRequest.Topic(name=name, partition_indexes=numbers))
+    return OffsetFetchRequest(group_id=member.group_id, topics=topics, groups=[group], require_stable=stable)
+
+
+def asked_offsets(
+    reply: OffsetFetchResponse, group_id: str, name_of: NameOf
+) -> dict[Key, OffsetPosition | int] | KafkaError:
+    """The committed position of each partition (`NO_POSITION` if there is none) or its error code, or one error."""
+    found: dict[Key, OffsetPosition | int] = {}
+    error_code = reply.error_code
+    if reply.groups:
+        group = next((each for each in reply.groups if each.group_id == group_id), None)
+        if group is None:
+            return KafkaError(KafkaError._BAD_MSG, f"the reply to OffsetFetch leaves out group {group_id!r}")
+        error_code = group.error_code
+        for answer in group.topics:
+            _take(found, answer.name or name_of(answer.topic_id), answer.partitions)
+    else:
+        for topic in reply.topics:
+            _take(found, topic.name, topic.partitions)
+    if error_code:
+        return KafkaError(error_code, f"offsets of group {group_id!r}: {KafkaError(error_code).str()}")
+    return found
+
+
+def _take(
+    found: dict[Key, OffsetPosition | int],
+    name: str | None,
+    partitions: Iterable[OffsetFetchResponse.Topic.Partition | OffsetFetchResponse.Group.Topic.Partition],
+) -> None:
+    if name is None:
+        return  # of no topic that was asked for
+    for each in partitions:
+        position = OffsetPosition(each.committed_offset, each.committed_leader_epoch, each.metadata or None)
+        found[name, each.partition_index] = each.error_code or (NO_POSITION if each.committed_offset < 0 else position)
+
+
+Outcome: TypeAlias = "list[TopicPartition] | KafkaError"
+"""Each partition with its own error or None; or the one error that all of them met."""
+
+NO_GROUP = "offsets are kept for a group: set group.id"
+
+AUTO_COMMIT_CHECKS = 10
+"""How often within auto.commit.interval.ms it is looked whether what was handed out has been dealt with."""
+
+
+@dataclass(slots=True, eq=False)
+class Commit:
+    """One call of `commit()`, until each of its partitions has an outcome."""
+
+    wanted: dict[Key, OffsetPosition]
+    done: Callable[[Outcome], None]
+    deadline: float
+    member: tuple[str, int]
+    """Member id and generation when it was made."""
+    held: bool
+    """Its partitions are given up only once it is done (a rebalance, the end)."""
+    owned: dict[Key, Assigned]
+    """Those that were assigned when it was made; one that has left and come back is another object."""
+    listed: list[Key]
+    """What its outcome tells of: also of partitions that had nothing to be committed."""
+    bound: dict[Key, bytes] = field(default_factory=dict)
+    """The ids of the topics that the offsets are of, where they are known."""
+    left: dict[Key, OffsetPosition] = field(default_factory=dict)
+    errors: dict[Key, KafkaError] = field(default_factory=dict)
+    last: KafkaError | None = None
+    before: list[Ask] = field(default_factory=list)
+    """Questions that were asked later and wait for its end."""
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """One call of `fetch_committed()`."""
+
+    keys: list[Key]
+    done: Callable[[Outcome], None]
+    deadline: float
+    left: set[Key]
+    found: dict[Key, OffsetPosition] = field(default_factory=dict)
+    errors: dict[Key, KafkaError] = field(default_factory=dict)
+    last: KafkaError | None = None
+    in_flight: bool = False
+    behind: int = 0
+    """How many commits, made before, of the same partitions have not ended: they are to be seen in the answer."""
+
+
+class CommitManager:
+    """Commits and reads committed offsets, and does so by itself every auto.commit.interval.ms."""
+
+    def __init__(
+        self,
+        member: Member,
+        coordinator: Coordinator | None,
+        fetches: FetchManager,
+        *,
+        auto_commit: bool,
+        interval_s: float,
+        timeout_s: float,
+        on_commit: Callable[[KafkaError | None, list[TopicPartition]], None] = lambda error, partitions: None,
+        auto_store: bool = True,
+        polls: Callable[[], tuple[int, bool]] | None = None,
+        files: OffsetFiles | None = None,
+        log: Log = QUIET["consumer"],
+        backoff: Backoff | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``on_commit(error, partitions)`` is told of every commit's outcome; ``timeout_s`` is for one request.
+
+        ``polls``: how many polls the application has begun, and whether it is inside one. What a poll has handed out is
+        committed by itself (enable.auto.commit) only once another one has begun: until then it may be in the making.
+        None commits whatever was handed out, at once.
+        ``files``: offset.store.method=file; with it nothing is asked of a coordinator, which may be None. Without files
+        and without a group (group.id) nothing can be committed: _UNKNOWN_GROUP.
+        """
+        if coordinator is None and files is None:
+            raise ValueError("without a coordinator there have to be files")
+        self._member = member
+        self._coordinator = coordinator
+        self._fetches = fetches
+        self._can_commit = files is not None or bool(member.group_id)
+        self._auto_commit = auto_commit and self._can_commit
+        self._interval_s = interval_s
+        self._timeout_s = timeout_s
+        self._on_commit = on_commit
+        self._auto_store = auto_store
+        self._polls = polls
+        self._files = files
+        self._log = log
+        self._backoff = backoff or Backoff(0.1, 1.0)
+        self._ask_backoff = Backoff(0.1, 1.0)
+        self._clock = clock
+        self._commits: list[Commit] = []
+        self._sent: list[Commit] | None = None  # the commits of the request that is on its way
+        self._not_before = 0.0
+        self._asks: list[Ask] = []
+        self._ask_at = 0.0
+        self._deadline = NEVER  # the earliest of all that waits
+        self._reported = False  # an outcome, in this poll()
+        self._auto_at = clock() + interval_s if self._auto_commit else NEVER
+        self._snapshot: dict[Key, tuple[Assigned, OffsetPosition]] = {}
+        self._snapshot_polls = 0
+        self.subscribed: Callable[[], bool] = lambda: False
+        """Whether this client consumes as a member: then nothing is committed while it isn't one."""
+        self.latency = Mean()
+        """How long requests took that were answered, in milliseconds."""
+        fetches.ask_committed = self.fetch_committed if self._can_commit else None
+        self._asks_by_id = False  # so went the last OffsetFetch
+        fetches.offsets_by_id = lambda: self._asks_by_id
+
+    # --- stored offsets ---
+
+    def store(self, offsets: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Stores offsets for the next commit; those of partitions that aren't assigned come back with _STATE."""
+        outcome = []
+        for each in offsets:
+            assigned = self._fetches.assigned.get((each.topic, each.partition))
+            if assigned is None:
+                text = f"{each.topic} [{each.partition}] isn't assigned: its offset can't be stored"
+                outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
+            elif assigned.ended:
+                text = f"{each.topic} [{each.partition}]: the topic was deleted and made anew since"
+                outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
+            elif each.offset < 0:
+                text = f"{each.topic} [{each.partition}]: an offset to store is 0 or more, not {each.offset}"
+                outcome.append(each.with_error(KafkaError(KafkaError._INVALID_ARG, text)))
+            else:
+                assigned.stored = position_of(each)
+                assigned.stored_at = assigned.position
+                outcome.append(each.with_error(None))
+        return outcome
+
+    def stored(self, keys: Iterable[Key]) -> list[TopicPartition]:
+        """What would be committed of these partitions; OFFSET_INVALID where there is nothing."""
+        assigned = self._fetches.assigned
+        return [_partition_of(key, self.stored_position(assigned[key]) if key in assigned else None) for key in keys]
+
+    def stored_position(self, assigned: Assigned) -> OffsetPosition | None:
+        """With enable.auto.offset.store what was handed out counts, unless something was stored since."""
+        if assigned.stored is not None and (not self._auto_store or assigned.stored_at == assigned.position):
+            return assigned.stored
+        if not self._auto_store or assigned.position < 0:
+            return None
+        return OffsetPosition(assigned.position, assigned.position_epoch)
+
+    def _stored_positions(self, keys: Iterable[Key]) -> dict[Key, tuple[Assigned, OffsetPosition]]:
+        """What is stored of those of these partitions that are assigned."""
+        found = {}
+        for key in keys:
+            assigned = self._fetches.assigned.get(key)
+            position = None if assigned is None else self.stored_position(assigned)
+            if assigned is not None and position is not None:
+                found[key] = (assigned, position)
+        return found
+
+    def _ahead(self, keys: Iterable[Key]) -> dict[Key, OffsetPosition]:
+        """What enable.auto.commit has to commit of these partitions: it never sets a committed offset back."""
+        return {
+            key: position
+            for key, (assigned, position) in self._stored_positions(keys).items()
+            if _is_ahead(assigned, position)
+        }
+
+    # --- committing ---
+
+    def commit(
+        self, offsets: Iterable[TopicPartition], done: Callable[[Outcome], None], deadline: float, *, held: bool = False
+    ) -> None:
+        """Commits these offsets, tried again until ``deadline`` (monotonic seconds) where that may help.
+
+        A member commits what is assigned to it: another partition may be another member's, and fails with _STATE.
+        Without a subscription any partition will do. One without an offset comes back as it is; _NO_OFFSET if none has
+        any.
+        """
+        positions = {(each.topic, each.partition): position_of(each) for each in offsets}
+        wanted = {key: position for key, position in positions.items() if position.offset >= 0}
+        self._commit(wanted, list(positions), done, deadline, held)
+
+    def commit_stored(self, done: Callable[[Outcome], None], deadline: float) -> None:
+        """Commits what is stored and not committed yet of all assigned partitions; _NO_OFFSET if that is nothing."""
+        assigned = self._fetches.assigned
+        stored = self._stored_positions(assigned)
+        changed = {key: position for key, (state, position) in stored.items() if position != state.committed}
+        self._commit(changed, list(assigned), done, deadline, False)
+
+    def _commit(
+        self,
+        wanted: dict[Key, OffsetPosition],
+        listed: list[Key],
+        done: Callable[[Outcome], None],
+        deadline: float,
+        held: bool,
+    ) -> None:
+        if not self._can_commit:
+            done(KafkaError(KafkaError._UNKNOWN_GROUP, NO_GROUP))
+        elif wanted:
+            self._enqueue(wanted, listed, done, deadline, held)
+        else:
+            done(KafkaError(KafkaError._NO_OFFSET))
+
+    def flush(self, keys: Iterable[Key], done: Callable[[], None], deadline: float | None = None) -> None:
+        """Before these partitions are given up: commits what is stored of them, if enable.auto.commit is on.
+
+        Commits made before are waited for as well. ``done`` comes by ``deadline``, or by the timeout of a request.
+        """
+        wanted = self._ahead(keys) if self._auto_commit else {}
+        if not wanted and not self._commits and self._sent is None:
+            done()
+            return
+        until = self._clock() + self._timeout_s if deadline is None else deadline
+        self._enqueue(wanted, list(wanted), lambda outcome: done(), until, True)
+
+    def _enqueue(
+        self,
+        wanted: dict[Key, OffsetPosition],
+        listed: list[Key],
+        done: Callable[[Outcome], None],
+        deadline: float,
+        held: bool,
+    ) -> None:
+        identity = (self._member.member_id, self._member.generation)
+        assigned = self._fetches.assigned
+        owned = {key: assigned[key] for key in wanted if key in assigned}
+        bound = {key: topic_id for key in owned if (topic_id := self._fetches.bound_id(key)) != NO_ID}
+        commit = Commit(wanted, done, deadline, identity, held, owned, listed, bound, dict(wanted))
+        if self.subscribed():
+            strange = [key for key in wanted if key not in owned]
+            self._refuse(commit, strange, KafkaError._STATE, "the partition isn't assigned to this member")
+        for key, each in owned.items():
+            each.sent = wanted[key]
+        self._commits.append(commit)
+        self._deadline = min(self._deadline, deadline)
+        if self._files is not None:
+            self._write(self._files)
+
+    def _write(self, files: OffsetFiles) -> None:
+        """offset.store.method=file: at once, and in order."""
+        commits, self._commits = self._commits, []
+        for commit in commits:
+            for key, position in commit.left.items():
+                error = files.write(key, position)
+                if error is not None:
+                    commit.errors[key] = error
+            commit.left.clear()
+            self._finish(commit)
+
+    def _finish(self, commit: Commit) -> None:
+        """Every partition has its outcome, or there is no time left."""
+        for ask in commit.before:
+            ask.behind -= 1
+        for key in commit.left:
+            commit.errors[key] = commit.last or KafkaError(KafkaError._TIMED_OUT, "the commit took too long")
+        commit.left.clear()
+        partitions = [
+            _partition_of(key, commit.wanted.get(key)).with_error(commit.errors.get(key)) for key in commit.listed
+        ]
+        for key, position in commit.wanted.items():
+            error = commit.errors.get(key)
+            if self._log.on:
+                outcome = "is committed" if error is None else f"isn't committed: {error.str()}"
+                self._log.debug("%s [%d]: offset %d %s", *key, position.offset, outcome)
+            assigned = commit.owned.get(key)
+            if assigned is None:
+                continue
+            if error is None:
+                assigned.committed = position
+            elif assigned.sent == position:
+                assigned.sent = None  # to be tried again by whoever comes next
+        commit.done(_outcome_of(partitions, [commit.errors.get(key) for key in commit.wanted]))
+        if partitions:
+            self._on_commit(next((each.error for each in partitions if each.error is not None), None), partitions)
+
+    # --- sending commits ---
+
+    def _send(self, now: float) -> list[Call]:
+        if self._sent is not None or not self._commits or now < self._not_before or self._coordinator is None:
+            return []
+        for commit in self._commits:
+            self._fail_strangers(commit)
+            self._fail_ended(commit)
+        self._end([commit for commit in self._commits if not commit.left])
+        if not self._commits:
+            return []
+        target = self._coordinator.want(now)
+        if target is None:
+            if self._coordinator.refused is not None:
+                self._fail(self._commits, self._coordinator.refused)
+            return []
+        batch, self._commits = self._commits, []
+        self._sent = batch
+        merged: dict[Key, OffsetPosition] = {}
+        for commit in batch:
+            merged.update(commit.left)
+        identity = (self._member.member_id, self._member.generation)
+        for commit in batch:
+            commit.member = identity
+        message = commit_message(self._member, merged, self._fetches.topic_ids({topic for topic, _ in merged}))
+        # Not until a commit's own deadline: a short one doesn't mean that the coordinator is gone.
+        return [Call(message, target, now + self._timeout_s, lambda reply: self._on_reply(reply, identity, now))]
+
+    def _fail_strangers(self, commit: Commit) -> None:
+        """What may be another member's by now isn't committed any more."""
+        member_id, generation = self._member.member_id, self._member.generation
+        if not self._member.joined and (commit.member[1] > 0 or self.subscribed()):
+            self._refuse(commit, list(commit.left), KafkaError.UNKNOWN_MEMBER_ID, "this client isn't a member now")
+        elif commit.member != (member_id, generation) and commit.member[1] > 0:
+            if commit.held and commit.member[0] == member_id and generation > commit.member[1]:
+                return
+            now_assigned, before = self._fetches.assigned, commit.owned
+            gone = [
+                key
+                for key in commit.left
+                if commit.held or key not in before or now_assigned.get(key) is not before[key]
+            ]
+            text = "the partition was given up in a rebalance"
+            self._refuse(commit, gone, KafkaError.ILLEGAL_GENERATION, text)
+
+    def _fail_ended(self, commit: Commit) -> None:
+        """An offset of a topic that was deleted isn't committed for the one that has its name now."""
+        ids = self._fetches.topic_ids({topic for topic, _ in commit.left})
+        gone = [
+            key
+            for key in commit.left
+            if key in commit.bound and ids.get(key[0], NO_ID) not in (NO_ID, commit.bound[key])
+        ]
+        self._refuse(commit, gone, KafkaError.UNKNOWN_TOPIC_ID, "the topic was deleted and made anew since")
+
+    @staticmethod
+    def _refuse(commit: Commit, keys: list[Key], code: int, text: str) -> None:
+        for key in keys:
+            del commit.left[key]
+            commit.errors[key] = KafkaError(code, f"offset of {key[0]} [{key[1]}] not committed: {text}")
+
+    def _end(self, commits: list[Commit]) -> None:
+        """Takes finished commits out of what waits, and tells."""
+        ended = {id(commit) for commit in commits}
+        if ended:
+            self._commits = [commit for commit in self._commits if id(commit) not in ended]
+        for commit in commits:
+            self._reported = True
+            self._finish(commit)
+
+    def _fail(self, commits: list[Commit], error: KafkaError) -> None:
+        for commit in commits:
+            commit.errors.update(dict.fromkeys(commit.left, error))
+            commit.left.clear()
+        self._end(list(commits))
+
+    def _on_reply(self, reply: Reply, identity: tuple[str, int], sent_at: float) -> None:
+        batch, self._sent = self._sent or [], None
+        coordinator = self._coordinator
+        assert coordinator is not None
+        results: dict[Key, int] = {}
+        if isinstance(reply, KafkaError):
+            if not coordinator.note(reply):
+                self._fail(batch, reply)
+                return
+            for commit in batch:
+                commit.last = reply
+        else:
+            self.latency.record((self._clock() - sent_at) * 1000)
+            results = commit_results(reply, self._fetches.topic_name)
+            if not any(results.values()):
+                coordinator.answered()
+                self._backoff.reset()
+            self._take_group_errors(set(results.values()))
+            for commit in batch:
+                self._take_results(commit, results, identity)
+        again = [commit for commit in batch if commit.left]
+        if again:
+            self._not_before = self._clock() + self._backoff.next_s()
+            self._commits[:0] = again
+        self._end([commit for commit in batch if not commit.left])
+
+    def _take_group_errors(self, codes: set[int]) -> None:
+        """What a reply says of the coordinator. That the group goes on without this member is told by heartbeats."""
+        assert self._coordinator is not None
+        if codes & COORDINATOR_MOVED_ERRORS:
+            self._coordinator.lost()
+        if KafkaError.UNKNOWN_TOPIC_ID in codes:
+            self._fetches.refresh_metadata()
+
+    def _take_results(self, commit: Commit, results: dict[Key, int], identity: tuple[str, int]) -> None:
+        stale = identity != (self._member.member_id, self._member.generation)
+        for key in list(commit.left):
+            code = results.get(key)
+            if code is None:
+                code = KafkaError._BAD_MSG
+            gone = code == KafkaError.UNKNOWN_TOPIC_ID and self._fetches.is_missing(key[0])
+            if (code in COMMIT_RETRIABLE_ERRORS and not gone) or (code in COMMIT_FENCED_ERRORS and stale):
+                commit.last = KafkaError(code)
+                continue
+            del commit.left[key]
+            if code:
+                text = f"offset of {key[0]} [{key[1]}] not committed: {KafkaError(code).str()}"
+                commit.errors[key] = KafkaError(code, text)
+
+    # --- reading what is committed ---
+
+    def fetch_committed(self, keys: Iterable[Key], done: Callable[[Outcome], None], deadline: float) -> None:
+        """Asks for the group's offsets; OFFSET_INVALID where there is none. Tried again until ``deadline``."""
+        wanted = list(keys)
+        if self._files is not None:
+            done([self._read(self._files, key) for key in wanted])
+        elif not self._can_commit:
+            done(KafkaError(KafkaError._UNKNOWN_GROUP, NO_GROUP))
+        elif wanted:
+            ask = Ask(wanted, done, deadline, set(wanted))
+            for commit in (*(self._sent or ()), *self._commits):
+                if not ask.left.isdisjoint(commit.left):
+                    commit.before.append(ask)
+                    ask.behind += 1
+            self._asks.append(ask)
+            self._deadline = min(self._deadline, deadline)
+        else:
+            done([])
+
+    @staticmethod
+    def _read(files: OffsetFiles, key: Key) -> TopicPartition:
+        found = files.read(key)
+        if isinstance(found, KafkaError):
+            return _partition_of(key, None).with_error(found)
+        return _partition_of(key, found)
+
+    def _ask(self, now: float) -> list[Call]:
+        waiting = [ask for ask in self._asks if not ask.in_flight and not ask.behind]
+        if not waiting or now < self._ask_at or self._coordinator is None:
+            return []
+        target = self._coordinator.want(now)
+        if target is None:
+            if self._coordinator.refused is not None:
+                for ask in waiting:
+                    ask.errors.update(dict.fromkeys(ask.left, self._coordinator.refused))
+                    self._answer(ask)
+            return []
+        keys: dict[Key, None] = {}
+        for ask in waiting:
+            ask.in_flight = True
+            keys.update(dict.fromkeys(key for key in ask.keys if key in ask.left))
+        topic_ids = self._fetches.topic_ids({topic for topic, _ in keys})
+        message = ask_message(self._member, keys, topic_ids, stable=self._fetches.read_committed)
+        return [Call(message, target, now + self._timeout_s, lambda reply: self._on_asked(reply, waiting))]
+
+    def _on_asked(self, reply: Reply, asks: list[Ask]) -> None:
+        coordinator = self._coordinator
+        assert coordinator is not None
+        found: dict[Key, OffsetPosition | int] | KafkaError = reply
+        if not isinstance(reply, KafkaError):
+            found = asked_offsets(reply, self._member.group_id, self._fetches.topic_name)
+            self._asks_by_id = any(topic.topic_id != NO_ID for group in reply.groups for topic in group.topics)
+        if isinstance(found, KafkaError):
+            passes = (
+                coordinator.note(found)
+                or found.code() in COMMIT_RETRIABLE_ERRORS
+                or found.code() in COMMIT_FENCED_ERRORS
+            )
+        else:
+            passes = True
+            codes = {each for each in found.values() if isinstance(each, int)}
+            self._take_group_errors(codes)
+            if not codes:
+                coordinator.answered()
+                self._ask_backoff.reset()
+        for ask in asks:
+            ask.in_flight = False
+            if ask not in self._asks:
+                continue  # its time was up meanwhile
+            if isinstance(found, KafkaError):
+                ask.last = found
+                if not passes:
+                    ask.errors.update(dict.fromkeys(ask.left, found))
+                    ask.left.clear()
+            else:
+                self._take_found(ask, found)
+            if not ask.left:
+                self._answer(ask)
+            else:
+                self._ask_at = max(self._ask_at, self._clock() + self._ask_backoff.next_s())
+
+    @staticmethod
+    def _take_found(ask: Ask, found: dict[Key, OffsetPosition | int]) -> None:
+        for key in list(ask.left):
+            position = found.get(key, KafkaError._BAD_MSG)
+            if isinstance(position, int) and position in COMMIT_RETRIABLE_ERRORS:
+                ask.last = KafkaError(position)
+                continue
+            ask.left.discard(key)
+            if isinstance(position, int):
+                text = f"committed offset of {key[0]} [{key[1]}]: {KafkaError(position).str()}"
+                ask.errors[key] = KafkaError(position, text)
+            else:
+                ask.found[key] = position
+
+    def _answer(self, ask: Ask) -> None:
+        self._reported = True
+        self._asks.remove(ask)
+        for key in ask.left:
+            if key not in ask.errors:
+                ask.errors[key] = ask.last or KafkaError(KafkaError._TIMED_OUT, "no coordinator has answered in time")
+        partitions = [_partition_of(key, ask.found.get(key)).with_error(ask.errors.get(key)) for key in ask.keys]
+        ask.done(_outcome_of(partitions, [each.error for each in partitions]))
+
+    # --- time ---
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `requests.Manager`."""
+        if self._files is not None:
+            self._auto(now)
+            return [], min(self._auto_at, self._files.poll(now))
+        self._reported = False
+        self._auto(now)
+        self._expire(now)
+        calls = [*self._send(now), *self._ask(now)]
+        wake_up = min(self._auto_at, self._deadline)
+        if self._commits and self._sent is None and self._not_before > now:
+            wake_up = min(wake_up, self._not_before)
+        if self._ask_at > now and any(not ask.in_flight and not ask.behind for ask in self._asks):
+            wake_up = min(wake_up, self._ask_at)
+        # Whoever was told of an outcome meanwhile may have been polled already in this turn, and have a request now.
+        return calls, now if self._reported else wake_up
+
+    def _expire(self, now: float) -> None:
+        if now < self._deadline:
+            return
+        late = [commit for commit in self._commits if commit.deadline <= now]
+        late += [commit for commit in self._sent or () if commit.deadline <= now]
+        if self._sent is not None:
+            self._sent = [commit for commit in self._sent if commit.deadline > now]
+        self._end(late)
+        for ask in [ask for ask in self._asks if ask.deadline <= now]:
+            self._answer(ask)
+        open_deadlines = [each.deadline for each in (*self._commits, *(self._sent or ()), *self._asks)]
+        self._deadline = min(open_deadlines, default=NEVER)
+
+    def _auto(self, now: float) -> None:
+        """enable.auto.commit: the only thing that looks at every partition, once an interval."""
+        if now < self._auto_at:
+            return
+        if not self._snapshot:
+            self._take_snapshot()
+        if self._snapshot and not self._dealt_with():
+            self._auto_at = now + max(self._interval_s / AUTO_COMMIT_CHECKS, 0.01)
+            return
+        wanted = {
+            key: position
+            for key, (assigned, position) in self._snapshot.items()
+            if self._fetches.assigned.get(key) is assigned and _is_ahead(assigned, position)
+        }
+        self._snapshot = {}
+        self._auto_at = now + max(self._interval_s, 0.01)
+        if wanted:
+            until = now + max(self._timeout_s, self._interval_s)
+            self._enqueue(wanted, list(wanted), lambda outcome: None, until, False)
+
+    def _take_snapshot(self) -> None:
+        """What is stored now; with the number of polls by which all of it was handed out."""
+        before = self._polls() if self._polls is not None else (0, True)
+        ahead = self._ahead(self._fetches.assigned)
+        self._snapshot = {key: (self._fetches.assigned[key], position) for key, position in ahead.items()}
+        after = self._polls() if self._polls is not None else (0, True)
+        # The application waits for more, and did so all the time: it is done with all that it got.
+        self._snapshot_polls = after[0] - 1 if before == after and after[1] else after[0]
+
+    def _dealt_with(self) -> bool:
+        """Whether the application has come back for more since the snapshot, or said itself what to commit."""
+        return self._polls is None or not self._auto_store or self._polls()[0] > self._snapshot_polls
+
+    def close(self, error: KafkaError) -> None:
+        """The client ends: what is open fails with this error."""
+        commits = [*(self._sent or ()), *self._commits]
+        self._commits, self._sent = [], None
+        for commit in commits:
+            commit.errors.update(dict.fromkeys(commit.left, error))
+            commit.left.clear()
+            self._finish(commit)
+        for ask in list(self._asks):
+            ask.last = error
+            self._answer(ask)
+        if self._files is not None:
+            self._files.close()
+
+
+def _is_ahead(assigned: Assigned, position: OffsetPosition) -> bool:
+    """Whether a position is behind what was committed or sent last, as the log goes.
+
+    An offset may be smaller where a newer leader has cut off the log: then its leader epoch is greater.
+    """
+    before = assigned.committed if assigned.sent is None else assigned.sent
+    if before is None or (position.epoch > before.epoch >= 0):
+        return True
+    return position.offset > before.offset
+
+
+def _outcome_of(partitions: list[TopicPartition], errors: list[KafkaError | None]) -> Outcome:
+    """The partitions, or their error where all of those that were asked or committed have met the same."""
+    first = errors[0] if errors else None
+    if first is not None and all(error is not None and error.code() == first.code() for error in errors):
+        return first
+    return partitions
+
+
+def _partition_of(key: Key, position: OffsetPosition | None) -> TopicPartition:
+    if position is None or position == NO_POSITION:
+        return TopicPartition(key[0], key[1], OFFSET_INVALID)
+    return TopicPartition(key[0], key[1], position.offset, position.metadata, position.epoch)
+
+
+ESCAPED = str.maketrans({"/": "%2F", ":": "%3A", "\\": "%5C", "\0": "%00"})
+"""What a file's name can't have, or not everywhere; librdkafka's escapes."""
+
+FILE_MAX_BYTES = 64
+"""A file that is longer holds something else."""
+
+
+class OffsetFiles:
+    """The offset files of one client."""
+
+    def __init__(
+        self, path: str, group_id: str, *, sync_interval_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``path``: offset.store.path, a directory, or a file that takes the offset of the one partition consumed.
+
+        ``sync_interval_s``: how often written files are synced to disk; 0 at once, negative never.
+        """
+        self._path = Path(path)
+        self._group_id = group_id
+        self._interval_s = sync_interval_s
+        self._clock = clock
+        self._unsynced: set[Path] = set()
+        self._sync_at = NEVER
+        self._owner: Key | None = None
+
+    def path_of(self, key: Key) -> Path | KafkaError:
+        """The file of a partition: TOPIC-PARTITION.offset, or TOPIC-PARTITION-GROUP.offset in the directory."""
+        if not self._path.is_dir():
+            if self._owner not in (None, key):
+                text = f"offset.store.path {self._path} is a file: it can't hold a second partition's offset"
+                return KafkaError(KafkaError._FS, text)
+            self._owner = key
+            return self._path
+        parts = [key[0], str(key[1]), *([self._group_id] if self._group_id else [])]
+        return self._path / ("-".join(parts).translate(ESCAPED) + ".offset")
+
+    def read(self, key: Key) -> OffsetPosition | KafkaError:
+        """The offset in the file, `NO_POSITION` if there is no file."""
+        path = self.path_of(key)
+        if isinstance(path, KafkaError):
+            return path
+        try:
+            with path.open("rb") as file:
+                text = file.read(FILE_MAX_BYTES + 1)
+        except FileNotFoundError:
+            return NO_POSITION
+        except OSError as error:
+            return _failure("read", path, error)
+        digits = text.strip()
+        if len(text) > FILE_MAX_BYTES or not digits.isdigit() or int(digits) >= 1 << 63:
+            return KafkaError(
+                KafkaError._FS, f"{path} holds no offset: remove it to start where auto.offset.reset says"
+            )
+        return OffsetPosition(int(digits))
+
+    def write(self, key: Key, position: OffsetPosition) -> KafkaError | None:
+        """Replaces the offset in the file. After an error the old one is still there."""
+        path = self.path_of(key)
+        if isinstance(path, KafkaError):
+            return path
+        beside = path.with_name(path.name + ".new")
+        try:
+            with beside.open("wb") as file:
+                file.write(b"%d\n" % position.offset)
+                file.flush()
+                if self._interval_s == 0:
+                    os.fsync(file.fileno())
+            beside.replace(path)
+            if self._interval_s == 0:
+                _sync_directory(path.parent)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            return _failure("write", path, error)
+        if self._interval_s > 0:
+            self._unsynced.add(path)
+            self._sync_at = min(self._sync_at, self._clock() + self._interval_s)
+        return None
+
+    def poll(self, now: float) -> float:
+        """Syncs what is due; when to ask again."""
+        if now >= self._sync_at:
+            self._sync()
+        return self._sync_at
+
+    def _sync(self) -> None:
+        self._sync_at = NEVER
+        paths, self._unsynced = self._unsynced, set()
+        for path in sorted(paths):
+            try:
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+            except OSError:
+                # The next write of this partition tells what is wrong; try again with it, or at the interval's end.
+                self._unsynced.add(path)
+        for directory in {path.parent for path in paths}:
+            try:
+                _sync_directory(directory)
+            except OSError:
+                self._unsynced.update(path for path in paths if path.parent == directory)
+        if self._unsynced:
+            self._sync_at = self._clock() + self._interval_s
+
+    def close(self) -> None:
+        """Syncs what isn't yet, once."""
+        if self._unsynced:
+            self._sync()
+            self._sync_at = NEVER
+
+
+def _sync_directory(directory: Path) -> None:
+    """Makes the disk keep renames."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _failure(what: str, path: Path, error: OSError) -> KafkaError:
+    return KafkaError(KafkaError._FS, f"can't {what} offset file {path}: {error.strerror or error}")

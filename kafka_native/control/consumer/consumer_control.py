@@ -1,0 +1,313 @@
+"""A consumer's managers, held together: what the public API asks for goes to the one whose business it is.
+
+Thread: the control thread only; the public API gets here through `MainThread.run()`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka_native.control.brokers.coordinator import Coordinator
+from kafka_native.control.consumer.commits import CommitManager, OffsetFiles
+from kafka_native.control.consumer.fetches import FetchManager
+from kafka_native.control.group.classic_membership import ClassicMembership
+from kafka_native.control.group.consumer_membership import ConsumerMembership
+from kafka_native.control.group.membership import GroupSettings, Member, Membership, PollWatch
+from kafka_native.control.group.rebalance import Kind, Listener, Rebalance
+from kafka_native.control.group.subscription import Subscription
+from kafka_native.control.positions import Key, OffsetPosition, reset_of
+from kafka_native.control.requests import Backoff, Call
+from kafka_native.control.settings import ISOLATION_LEVELS
+from kafka_native.errors import KafkaError
+from kafka_native.types import OFFSET_INVALID, TopicPartition
+
+if TYPE_CHECKING:
+    from kafka_native._native.engine import Engine
+    from kafka_native.config import Config
+    from kafka_native.control.assignors import Assignor
+    from kafka_native.control.context import ManagerContext
+
+UNSUBSCRIBED = "the consumer unsubscribed from all topics"
+CLOSED = "the consumer is being closed"
+DROPPED = "the consumer was dropped without being closed"
+"""Reasons for leaving that the coordinator is told (KIP-800)."""
+
+
+@dataclass(slots=True)
+class Hooks:
+    """How the managers reach the application."""
+
+    on_error: Callable[[str | None, int | None, int, KafkaError], None]
+    """A message of its next poll(): topic, partition, offset and the error."""
+    on_fatal: Callable[[KafkaError], None]
+    on_commit: Callable[[KafkaError | None, list[TopicPartition]], None]
+    call_back: Callable[[Callable[[], None]], None]
+    """Called by its next poll()."""
+    polls: Callable[[], tuple[int, bool]]
+    """How many polls it has begun, and whether it is inside one."""
+    waits: Callable[[], tuple[int, bool]]
+    """The same, but for a poll that has taken messages already: the application hasn't dealt with these."""
+
+    def on_group_error(self, error: KafkaError) -> None:
+        """An error that is of no partition."""
+        self.on_error(None, None, OFFSET_INVALID, error)
+
+    def on_topic_error(self, topic: str, error: KafkaError) -> None:
+        """An error of a whole topic."""
+        self.on_error(topic, None, OFFSET_INVALID, error)
+
+
+class ConsumerControl:
+    """One consumer's side of the cluster: what is assigned, by hand or by its group, and what is committed."""
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        config: Config,
+        hooks: Hooks,
+        assignors: list[Assignor],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Makes the managers; the control thread isn't running yet."""
+        self._context = context
+        self._config = config
+        self._hooks = hooks
+        self._logs = context.pool.logs
+        self._clock = clock
+        self.settings = GroupSettings.of(config)
+        self._timeout_s = self.settings.timeout_s
+        self.member = Member(
+            config.text("group.id"), config.text("group.instance.id") or None, config.text("group.protocol")
+        )
+        self.coordinator = Coordinator(
+            context.pool,
+            self.member.group_id,
+            timeout_s=self._timeout_s,
+            query_interval_s=config.integer("coordinator.query.interval.ms") / 1000,
+            backoff=self._backoff(),
+            clock=clock,
+        )
+        self.fetches = self._make_fetches()
+        self.commits = self._make_commits()
+        self.subscription = self._make_subscription()
+        self.rebalance = Rebalance(
+            self.fetches,
+            self.commits,
+            call_back=hooks.call_back,
+            post=context.work.post,
+            clock=clock,
+            log=self._logs["cgrp"],
+        )
+        self.membership: Membership = (
+            self._make_consumer() if self.member.protocol == "consumer" else self._make_classic(assignors)
+        )
+        self.watch = PollWatch(
+            self.membership,
+            self._is_subscribed,
+            hooks.polls,
+            interval_s=self.settings.rebalance_timeout_s,
+            on_error=hooks.on_group_error,
+        )
+        self.commits.subscribed = self._is_subscribed
+        self.fetches.on_ended = self._on_ended
+        self.managers = (
+            IdleMemory(context.engine),
+            self.subscription,
+            self.watch,
+            self.membership,
+            self.commits,
+            self.coordinator,
+        )
+        """All but ``fetches``, in the order in which the control thread polls them."""
+
+    # --- the parts ---
+
+    def _make_fetches(self) -> FetchManager:
+        config, context = self._config, self._context
+        return FetchManager(
+            context.engine,
+            context.metadata,
+            context.pool,
+            reset=reset_of(config.text("auto.offset.reset")),
+            isolation_level=ISOLATION_LEVELS[config.text("isolation.level")],
+            timeout_s=self._timeout_s,
+            create_topics=config.flag("allow.auto.create.topics"),
+            on_error=self._hooks.on_error,
+            replica_s=config.integer("metadata.max.age.ms") / 1000,
+            error_s=config.integer("fetch.error.backoff.ms") / 1000,
+            logs=self._logs,
+            clock=self._clock,
+        )
+
+    def _make_commits(self) -> CommitManager:
+        config = self._config
+        files = None
+        if config.text("offset.store.method") == "file":
+            sync_ms = config.integer("offset.store.sync.interval.ms")
+            sync_s = sync_ms / 1000 if sync_ms > 0 else float(sync_ms)
+            files = OffsetFiles(config.text("offset.store.path"), self.member.group_id, sync_interval_s=sync_s)
+        keeps = config.text("offset.store.method") != "none" and (self.member.group_id != "" or files is not None)
+        return CommitManager(
+            self.member,
+            self.coordinator,
+            self.fetches,
+            auto_commit=keeps and config.flag("enable.auto.commit"),
+            interval_s=config.integer("auto.commit.interval.ms") / 1000,
+            timeout_s=self._timeout_s,
+            on_commit=self._hooks.on_commit,
+            auto_store=config.flag("enable.auto.offset.store"),
+            polls=self._hooks.waits,
+            files=files,
+            log=self._logs["consumer"],
+            backoff=self._backoff(),
+            clock=self._clock,
+        )
+
+    def _make_classic(self, assignors: list[Assignor]) -> ClassicMembership:
+        return ClassicMembership(
+            self.member,
+            self.coordinator,
+            self._context.pool,
+            self._context.metadata,
+            self.subscription,
+            self.rebalance,
+            assignors,
+            self.settings,
+            on_error=self._hooks.on_group_error,
+            on_fatal=self._hooks.on_fatal,
+            logger=self._logs["cgrp"],
+            clock=self._clock,
+        )
+
+    def _make_consumer(self) -> ConsumerMembership:
+        return ConsumerMembership(
+            self.member,
+            self.coordinator,
+            self._context.pool,
+            self._context.metadata,
+            self.subscription,
+            self.rebalance,
+            self.settings,
+            assignor=self._config.text("group.remote.assignor") or None,
+            on_error=self._hooks.on_group_error,
+            on_fatal=self._hooks.on_fatal,
+            logger=self._logs["cgrp"],
+            clock=self._clock,
+        )
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self.settings.retry_s, self.settings.retry_max_s)
+
+    def _make_subscription(self) -> Subscription:
+        config = self._config
+        return Subscription(
+            self._context.metadata,
+            refresh_s=config.integer("topic.metadata.refresh.interval.ms") / 1000,
+            timeout_s=self._timeout_s,
+            backoff=self._backoff(),
+            create_topics=config.flag("allow.auto.create.topics"),
+            excluded=(config.text("topic.blacklist") or "").split(","),
+            server_side=self.member.protocol == "consumer",
+            on_error=self._hooks.on_topic_error,
+            clock=self._clock,
+        )
+
+    def _is_subscribed(self) -> bool:
+        return bool(self.subscription.wanted)
+
+    def _on_ended(self, keys: list[Key]) -> None:
+        """A topic was deleted and made anew."""
+        if self._is_subscribed():
+            self.membership.on_ended(keys)
+        else:
+            self.rebalance.renew(keys, silent=True)
+
+    # --- for the public API ---
+
+    def subscribe(
+        self,
+        topics: Iterable[str],
+        listeners: Mapping[Kind, Listener],
+        now: float,
+        initial_offsets: Mapping[Key, OffsetPosition] | None = None,
+    ) -> None:
+        """Joins the group with these topics and patterns. ValueError for a pattern that can't be.
+
+        ``initial_offsets``: where partitions start that the group has no offset of.
+        """
+        self._logs["consumer"].debug("group %s: subscribes to %s", self.member.group_id, topics)
+        if not self.subscription.wanted and self.fetches.assigned:
+            self.unassign(list(self.fetches.assigned), lambda: None)
+        self.subscription.replace(topics, now)
+        self.rebalance.listeners = dict(listeners)
+        self.fetches.initial_offsets = dict(initial_offsets or {})
+        self.membership.subscribe(now)
+
+    def unsubscribe(self, done: Callable[[], None], now: float) -> None:
+        """Gives everything back and leaves the group."""
+        self._leave(UNSUBSCRIBED, done, now)
+
+    def _leave(self, reason: str, done: Callable[[], None], now: float) -> None:
+        if not self.subscription.wanted:
+            done()
+            return
+        self._logs["consumer"].debug("group %s: leaves: %s", self.member.group_id, reason)
+        self.subscription.replace([], now)
+
+        def left() -> None:
+            if not self.subscription.wanted:
+                self.fetches.forget_pauses()
+            done()
+
+        self.membership.leave(reason, left, now)
+
+    def unassign(self, keys: Iterable[Key], done: Callable[[], None]) -> None:
+        """Reads these no more; what is stored of them is committed (enable.auto.commit), then ``done``."""
+        self.rebalance.remove(keys, done)
+
+    def close(self, done: Callable[[], None], now: float) -> None:
+        """Leaves the group, commits what is stored (enable.auto.commit) and waits for commits that are under way."""
+        self._leave(CLOSED, lambda: self.unassign(list(self.fetches.assigned), done), now)
+
+    def quit(self, done: Callable[[], None]) -> None:
+        """The application is gone without `close()`: leaves the group; nothing is called back, nothing committed."""
+        self.membership.quit(DROPPED, done, self._clock())
+
+    def on_close(self, error: KafkaError) -> None:
+        """The control thread ends."""
+        self.membership.close()
+        self.commits.close(error)
+        self.fetches.close(error)
+
+
+KEPT_BYTES = 1 << 20
+"""As much is always kept."""
+CHECK_INTERVAL_S = 1.0
+IDLE_CHECK_INTERVAL_S = 10.0
+"""While there is nothing to give back."""
+
+
+class IdleMemory:
+    """Has the engine look for quiet times, as `ProduceRouter` does for a producer."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Looks at ``engine.memory``."""
+        self._engine = engine
+        self._check_at = 0.0
+        self._idle_bytes = 0
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `requests.Manager`."""
+        if now < self._check_at:
+            return [], self._check_at
+        before = self._idle_bytes
+        queued_bytes, self._idle_bytes = self._engine.memory
+        # What comes and goes between two looks is in use, even if nothing is queued in the very moment.
+        if self._idle_bytes > KEPT_BYTES and self._idle_bytes == before and not queued_bytes:
+            self._engine.expire()
+        self._check_at = now + (CHECK_INTERVAL_S if self._idle_bytes > KEPT_BYTES else IDLE_CHECK_INTERVAL_S)
+        return [], self._check_at

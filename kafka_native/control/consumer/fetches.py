@@ -1,0 +1,866 @@
+"""The consumer's assigned partitions: their state, from an assignment to running cursors, and after errors.
+
+A partition that needs work goes through these steps, as far as each is called for: the committed offset is asked for, a
+logical offset is looked up at the leader, a position's leader epoch is checked there (KIP-320), the cursor is started.
+Only partitions that need work are looked at when polled.
+
+What was fetched is dropped whenever the application could otherwise miss something or get it twice: fetching goes on
+at the position then.
+
+Thread: the control thread only; the public API gets here through `MainThread.run()`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.consumer.offsets import Check, Found, Lookup, Questions, check_calls, lookup_calls
+from kafka_native.control.errors import LEADER_RETRIABLE_ERRORS, NOT_OFFERED_ERRORS
+from kafka_native.control.metadata import NO_ID, NO_LEADER, Metadata, Partition, Topic
+from kafka_native.control.positions import (
+    EARLIEST,
+    LATEST,
+    NO_EPOCH,
+    NO_POSITION,
+    OFFSET_TAIL_BASE,
+    Ago,
+    Key,
+    OffsetPosition,
+    Reset,
+)
+from kafka_native.control.requests import NEVER, Backoff, Call
+from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET, Logs
+from kafka_native.types import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, TopicPartition
+
+if TYPE_CHECKING:
+    from kafka_native._native.engine import Cursor, Engine, Event
+
+
+@dataclass(slots=True, eq=False)
+class Assigned:
+    """A partition's state. It needs work, waits (for an answer, or until ``due``), is fetched, or rests."""
+
+    topic: str
+    partition: int
+    next: OffsetPosition
+    """Where to fetch from next, or a logical offset still to be looked up."""
+    base: OffsetPosition = NO_POSITION
+    """Where the application goes on as long as it got nothing."""
+    given: int = OFFSET_STORED
+    """The offset that it was assigned with."""
+    asked: OffsetPosition = NO_POSITION
+    """What the application wants: as assigned, or sought since."""
+    confirmed: bool = False
+    """A leader had this partition when it was fetched from there: the position is one of the topic as it was then."""
+    ended: bool = False
+    """Its topic was deleted and made anew: nothing of it is handed out or committed any more."""
+    anew: bool = False
+    """The group may have kept an offset of the topic as it was before it was made anew."""
+    cursor: Cursor | None = None
+    cluster_id: str | None = None
+    """Of the cluster that ``cursor`` was made for."""
+    fetching: bool = False
+    paused: bool = False
+    failed: bool = False  # until a seek
+    waiting: bool = False  # for an answer to the request that ``serial`` is of
+    keep_queued: bool = False  # what was fetched and not handed out goes on being valid
+    serial: int = 0  # of requests: an answer to an older one is ignored
+    due: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 10.0))
+    told: tuple[int, int] | None = None  # the error that the application knows of, and the position then
+    missing_since: float | None = None  # metadata don't have it
+    leader_epoch: int = NO_EPOCH  # under which it is fetched
+    validated: int = NO_EPOCH  # the leader epoch under which ``next`` is known to be in the log
+    out_of_range: int = OFFSET_INVALID  # the offset that was, and has been validated since
+    jump: tuple[int, OffsetPosition] | None = None  # an offset out of range, and where its reset has led
+    since: int | None = None  # auto.offset.reset=by_duration: the timestamp to start at
+    end: OffsetPosition | None = None  # ... and the end, should nothing be as young
+    replica: int = -1  # the node fetched from instead of the leader (KIP-392)
+    replica_until: float = 0.0
+    stored: OffsetPosition | None = None  # by store_offsets()
+    stored_at: int = OFFSET_INVALID  # the position then
+    sent: OffsetPosition | None = None  # the last that was given to a commit
+    committed: OffsetPosition | None = None  # the last that was committed
+
+    @property
+    def key(self) -> Key:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @property
+    def offset(self) -> int:
+        """Where to fetch from next, or a logical offset."""
+        return self.next.offset
+
+    @property
+    def position(self) -> int:
+        """The next offset that the application gets, OFFSET_INVALID before the first message."""
+        return OFFSET_INVALID if self.cursor is None or self.ended else self.cursor.position
+
+    @property
+    def position_epoch(self) -> int:
+        """The leader epoch of the last message that the application got, -1 if it isn't known."""
+        return NO_EPOCH if self.cursor is None else self.cursor.position_epoch
+
+    def resume_position(self) -> OffsetPosition:
+        """Where to go on for the application when what is queued is dropped."""
+        position = OffsetPosition(self.position, self.position_epoch) if self.position >= 0 else self.base
+        if self.jump is not None and position.offset == self.jump[0]:
+            return self.jump[1]
+        return position
+
+
+REPLICA_S = 300.0
+"""How long a preferred replica is fetched from, at most, before the leader is asked again (KIP-392)."""
+
+SLOW = (1.0, 30.0)
+"""Back-off in seconds for topics that can't be had."""
+
+AskCommitted = Callable[[Iterable[Key], "Callable[[list[TopicPartition] | KafkaError], None]", float], None]
+
+
+class FetchManager:
+    """The consumer's manager."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        metadata: Metadata,
+        pool: BrokerPool,
+        *,
+        reset: Reset,
+        isolation_level: int,
+        timeout_s: float,
+        create_topics: bool,
+        on_error: Callable[[str, int, int, KafkaError], None],
+        replica_s: float = REPLICA_S,
+        error_s: float = 0.0,
+        initial_offsets: Mapping[Key, OffsetPosition] | None = None,
+        logs: Logs = QUIET,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``reset``: auto.offset.reset as EARLIEST, LATEST, an `Ago`, or None (an error).
+
+        ``on_error(topic, partition, offset, error)`` reaches the application. ``replica_s``: metadata.max.age.ms;
+        ``error_s``: fetch.error.backoff.ms.
+        ``initial_offsets``: where to start where nothing is committed, before auto.offset.reset is asked.
+        """
+        self._engine = engine
+        self._metadata = metadata
+        self._pool = pool
+        self._reset = reset
+        self._isolation_level = isolation_level
+        self._timeout_s = timeout_s
+        self._create_topics = create_topics
+        self._on_error = on_error
+        self._replica_s = min(replica_s, REPLICA_S)
+        self._error_s = error_s
+        self._log = logs["consumer"]
+        self._fetch_log = logs["fetch"]
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._todo: dict[Key, None] = {}
+        self._due: list[tuple[float, int, Assigned]] = []  # a heap; an entry counts while its time is ``due``
+        self._numbers = itertools.count()
+        self._failed_topics: dict[str, tuple[float, Backoff]] = {}
+        self._hinted: int | None = None  # the one partition that metadata are about to tell of
+        self.assigned: dict[Key, Assigned] = {}
+        self._by_topic: dict[str, dict[int, Assigned]] = {}
+        self._paused: set[Key] = set()  # by the application, assigned or not: a rebalance keeps it
+        self._anew: set[Key] = set()  # to be assigned again, after their topic was made anew
+        self.initial_offsets: dict[Key, OffsetPosition] = dict(initial_offsets or {})
+        self.ask_committed: AskCommitted | None = None
+        """Set by `CommitManager`: asks for the group's offsets. None: there is no group."""
+        self.offsets_by_id: Callable[[], bool] = lambda: False
+        """Set by `CommitManager`: whether the group's offsets belong to a topic's id, and not just to its name."""
+        self.on_ended: Callable[[list[Key]], None] = lambda keys: None
+        """Told of partitions whose topic was deleted and made anew. They have to be removed, and assigned once more."""
+        self.questions = Questions(metadata, timeout_s=timeout_s, all_down=pool.all_down, clock=clock)
+        metadata.on_topic.append(self._on_topic)
+        metadata.on_failure.append(self._on_failure)
+        metadata.on_missing.append(self._report_topic_error)
+
+    # --- what the application asks ---
+
+    def assign(self, partitions: Iterable[tuple[str, int, int] | tuple[str, int, int, int | None]], now: float) -> None:
+        """Replaces the assignment: (topic, partition, offset) or (topic, partition, offset, leader epoch) each."""
+        self.remove(list(self.assigned))
+        self.add(partitions, now)
+
+    def add(self, partitions: Iterable[tuple[str, int, int] | tuple[str, int, int, int | None]], now: float) -> None:
+        """Assigns these besides what is assigned; one that is already starts anew."""
+        for topic, partition, offset, *epoch in partitions:
+            key = (topic, partition)
+            if key in self.assigned:
+                self.remove([key])
+            position = OffsetPosition(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
+            given = OFFSET_STORED if offset == OFFSET_INVALID else offset
+            anew = given == OFFSET_STORED and key in self._anew
+            self._log.debug("%s [%d]: assigned, at offset %d", topic, partition, given)
+            self.assigned[key] = self._by_topic.setdefault(topic, {})[partition] = Assigned(
+                topic, partition, position, position, given, position, paused=key in self._paused, anew=anew
+            )
+            if key not in self._paused:
+                self._todo[key] = None
+            self._metadata.want(topic, now, create=self._create_topics)
+
+    def remove(self, keys: Iterable[Key]) -> None:
+        """Takes these away; those that aren't assigned are left out."""
+        for key in keys:
+            assigned = self.assigned.pop(key, None)
+            if assigned is None:
+                continue
+            self._log.debug("%s [%d]: not assigned any more, was at offset %d", *key, assigned.position)
+            self._todo.pop(key, None)
+            del self._by_topic[key[0]][key[1]]
+            if not self._by_topic[key[0]]:
+                del self._by_topic[key[0]]
+                self._failed_topics.pop(key[0], None)
+            assigned.serial += 1
+            assigned.due = -1.0
+            if assigned.cursor is not None:
+                self._engine.drop_cursor(assigned.cursor)
+                assigned.cursor = None
+
+    def seek(self, topic: str, partition: int, offset: int, epoch: int | None = None) -> KafkaError | None:
+        """Goes on at ``offset`` (absolute or logical). What was fetched is dropped."""
+        return self.seek_many([(topic, partition, offset, epoch)])
+
+    def seek_many(self, positions: Iterable[tuple[str, int, int, int | None]]) -> KafkaError | None:
+        """`seek()` of many partitions, (topic, partition, offset, leader epoch) each; all of them or none."""
+        wanted = list(positions)
+        for topic, partition, offset, _ in wanted:
+            if (topic, partition) not in self.assigned:
+                code = KafkaError._STATE if topic in self._metadata.topics else KafkaError._UNKNOWN_PARTITION
+                return KafkaError(code, f"{topic} [{partition}] isn't assigned: assign() it before seek()")
+            if offset < 0 and offset not in (OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED) and offset > OFFSET_TAIL_BASE:
+                return KafkaError(KafkaError._INVALID_ARG, f"{topic} [{partition}] has no offset {offset} to seek to")
+        for topic, partition, offset, epoch in wanted:
+            assigned = self.assigned[topic, partition]
+            assigned.failed = assigned.ended = assigned.anew = False
+            assigned.told = None
+            assigned.backoff.reset()
+            assigned.asked = OffsetPosition(offset, NO_EPOCH if epoch is None else epoch)
+            self._restart(assigned, assigned.asked, forget=True)
+        return None
+
+    def seek_to_times(
+        self, times: Iterable[tuple[str, int, int]], done: Callable[[KafkaError | None], None], deadline: float
+    ) -> None:
+        """Goes on at the first message not older than (topic, partition, milliseconds), at the end if there is none.
+
+        All partitions or, with an error for ``done``, none of them.
+        """
+        wanted = list(times)
+
+        def on_found(found: list[Found]) -> None:
+            positions: list[tuple[str, int, int, int | None]] = []
+            for (topic, partition, _), result in zip(wanted, found, strict=True):
+                if isinstance(result, KafkaError):
+                    done(result)
+                    return
+                positions.append((topic, partition, result[0] if result[0] >= 0 else OFFSET_END, None))
+            done(self.seek_many(positions))
+
+        self.lookup_times(wanted, on_found, deadline)
+
+    def pause(self, keys: Iterable[Key]) -> None:
+        """Fetches and hands out no more of these until resumed; positions stay. They need not be assigned yet."""
+        for key in keys:
+            self._paused.add(key)
+            assigned = self.assigned.get(key)
+            if assigned is not None and not assigned.paused:
+                self._restart(assigned, None)
+                assigned.paused = True
+                self._todo.pop(key, None)
+
+    def resume(self, keys: Iterable[Key]) -> None:
+        """Undoes `pause()`."""
+        for key in keys:
+            self._paused.discard(key)
+            assigned = self.assigned.get(key)
+            if assigned is not None and assigned.paused:
+                assigned.paused = False
+                self._work_on(assigned)
+
+    def forget_pauses(self) -> None:
+        """The subscription ends: what was paused under it isn't when it comes back."""
+        self._paused = {key for key, assigned in self.assigned.items() if assigned.paused}
+
+    def lookup_times(
+        self, times: Iterable[tuple[str, int, int]], done: Callable[[list[Found]], None], deadline: float
+    ) -> None:
+        """Offsets of the first messages not older than (topic, partition, milliseconds), -1 (the end) if there is none.
+
+        The partitions need not be assigned; EARLIEST and LATEST may stand for the time. ``done`` gets one outcome for
+        each, in order.
+        """
+        self.questions.ask(times, done, deadline, self._isolation_level)
+
+    def watermarks(
+        self,
+        keys: Iterable[Key],
+        done: Callable[[list[tuple[int, int] | KafkaError]], None],
+        deadline: float,
+    ) -> None:
+        """First offset and end of each of these partitions, in order."""
+        wanted = list(keys)
+        questions = [(topic, partition, kind) for topic, partition in wanted for kind in (EARLIEST, LATEST)]
+
+        def on_found(found: list[Found]) -> None:
+            pairs: list[tuple[int, int] | KafkaError] = []
+            for first, end in zip(found[::2], found[1::2], strict=True):
+                if isinstance(first, KafkaError):
+                    pairs.append(first)
+                elif isinstance(end, KafkaError):
+                    pairs.append(end)
+                else:
+                    pairs.append((first[0], end[0]))
+            done(pairs)
+
+        self.questions.ask(questions, on_found, deadline, self._isolation_level)
+
+    # --- for commits ---
+
+    @property
+    def read_committed(self) -> bool:
+        """Whether messages of open and aborted transactions are left out (isolation.level)."""
+        return self._isolation_level == 1
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The ids of those topics whose ids are known."""
+        known = {name: self._metadata.topics.get(name) for name in names}
+        return {name: topic.id for name, topic in known.items() if topic is not None and topic.id != NO_ID}
+
+    def bound_id(self, key: Key) -> bytes:
+        """The id of the topic that a partition was read of, which its offsets belong to; zeros: not known."""
+        assigned = self.assigned.get(key)
+        if assigned is None or assigned.cursor is None or not self._is_confirmed(assigned):
+            return NO_ID
+        if assigned.cluster_id != self._metadata.cluster_id:
+            return NO_ID
+        return assigned.cursor.topic_id
+
+    def is_missing(self, name: str) -> bool:
+        """Whether the last metadata didn't have this topic."""
+        topic = self._metadata.topics.get(name)
+        return topic is not None and (topic.failed is not None or topic.missing_since is not None)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of a topic that `topic_ids()` has named."""
+        return self._metadata.name_of(topic_id)
+
+    def refresh_metadata(self) -> None:
+        """Something isn't as metadata have it."""
+        self._metadata.refresh(self._clock())
+
+    # --- one partition ---
+
+    def _work_on(self, assigned: Assigned) -> None:
+        if not (assigned.paused or assigned.failed or assigned.waiting or assigned.ended):
+            assigned.due = 0.0
+            self._todo[assigned.key] = None
+
+    def _restart(self, assigned: Assigned, position: OffsetPosition | None, *, forget: bool = False) -> None:
+        """Stops fetching and drops what was fetched; polling starts it again at ``position``, None: where it was.
+
+        ``forget``: the position is another one from now on.
+        """
+        assigned.confirmed = not forget and self._is_confirmed(assigned)
+        if assigned.cursor is not None:
+            assigned.cursor.stop()  # first: nothing more is handed out when the position is looked at
+        assigned.serial += 1
+        assigned.next = assigned.base = resume = assigned.resume_position() if position is None else position
+        assigned.fetching = assigned.waiting = assigned.keep_queued = False
+        assigned.validated = NO_EPOCH
+        assigned.replica = -1
+        assigned.since = assigned.end = None
+        jump = assigned.jump
+        if forget or jump is None or not resume.offset < jump[0] < jump[1].offset:
+            assigned.jump = None
+        if forget:
+            assigned.out_of_range = OFFSET_INVALID
+            if assigned.cursor is not None:
+                assigned.cursor.position = OFFSET_INVALID
+                assigned.cursor.position_epoch = NO_EPOCH
+        self._work_on(assigned)
+
+    @staticmethod
+    def _is_confirmed(assigned: Assigned) -> bool:
+        cursor = assigned.cursor
+        return assigned.confirmed or assigned.position >= 0 or (cursor is not None and cursor.answered)
+
+    def _wake_at(self, assigned: Assigned, at: float) -> None:
+        assigned.due = at
+        self._todo.pop(assigned.key, None)
+        heapq.heappush(self._due, (at, next(self._numbers), assigned))
+
+    def _later(self, assigned: Assigned, least_s: float = 0.0) -> None:
+        """Tries again after a back-off of at least so long."""
+        if not assigned.paused:
+            self._wake_at(assigned, self._clock() + max(least_s, assigned.backoff.next_s()))
+
+    def _report_error(self, assigned: Assigned, error: KafkaError) -> None:
+        """Tells the application, once while nothing moves."""
+        told = (error.code(), assigned.position)
+        if assigned.told != told:
+            assigned.told = told
+            self._on_error(assigned.topic, assigned.partition, assigned.offset, error)
+
+    def _complain(self, assigned: Assigned, error: KafkaError) -> None:
+        """Tells the application, and tries again with back-off."""
+        self._report_error(assigned, error)
+        self._later(assigned)
+
+    def _give_up(self, assigned: Assigned, error: KafkaError) -> None:
+        """Tells the application; only a seek or a new assignment starts this partition again."""
+        assigned.failed = True
+        assigned.fetching = False
+        self._todo.pop(assigned.key, None)
+        self._on_error(assigned.topic, assigned.partition, assigned.offset, error)
+
+    def _start(self, assigned: Assigned, topic: Topic, leader: Partition) -> None:
+        cursor = assigned.cursor
+        if cursor is not None and cursor.topic_id != topic.id:
+            position, position_epoch = cursor.position, cursor.position_epoch
+            self._engine.drop_cursor(cursor)
+            cursor = self._new_cursor(assigned, topic)
+            cursor.position, cursor.position_epoch = position, position_epoch
+            assigned.keep_queued = False
+        elif cursor is None:
+            cursor = self._new_cursor(assigned, topic)
+        handle, offset = self._pool.handle(leader.leader), assigned.next.offset
+        # Going on within the fetch epoch, so that a new leader or a retry loses nothing that is queued; otherwise a
+        # new one.
+        if not (assigned.keep_queued and cursor.move(handle, offset, leader.epoch, cursor.epoch)):
+            cursor.start(handle, offset, leader.epoch)
+            assigned.base = assigned.next
+        assigned.keep_queued = False
+        assigned.fetching = True
+        assigned.leader_epoch = leader.epoch
+        where = (*assigned.key, offset, leader.leader, leader.epoch)
+        self._fetch_log.debug("%s [%d]: fetched from offset %d on, at broker %d (leader epoch %d)", *where)
+
+    def _new_cursor(self, assigned: Assigned, topic: Topic) -> Cursor:
+        cursor = assigned.cursor = self._engine.cursor(assigned.topic, topic.id, assigned.partition)
+        assigned.cluster_id = self._metadata.cluster_id
+        return cursor
+
+    # --- what metadata tell ---
+
+    def _on_topic(self, topic: Topic) -> None:
+        self._failed_topics.pop(topic.name, None)
+        of_topic = self._by_topic.get(topic.name, {})
+        if self._hinted is None:
+            self._leave_old_topic(topic, of_topic.values())
+        for number in list(of_topic) if self._hinted is None else (self._hinted,):
+            assigned = of_topic.get(number)
+            if assigned is None or assigned.paused or assigned.failed or assigned.ended:
+                continue
+            if not assigned.fetching:
+                self._work_on(assigned)
+            elif number >= len(topic.partitions) or self._has_moved(assigned, topic, topic.partitions[number]):
+                # Where the old leader's fetch stands only the engine knows: go back to what was handed out.
+                self._restart(assigned, None)
+
+    def _leave_old_topic(self, topic: Topic, partitions: Iterable[Assigned]) -> None:
+        """What was read of a topic that was deleted and made anew, with another id, ends; its offsets mean nothing now.
+
+        A position that the application has given, and that no leader of the old topic has confirmed, is meant for the
+        new one.
+        On another cluster (after a rebootstrap) the topic is taken for a copy, and has another id anyway.
+        """
+        ended = []
+        for assigned in partitions:
+            old_id = NO_ID if assigned.cursor is None else assigned.cursor.topic_id
+            elsewhere = assigned.cluster_id != self._metadata.cluster_id
+            if assigned.ended or elsewhere or NO_ID in (old_id, topic.id) or old_id == topic.id:
+                continue
+            if self._is_confirmed(assigned):
+                ended.append(assigned.key)
+            else:
+                self._restart(assigned, assigned.asked, forget=True)
+        if ended:
+            numbers = ", ".join(str(number) for _, number in sorted(ended))
+            self._log.warning("%s was deleted and made anew: partitions %s begin anew, too", topic.name, numbers)
+            self.end(ended)
+            self.on_ended(ended)
+
+    def end(self, keys: Iterable[Key]) -> None:
+        """The topic of these is another one now: nothing of the old one is handed out, stored or committed any more."""
+        for key in keys:
+            assigned = self.assigned[key]
+            assigned.ended = assigned.confirmed = True
+            assigned.fetching = assigned.waiting = False
+            assigned.serial += 1
+            assigned.due = -1.0
+            assigned.stored = None
+            self._todo.pop(key, None)
+            if assigned.cursor is not None:
+                assigned.cursor.stop()
+
+    def expect_anew(self, keys: Iterable[Key]) -> None:
+        """These are removed, and may be assigned again as partitions of a topic made anew."""
+        self._anew.update(keys)
+
+    def forget_anew(self) -> None:
+        """Those that were expected are assigned; of others it isn't known any more what the group has kept."""
+        self._anew.clear()
+
+    def _has_moved(self, assigned: Assigned, topic: Topic, leader: Partition) -> bool:
+        """Whether a running fetch is at the wrong broker, or under an epoch that is over."""
+        cursor = assigned.cursor
+        if cursor is None or cursor.topic_id != topic.id:
+            return True
+        node = assigned.replica if assigned.replica >= 0 and leader.leader != NO_LEADER else leader.leader
+        return cursor.broker != self._pool.handle(node) or assigned.leader_epoch != leader.epoch
+
+    def _on_failure(self, topic: Topic, error: KafkaError) -> None:
+        # No partition is given up for good: should the topic come to be, metadata tells.
+        self._report_topic_error(topic, error)
+        if topic.name in self._by_topic:
+            backoff = self._failed_topics.get(topic.name, (0.0, Backoff(*SLOW)))[1]
+            self._failed_topics[topic.name] = (self._clock() + backoff.next_s(), backoff)
+
+    def _report_topic_error(self, topic: Topic, error: KafkaError) -> None:
+        code = KafkaError.UNKNOWN_TOPIC_OR_PART if error.code() == KafkaError._UNKNOWN_TOPIC else error.code()
+        for assigned in self._by_topic.get(topic.name, {}).values():
+            if not assigned.failed:
+                self._report_error(assigned, KafkaError(code, error.str()))
+
+    # --- what the engine tells ---
+
+    def _of_event(self, event: Event) -> Assigned | None:
+        """The partition that an event is about, None for one of an older fetch epoch or assignment."""
+        cursor = self._engine.cursors[event.token - 1]
+        if cursor is None or event.epoch != cursor.epoch:
+            return None
+        assigned = self.assigned.get((cursor.topic, cursor.partition))
+        return assigned if assigned is not None and assigned.cursor is cursor else None
+
+    def on_cursor_error(self, event: Event, now: float) -> None:
+        """The engine has stopped a cursor at ``event.offset``."""
+        assigned = self._of_event(event)
+        if assigned is None:
+            return
+        code = event.error_code
+        if self._fetch_log.on:
+            why = KafkaError(code).name() if code else "a batch that can't be used"
+            self._fetch_log.debug("%s [%d]: fetching has stopped at offset %d: %s", *assigned.key, event.offset, why)
+        self._stopped(assigned, event.offset)
+        if assigned.replica >= 0:
+            # Whatever a follower says, the leader knows better; out of range often is that it is behind.
+            assigned.replica = -1
+            if code == KafkaError.OFFSET_OUT_OF_RANGE:
+                self._work_on(assigned)
+            else:
+                self._metadata.refresh(now)
+                self._later(assigned)
+        elif code == 0:
+            # A batch that couldn't be used: the application has its Message, here it is fetched again.
+            self._later(assigned, self._error_s)
+        elif code == KafkaError.OFFSET_OUT_OF_RANGE:
+            self._out_of_range(assigned)
+        elif code in LEADER_RETRIABLE_ERRORS:
+            self._hinted = assigned.partition
+            try:
+                self._metadata.on_hint(assigned.topic, assigned.partition, event.leader_id, event.leader_epoch, now)
+            finally:
+                self._hinted = None
+            leader = self._metadata.leader(assigned.topic, assigned.partition)
+            if leader is None or leader.epoch <= assigned.leader_epoch:
+                self._later(assigned)  # otherwise the new leader is known already
+        else:
+            self._report_error(assigned, KafkaError(code))
+            self._later(assigned, self._error_s)
+
+    @staticmethod
+    def _stopped(assigned: Assigned, offset: int) -> None:
+        """The engine fetches no more; what it has fetched up to ``offset`` stays queued."""
+        if offset > assigned.offset:
+            assigned.backoff.reset()  # it worked in between
+        assigned.fetching = False
+        assigned.keep_queued = True
+        assigned.next = OffsetPosition(offset)
+
+    def on_replica(self, event: Event, now: float) -> None:
+        """The leader names a nearer replica, ``event.leader_id``: fetch there from ``event.offset`` on (KIP-392)."""
+        assigned = self._of_event(event)
+        if assigned is None or assigned.paused:
+            return
+        self._stopped(assigned, event.offset)
+        cursor, handle = assigned.cursor, self._pool.handle(event.leader_id)
+        if cursor is None or handle < 0 or not cursor.move(handle, event.offset, assigned.leader_epoch, cursor.epoch):
+            self._metadata.refresh(now)
+            self._later(assigned)
+            return
+        assigned.fetching = True
+        assigned.keep_queued = False
+        self._fetch_log.debug("%s [%d]: fetched from its replica at broker %d", *assigned.key, event.leader_id)
+        assigned.replica = event.leader_id
+        assigned.replica_until = now + self._replica_s
+        self._wake_at(assigned, assigned.replica_until)
+
+    def on_broker_down(self, handle: int) -> None:
+        """Partitions that are fetched from a replica there go back to their leaders."""
+        for assigned in self.assigned.values():
+            if assigned.replica >= 0 and assigned.cursor is not None and assigned.cursor.broker == handle:
+                self._restart(assigned, None)
+
+    def _out_of_range(self, assigned: Assigned) -> None:
+        where, offset = f"{assigned.topic} [{assigned.partition}]", assigned.offset
+        position = assigned.resume_position()
+        if assigned.jump is not None and offset <= assigned.jump[0]:
+            assigned.next = assigned.jump[1]
+            self._work_on(assigned)
+        elif position.offset == offset and position.epoch >= 0 and assigned.out_of_range != offset:
+            # Perhaps the log was cut off (KIP-320): then there is a better position than auto.offset.reset's.
+            assigned.out_of_range = offset
+            self._restart(assigned, position)
+        elif self._reset is None:
+            text = f"offset {offset} of {where} is out of range, and auto.offset.reset=error"
+            self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
+        else:
+            self._log.info("offset %d of %s is out of range: going on where auto.offset.reset says", offset, where)
+            assigned.jump = (offset, assigned.next)  # its end is known once it is looked up
+            self._reset_to(assigned)
+            self._work_on(assigned)
+
+    def _reset_to(self, assigned: Assigned) -> None:
+        """Goes on where auto.offset.reset says."""
+        assigned.since = assigned.end = None
+        if isinstance(self._reset, Ago):
+            assigned.since = max(0, int(self._wall_clock() * 1000) - self._reset.ms)
+            assigned.next = OffsetPosition(OFFSET_END)
+        elif self._reset is not None:
+            assigned.next = OffsetPosition(self._reset)
+
+    # --- polling ---
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `requests.Manager`."""
+        while self._due and self._due[0][0] <= now:
+            at, _, assigned = heapq.heappop(self._due)
+            if assigned.due == at:
+                self._on_due(assigned)
+        lookups: list[Lookup] = []
+        checks: list[Check] = []
+        asks: list[Assigned] = []
+        todo, self._todo = self._todo, {}
+        for key in todo:
+            self._work(self.assigned[key], lookups, checks, asks, now)
+        deadline = now + self._timeout_s
+        calls = lookup_calls(lookups, self._isolation_level, deadline, int(self._timeout_s * 1000))
+        calls += check_calls(checks, deadline)
+        more, wake_up = self.questions.poll(now)
+        if asks:
+            self._ask_committed(asks)
+            wake_up = 0.0  # committing has something to do
+        wake_up = min(wake_up, self._due[0][0] if self._due else NEVER, self._retry_topics(now))
+        return calls + more, wake_up
+
+    def _on_due(self, assigned: Assigned) -> None:
+        if not assigned.fetching:
+            self._work_on(assigned)
+        elif assigned.replica >= 0:
+            self._restart(assigned, None)  # the choice of a replica has been good for long enough
+
+    def _retry_topics(self, now: float) -> float:
+        """Asks again for topics that couldn't be had."""
+        for name, (at, backoff) in list(self._failed_topics.items()):
+            if at <= now:
+                self._metadata.refresh(now)
+                self._failed_topics[name] = (now + backoff.next_s(), backoff)
+        return min((at for at, _ in self._failed_topics.values()), default=NEVER)
+
+    def _work(
+        self, assigned: Assigned, lookups: list[Lookup], checks: list[Check], asks: list[Assigned], now: float
+    ) -> None:
+        if assigned.offset in (OFFSET_STORED, OFFSET_INVALID):
+            if self.ask_committed is not None:
+                assigned.waiting = True
+                assigned.serial += 1
+                asks.append(assigned)
+                return
+            self._take_committed(assigned, None)
+            if assigned.failed:
+                return
+        topic = self._metadata.topics.get(assigned.topic)
+        if topic is None or not topic.known:
+            return  # metadata tells when it knows
+        if assigned.partition >= len(topic.partitions):
+            self._look_for(assigned, now)
+            return
+        assigned.missing_since = None
+        leader = topic.partitions[assigned.partition]
+        if leader.leader == NO_LEADER:
+            self._metadata.refresh(now)
+            self._later(assigned)
+            return
+        resume = assigned.resume_position()
+        if assigned.keep_queued and leader.epoch != assigned.leader_epoch and 0 <= resume.epoch < leader.epoch:
+            self._restart(assigned, resume)  # a new leader's log may not have what is queued
+            self._todo.pop(assigned.key, None)
+        if assigned.offset < 0:
+            lookups.append(self._lookup(assigned, leader))
+        elif 0 <= assigned.next.epoch < leader.epoch and assigned.validated != leader.epoch:
+            checks.append(self._check(assigned, leader))
+        else:
+            try:
+                self._start(assigned, topic, leader)
+            except MemoryError:
+                self._later(assigned)
+
+    def _look_for(self, assigned: Assigned, now: float) -> None:
+        """Metadata don't have the partition, which may be younger than they are. It is read as soon as they do."""
+        if assigned.missing_since is None:
+            assigned.missing_since = now
+        elif self._metadata.is_absent(*assigned.key, assigned.missing_since):
+            text = f"{assigned.topic} has no partition {assigned.partition}"
+            self._report_error(assigned, KafkaError(KafkaError._UNKNOWN_PARTITION, text))
+        self._metadata.want_partition(*assigned.key, now)
+        self._later(assigned)
+
+    # --- steps: the committed offset ---
+
+    def _ask_committed(self, asks: list[Assigned]) -> None:
+        serials = {assigned.key: (assigned, assigned.serial) for assigned in asks}
+
+        def on_answer(outcome: list[TopicPartition] | KafkaError) -> None:
+            answers: dict[Key, TopicPartition] = {}
+            if not isinstance(outcome, KafkaError):
+                answers = {(each.topic, each.partition): each for each in outcome}
+            for key, (assigned, serial) in serials.items():
+                if assigned.serial != serial or self.assigned.get(key) is not assigned:
+                    continue
+                assigned.waiting = False
+                error = outcome if isinstance(outcome, KafkaError) else answers[key].error
+                if error is not None:
+                    self._complain(assigned, error)
+                else:
+                    self._take_committed(assigned, answers[key])
+                    self._work_on(assigned)
+
+        assert self.ask_committed is not None
+        self.ask_committed(list(serials), on_answer, NEVER)
+
+    def _take_committed(self, assigned: Assigned, found: TopicPartition | None) -> None:
+        """Starts at the committed offset, else at the initial offset, else where auto.offset.reset says.
+
+        After its topic was made anew, an offset that the group keeps by name alone may be one of the old topic's.
+        """
+        if assigned.anew and not self.offsets_by_id():
+            found = None
+        if found is not None and found.offset >= 0:
+            epoch = NO_EPOCH if found.leader_epoch is None else found.leader_epoch
+            assigned.next = OffsetPosition(found.offset, epoch)
+            assigned.committed = assigned.sent = OffsetPosition(found.offset, epoch, found.metadata)
+        elif assigned.key in self.initial_offsets and not assigned.anew:
+            assigned.next = self.initial_offsets[assigned.key]
+        elif self._reset is None:
+            text = f"no offset for {assigned.topic} [{assigned.partition}], and auto.offset.reset=error"
+            self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
+        else:
+            if assigned.anew:
+                self._log.info("%s [%d] begins where auto.offset.reset says", *assigned.key)
+            self._reset_to(assigned)
+        assigned.anew = False
+        if not assigned.keep_queued:
+            assigned.base = assigned.next
+
+    # --- steps: a logical offset ---
+
+    def _lookup(self, assigned: Assigned, leader: Partition) -> Lookup:
+        timestamp, tail = assigned.offset, 0
+        if timestamp <= OFFSET_TAIL_BASE:
+            timestamp, tail = LATEST, OFFSET_TAIL_BASE - timestamp
+        elif assigned.since is not None and assigned.end is not None:
+            timestamp = assigned.since
+        assigned.waiting = True
+        serial = assigned.serial = assigned.serial + 1
+
+        def on_result(result: Found) -> None:
+            if assigned.serial == serial and self.assigned.get(assigned.key) is assigned:
+                assigned.waiting = False
+                self._found(assigned, result, tail, leader.epoch)
+
+        return Lookup(assigned.topic, assigned.partition, leader.leader, leader.epoch, timestamp, on_result)
+
+    def _found(self, assigned: Assigned, result: Found, tail: int, leader_epoch: int) -> None:
+        if isinstance(result, KafkaError):
+            if result.code() in LEADER_RETRIABLE_ERRORS:
+                self._metadata.refresh(self._clock())
+                self._later(assigned)
+            else:
+                self._complain(assigned, result)
+            return
+        position = OffsetPosition(max(0, result[0] - tail), result[1] if tail == 0 else NO_EPOCH)
+        if assigned.since is not None:
+            if assigned.end is None:
+                # The end is asked for first: what comes in between the two is young enough.
+                assigned.end = position
+                self._work_on(assigned)
+                return
+            position = assigned.end if result[0] < 0 else position
+            assigned.since = assigned.end = None
+        assigned.next = position
+        assigned.validated = leader_epoch
+        if not assigned.keep_queued:
+            assigned.base = position
+        elif assigned.jump is not None:
+            # Only forwards: nothing between the two can be a position.
+            assigned.jump = (assigned.jump[0], position) if position.offset > assigned.jump[0] else None
+        assigned.backoff.reset()
+        self._work_on(assigned)
+
+    # --- steps: a position's leader epoch ---
+
+    def _check(self, assigned: Assigned, leader: Partition) -> Check:
+        assigned.waiting = True
+        serial = assigned.serial = assigned.serial + 1
+        epoch = leader.epoch
+
+        def on_result(result: OffsetPosition | KafkaError) -> None:
+            if assigned.serial == serial and self.assigned.get(assigned.key) is assigned:
+                assigned.waiting = False
+                self._checked_epoch(assigned, result, epoch)
+
+        return Check(assigned.topic, assigned.partition, leader.leader, epoch, assigned.next.epoch, on_result)
+
+    def _checked_epoch(self, assigned: Assigned, result: OffsetPosition | KafkaError, leader_epoch: int) -> None:
+        if isinstance(result, KafkaError) and result.code() not in NOT_OFFERED_ERRORS:
+            if result.code() in LEADER_RETRIABLE_ERRORS:
+                self._metadata.refresh(self._clock())
+                self._later(assigned)
+            else:
+                self._complain(assigned, result)
+            return
+        # A leader that knows nothing of the epoch, or can't be asked, doesn't say that something is lost.
+        if isinstance(result, KafkaError) or result.offset < 0 or result.epoch < 0 or result.offset >= assigned.offset:
+            assigned.validated = leader_epoch
+            self._work_on(assigned)
+            return
+        where = f"{assigned.topic} [{assigned.partition}]"
+        text = f"the log of {where} was truncated: it ends at {result.offset} (leader epoch {result.epoch}), below the "
+        text += f"position {assigned.offset} (leader epoch {assigned.next.epoch})"
+        if self._reset is None:
+            self._give_up(assigned, KafkaError(KafkaError._LOG_TRUNCATION, text))
+            return
+        self._log.info("%s; going on there", text)
+        self._restart(assigned, result, forget=True)
+        assigned.validated = leader_epoch
+
+    def close(self, error: KafkaError) -> None:
+        """The client ends: questions that are open fail with this error."""
+        self.questions.close(error)
+
+
+assert (OFFSET_BEGINNING, OFFSET_END) == (EARLIEST, LATEST), "a logical offset is sent as the timestamp to look up"

@@ -1,0 +1,1 @@
+"""Membership in consumer groups: the protocols, rebalances and subscriptions."""

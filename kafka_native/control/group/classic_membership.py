@@ -1,0 +1,880 @@
+"""Membership of a group in the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+
+A member joins, is told the generation, and gets its assignment with SyncGroup. One member, the leader, computes the
+assignment (`GroupLeader`): it knows all topics, assigns them and watches them. While a member is in its group, the
+broker's own thread sends its heartbeats (`BrokerPool.heartbeat`), so they flow whatever the application does with the
+interpreter. What the group says of a rebalance comes with their answers.
+
+With an EAGER protocol everything is revoked before a member joins again. With a COOPERATIVE one (KIP-429) it joins with
+what it owns, gives up what it isn't assigned any more, and joins once more, so that this can go to another member.
+Which it is follows from the configured assignors. Should they differ, it is EAGER: the group may choose any of them,
+and an eager one hands out partitions as if nobody owned them.
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from kafka_native.cleaning import NAME_MAX, clean
+from kafka_native.control.assignors import Assignor, MemberSubscription, PartitionInfo, Range, run, wire
+from kafka_native.control.brokers.pool import COORDINATORS
+from kafka_native.control.errors import GENERATION_OVER_ERRORS
+from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, NO_GENERATION, GroupSettings, Reports
+from kafka_native.control.positions import Key
+from kafka_native.control.requests import NEVER, Backoff, Call, Reply
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.logs import Logger
+from kafka_native.protocol.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+if TYPE_CHECKING:
+    from kafka_native.control.brokers.coordinator import Coordinator
+    from kafka_native.control.brokers.pool import BrokerPool
+    from kafka_native.control.group.membership import Member
+    from kafka_native.control.group.rebalance import Rebalance
+    from kafka_native.control.group.subscription import Subscription
+    from kafka_native.control.metadata import Metadata, Topic
+
+METADATA_S = 5.0
+"""How long an assignment waits for metadata of topics that are new to this client: then it does without them."""
+
+
+class GroupLeader:
+    """The leader's part in one generation after the other. Between `end()` and `begin()` this member leads none."""
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        pool: BrokerPool,
+        subscription: Subscription,
+        on_change: Callable[[str], None],
+        logger: Logger,
+    ) -> None:
+        """``on_change(reason)``: topics aren't what they were when they were assigned."""
+        self._metadata = metadata
+        self._pool = pool
+        self._subscription = subscription
+        self._on_change = on_change
+        self._logger = logger
+        self._assignor: Assignor | None = None
+        self._members: dict[str, MemberSubscription] = {}
+        self._topics: set[str] = set()
+        self._guests: set[str] = set()  # topics that only other members want
+        self._counts: dict[str, int | None] = {}  # what is watched; None: not known so far, whatever comes is no news
+        self._wait_until = NEVER
+        metadata.on_topic.append(self._on_topic)
+        metadata.on_failure.append(lambda topic, error: self._on_topic(topic))
+
+    def begin(self, assignor: Assignor, reply: JoinGroupResponse, own: Iterable[str], now: float) -> None:
+        """The members and their subscriptions, as the coordinator passes them on; ``own``: this member's topics."""
+        self._assignor = assignor
+        self._members, warnings = wire.unpack_subscriptions(reply.members, reply.generation_id)
+        for warning in warnings:
+            self._logger.warning("%s", warning)
+        self._topics = set(own).union(*(each.topics for each in self._members.values()))
+        self._guests = self._topics - self._metadata.topics.keys()
+        for name in self._topics:
+            self._metadata.want(name, now)
+        self._wait_until = now + METADATA_S
+
+    def watch(self) -> None:
+        """The group goes on with the assignment that it has: from now on changes of the topics count."""
+        self._counts = {name: self._count(name) or None for name in self._topics}
+
+    def end(self) -> None:
+        """It doesn't lead any more, or not this generation."""
+        for name in self._guests - set(self._subscription.topics):
+            self._metadata.forget(name)
+        self._assignor = None
+        self._members = {}
+        self._topics = set()
+        self._guests = set()
+        self._counts = {}
+
+    def _count(self, name: str) -> int:
+        topic = self._metadata.topics.get(name)
+        return len(topic.partitions) if topic is not None and topic.known else 0
+
+    def ready_at(self, now: float) -> float:
+        """Until when metadata are waited for: not later than now when all that can be known is."""
+        topics = (self._metadata.topics.get(name) for name in self._topics)
+        unanswered = any(
+            topic is not None and not topic.known and topic.failed is None and topic.missing_since is None
+            for topic in topics
+        )
+        return self._wait_until if unanswered else now
+
+    def assign(self) -> list[SyncGroupRequest.Assignment]:
+        """Each member's assignment in wire form.
+
+        :raises KafkaException: _FAIL: the assignor raises, or what it returns can't be.
+        """
+        assert self._assignor is not None
+        counts = {name: self._count(name) for name in self._topics}
+        missing = sorted(name for name, count in counts.items() if not count)
+        if missing:
+            self._logger.info("subscribed topics that don't exist: %s", ", ".join(missing[:10]))
+        partitions = {name: self._partitions(name) for name, count in counts.items() if count}
+        assignment = run(self._assignor, partitions, self._members)
+        for member_id, keys in assignment.items():
+            self._logger.debug("%s gives %d partition(s) to %s", self._assignor.name, len(keys), member_id)
+        self._counts = dict(counts)
+        return [
+            SyncGroupRequest.Assignment(member_id=member_id, assignment=wire.pack_assignment(keys))
+            for member_id, keys in assignment.items()
+        ]
+
+    def _partitions(self, name: str) -> list[PartitionInfo]:
+        racks: dict[int, str] = {
+            node_id: broker.rack for node_id, broker in self._pool.nodes.items() if broker.rack is not None
+        }
+        found = []
+        for number, partition in enumerate(self._metadata.topics[name].partitions):
+            replicas = partition.replicas if racks else ()
+            found.append(PartitionInfo(number, frozenset(racks[each] for each in replicas if each in racks)))
+        return found
+
+    def _on_topic(self, topic: Topic) -> None:
+        if topic.name not in self._counts:
+            return
+        before, count = self._counts[topic.name], self._count(topic.name)
+        if count == before:
+            return
+        self._counts[topic.name] = count
+        if before is not None:
+            self._on_change(f"topic {topic.name} has {count} partitions, no longer {before}")
+
+
+MARGIN_S = 5.0
+"""How much longer an answer may take than the broker may wait for other members."""
+MATCH_S = 2.0
+"""How long the first JoinGroup waits for patterns to be matched; it would be followed by a second one."""
+AT_ONCE = 3
+"""So many times a rebalance that another one has overtaken is begun again without waiting."""
+ASSIGNOR_RETRY_S = 1.0
+ASSIGNOR_RETRY_MAX_S = 10.0
+REASON_MAX_CHARACTERS = 255
+"""Characters: a broker takes no longer one (KIP-800)."""
+
+
+class State(Enum):
+    """Where the member is on its way into the group and out."""
+
+    OUT = "not subscribed"
+    UNJOINED = "about to join"
+    JOINING = "its JoinGroup is under way"
+    LEADING = "leads the generation and waits for metadata"
+    SYNCING = "its SyncGroup is under way"
+    STABLE = "a member"
+    STALE = "out until the application polls again"
+    LEAVING = "its partitions are revoked, then it leaves"
+    FAILED = "a fatal error"
+
+
+HEARTBEAT_STATES = (State.UNJOINED, State.LEADING, State.STABLE)
+"""With a generation, a member heartbeats in these; in others the broker waits for it, or it is none."""
+ACTIVE = (State.UNJOINED, State.JOINING, State.LEADING, State.SYNCING, State.STABLE)
+
+
+class ClassicMembership:
+    """One member of one group. See `control.group.membership.Membership`."""
+
+    def __init__(
+        self,
+        member: Member,
+        coordinator: Coordinator,
+        pool: BrokerPool,
+        metadata: Metadata,
+        subscription: Subscription,
+        rebalance: Rebalance,
+        assignors: Sequence[Assignor],
+        settings: GroupSettings,
+        *,
+        on_error: Callable[[KafkaError], None],
+        on_fatal: Callable[[KafkaError], None],
+        logger: Logger,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``assignors``: by preference.
+
+        ``on_error`` reaches the application through its next poll(), ``on_fatal`` ends the consumer.
+        """
+        self._member = member
+        self._coordinator = coordinator
+        self._pool = pool
+        self._subscription = subscription
+        self._rebalance = rebalance
+        self._assignors = {each.name: each for each in assignors}
+        self._settings = settings
+        self._reports = Reports(member.group_id, on_error, logger, clock)
+        self._on_fatal = on_fatal
+        self._logger = logger
+        self._clock = clock
+        self._leader = GroupLeader(
+            metadata, pool, subscription, lambda why: self._ask_rejoin(why), pool.logs["assignor"]
+        )
+        cooperative = all(each.protocol == "COOPERATIVE" for each in assignors)
+        self._protocol = "COOPERATIVE" if cooperative else "EAGER"
+
+        self.state = State.OUT
+        self._subscribed_once = False
+        self._serial = 0  # of this life in the group: what belongs to an earlier one is ignored
+        self._reason: str | None = None  # why to join (again)
+        self._join_at = 0.0
+        self._match_by = 0.0
+        self._backoff = Backoff(settings.retry_s, settings.retry_max_s)
+        self._assignor_backoff = Backoff(ASSIGNOR_RETRY_S, ASSIGNOR_RETRY_MAX_S)
+        self._sent_reason = ""
+        self._sent_topics: list[str] = []  # what the last JoinGroup asked for
+        self._assignor: Assignor | None = None  # of this generation
+        self._urgent: list[Call] = []
+        self._waits_in_broker = False  # a JoinGroup or SyncGroup keeps its connection busy
+        self._assignment: set[Key] = set()  # what the group has given, and not taken back
+        self._changing: set[Key] = set()  # what the step under way assigns
+        self._in_step = False
+        self._losing = False
+        self._on_left: list[Callable[[], None]] = []
+        self._leave_reason = ""
+        self._said_goodbye = False
+        self._leave_by = NEVER
+        self._revoked_all = False
+        self._join_again = False  # subscribed while leaving
+
+        self._heartbeating: int | None = None  # the target of the heartbeat that the broker's thread sends
+        self._heartbeat_ok = False
+        self._heartbeat_serial = 0
+        self._heartbeat_at = NEVER  # a heartbeat is due as a call: the connection has to be made first
+        self._alive_at = 0.0  # when the coordinator was last known to count this member in
+
+        coordinator.on_found.append(self._on_coordinator)
+        coordinator.on_refused.append(on_error)
+        subscription.on_change.append(self._on_topics)
+
+    @property
+    def assignor_protocol(self) -> str:
+        """``EAGER`` or ``COOPERATIVE`` from the first subscription on, ``NONE`` before."""
+        return self._protocol if self._subscribed_once else "NONE"
+
+    @property
+    def rebalance_reason(self) -> str:
+        """What it has joined or is to join for, as the coordinator is told (KIP-800)."""
+        return self._reason or self._sent_reason
+
+    # --- what the application does ---
+
+    def subscribe(self, now: float) -> None:
+        """The subscription is another one: join with it, or join again."""
+        self._subscribed_once = True
+        if self.state is State.OUT:
+            self._enter(now)
+        elif self.state is State.LEAVING:
+            self._join_again = True
+        elif self.state in ACTIVE:
+            self._match_by = now + MATCH_S
+            self._ask_rejoin("the subscription has changed")
+
+    def leave(self, reason: str, done: Callable[[], None], now: float) -> None:
+        """Has everything revoked, then leaves; a static member keeps its place in the group until its session ends."""
+        if self.state in (State.OUT, State.FAILED):
+            done()
+            return
+        self._on_left.append(done)
+        self._join_again = False
+        if self.state is State.LEAVING:
+            return
+        self._leave_reason = reason
+        self._said_goodbye = False
+        if self.state is State.LEADING:
+            self._lead_to_the_end()
+        going = self._assignment | self._changing
+        self._next_life()
+        self.state = State.LEAVING
+        self._revoked_all = False
+        serial = self._serial
+        self._in_step = True
+        self._rebalance.revoke(going, lambda: self._if_current(serial, self._on_all_revoked))
+
+    def quit(self, reason: str, done: Callable[[], None], now: float) -> None:
+        """Says good-bye, and nothing else from now on; a static member's session ends by itself."""
+        call = None
+        if self.state not in (State.OUT, State.FAILED) and not self._said_goodbye:
+            call = self._goodbye(reason, lambda reply: done(), now)
+        self._next_life()
+        self._stop_heartbeat()
+        self.state = State.OUT
+        if call is None:
+            done()
+        else:
+            self._urgent.append(call)
+
+    def rejoin(self, reason: str, now: float) -> None:
+        """Joins again, also if it is out because the application didn't poll."""
+        if self.state is State.STALE:
+            self._enter(now, reason)
+        elif self.state in ACTIVE:
+            self._ask_rejoin(reason)
+
+    def on_ended(self, keys: list[Key]) -> None:
+        """The topic of these partitions was made anew. The group doesn't know of it: they stay this member's."""
+        if self._protocol == "EAGER":  # callbacks of an eager group are told of all partitions at a time
+            self._ask_rejoin("a topic was deleted and made anew")
+        else:
+            self._rebalance.renew(keys)
+
+    def on_poll_exceeded(self, now: float) -> None:
+        """The application has not polled for max.poll.interval.ms: leaves at once, partitions are lost; see rejoin().
+
+        A static member doesn't leave (KIP-345): its heartbeats end, and with them its session, if it stays away.
+        """
+        if self.state in ACTIVE:
+            call = self._goodbye("max.poll.interval.ms has passed without a poll", lambda reply: None, now)
+            if call is not None:
+                self._urgent.append(call)
+            self._member.member_id = ""
+            self._lose(State.STALE)
+
+    def close(self) -> None:
+        """Nothing more is sent; who waits for `leave()` hears of it."""
+        self._next_life()
+        self._stop_heartbeat()
+        self._join_again = False
+        self._left()
+
+    # --- turns ---
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `requests.Manager`."""
+        calls, self._urgent = self._urgent, []
+        wake_up = NEVER
+        if self.state is State.LEAVING:
+            wake_up = self._poll_leaving(calls, now)
+        elif self.state in ACTIVE:
+            wake_up = self._poll_session(now)
+            if self.state is State.LEADING:
+                wake_up = min(wake_up, self._poll_leading(calls, now))
+            wake_up = min(wake_up, self._poll_join(calls, now))
+            wake_up = min(wake_up, self._poll_heartbeat(calls, now))
+        return calls, 0.0 if self._urgent else wake_up
+
+    def _poll_join(self, calls: list[Call], now: float) -> float:
+        """Gives up what has to be, then sends JoinGroup, once there is a coordinator."""
+        while self._reason is not None and not self._in_step and self.state in (State.UNJOINED, State.STABLE):
+            if now < self._join_at:
+                return self._join_at
+            if not self._subscription.ready and now < self._match_by:
+                return self._match_by
+            target = self._coordinator.want(now)
+            if target is None:
+                return NEVER  # on_found tells
+            going = self._to_give_up()
+            if going:
+                self._in_step = True
+                serial = self._serial
+                self._rebalance.revoke(going, lambda: self._if_current(serial, lambda: self._on_revoked(going)))  # noqa: B023
+            else:
+                calls.append(self._join(target, now))
+        return NEVER
+
+    def _to_give_up(self) -> set[Key]:
+        """What this member mustn't own any more when it joins."""
+        if self._protocol == "EAGER":
+            return set(self._assignment)
+        topics = set(self._subscription.topics)
+        return {key for key in self._assignment if key[0] not in topics}
+
+    # --- JoinGroup ---
+
+    def _enter(self, now: float, reason: str = "the consumer has subscribed") -> None:
+        self.state = State.UNJOINED
+        self._match_by = now + MATCH_S
+        self._reason = reason
+        self._coordinator.want(now)
+
+    def _ask_rejoin(self, reason: str) -> None:
+        if self.state in ACTIVE:
+            self._logger.debug("group %s: to join again: %s", self._member.group_id, reason)
+            self._reason = reason
+
+    def _join(self, target: int, now: float) -> Call:
+        self._stop_heartbeat()
+        member, settings = self._member, self._settings
+        self._sent_topics = list(self._subscription.topics)
+        message = JoinGroupRequest(
+            group_id=member.group_id,
+            session_timeout_ms=int(settings.session_timeout_s * 1000),
+            rebalance_timeout_ms=int(settings.rebalance_timeout_s * 1000),
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            protocol_type=settings.protocol_type,
+            protocols=[
+                JoinGroupRequest.Protocol(name=each.name, metadata=self._metadata_for(each))
+                for each in self._assignors.values()
+            ],
+            reason=(self._reason or "")[:REASON_MAX_CHARACTERS],
+        )
+        self._logger.debug("group %s: joining as %r: %s", member.group_id, member.member_id, self._reason)
+        self._sent_reason, self._reason = self._reason or "", None
+        self.state = State.JOINING
+        self._waits_in_broker = True
+        serial, sent_id = self._serial, member.member_id
+
+        def on_reply(reply: Reply) -> None:
+            if serial == self._serial:
+                self._waits_in_broker = False
+                self._on_join(reply, sent_id, now)
+            else:
+                self._on_late_join(reply, sent_id)
+
+        return Call(message, target, now + settings.rebalance_timeout_s + MARGIN_S, on_reply)
+
+    def _metadata_for(self, assignor: Assignor) -> bytes:
+        """What this member says of itself, as one assignor wants to have it."""
+        owned, generation, rack = sorted(self._assignment), self._member.generation, self._settings.rack
+        try:
+            return wire.pack_subscription(assignor, self._sent_topics, owned, generation, rack)
+        except KafkaException as error:
+            self._reports.tell("assignment", error.args[0])
+            return wire.pack_subscription(Range(), self._sent_topics, owned, generation, rack)  # without user data
+
+    def _on_join(self, reply: Reply, sent_id: str, sent_at: float) -> None:
+        error = _error_of(reply)
+        if error is not None:
+            if error.code() == KafkaError.MEMBER_ID_REQUIRED and reply.member_id and not sent_id:
+                self._member.member_id = reply.member_id
+                self.state = State.UNJOINED
+                self._reason = self._sent_reason
+                return
+            self._alive_at = sent_at if error.code() == KafkaError._TIMED_OUT else self._clock()
+            self._failed("JoinGroup", error)
+            return
+        assignor = self._assignors.get(reply.protocol_name or "")
+        if assignor is None or reply.protocol_type not in (None, self._settings.protocol_type):
+            chosen = clean(f"{reply.protocol_type or 'consumer'}/{reply.protocol_name}")
+            text = f"the group chose {chosen}, which wasn't offered"
+            self._failed("JoinGroup", KafkaError(KafkaError.INCONSISTENT_GROUP_PROTOCOL, text))
+            return
+        self._coordinator.answered()
+        self._member.member_id = reply.member_id
+        self._member.generation = reply.generation_id
+        self._assignor = assignor
+        self._alive_at = self._clock()
+        self._begin_generation(reply)
+
+    def _begin_generation(self, reply: JoinGroupResponse) -> None:
+        group, leads = self._member.group_id, reply.leader == reply.member_id
+        self._logger.debug("group %s: generation %d%s", group, reply.generation_id, ", leading" if leads else "")
+        self._leader.end()
+        self.state = State.LEADING
+        if not leads:
+            self._sync([])
+            return
+        assert self._assignor is not None
+        self._leader.begin(self._assignor, reply, self._sent_topics, self._clock())
+        if reply.skip_assignment:  # a static leader is back, and the group goes on as it was (KIP-814)
+            self._leader.watch()
+            self._sync([])
+        else:
+            self._heartbeat()
+
+    def _on_late_join(self, reply: Reply, sent_id: str) -> None:
+        """Nobody waits for it any more: a member that has come to be by it would hold up the group's rebalances."""
+        if isinstance(reply, KafkaError) or sent_id or self._member.instance_id is not None:
+            return
+        target = self._coordinator.target
+        if target is not None and reply.member_id and reply.error_code in (0, KafkaError.MEMBER_ID_REQUIRED):
+            message = self._leave_request(reply.member_id, "nobody waits for this JoinGroup any more")
+            self._urgent.append(Call(message, target, self._clock() + LEAVE_TIMEOUT_S, lambda reply: None))
+
+    # --- SyncGroup ---
+
+    def _poll_leading(self, calls: list[Call], now: float) -> float:
+        """Assigns, as the leader, once the metadata of all topics are there, or don't come."""
+        wait_until = self._leader.ready_at(now)
+        if now < wait_until:
+            return wait_until
+        try:
+            assignments = self._leader.assign()
+        except KafkaException as failure:
+            self._reports.tell("assignment", failure.args[0])
+            self._join_at = now + self._assignor_backoff.next_s()
+            self.state = State.UNJOINED
+            self._reason = failure.args[0].str()
+            return NEVER
+        self._assignor_backoff.reset()
+        self._sync(assignments)
+        calls.extend(self._urgent)
+        self._urgent.clear()
+        return NEVER
+
+    def _lead_to_the_end(self) -> None:
+        """Assigns what is known by now: until the leader has, the coordinator refuses commits, also its last ones."""
+        try:
+            assignments = self._leader.assign()
+        except KafkaException as failure:
+            self._reports.tell("assignment", failure.args[0])
+            assignments = []  # for the moment until it has left
+        self._sync(assignments)
+        self._heartbeat()  # revoking may take the application a while
+
+    def _sync(self, assignments: list[SyncGroupRequest.Assignment]) -> None:
+        target = self._coordinator.target
+        if target is None:  # lost meanwhile: whoever coordinates now has to be asked for a generation first
+            self.state = State.UNJOINED
+            self._reason = self._reason or "the coordinator has moved"
+            return
+        self._stop_heartbeat()
+        member = self._member
+        message = SyncGroupRequest(
+            group_id=member.group_id,
+            generation_id=member.generation,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            protocol_type=self._settings.protocol_type,
+            protocol_name=None if self._assignor is None else self._assignor.name,
+            assignments=assignments,
+        )
+        self.state = State.SYNCING
+        self._waits_in_broker = True
+        serial, now = self._serial, self._clock()
+        deadline = now + self._settings.session_timeout_s + MARGIN_S
+        on_reply = lambda reply: self._if_current(serial, lambda: self._on_sync(reply, now))  # noqa: E731
+        self._urgent.append(Call(message, target, deadline, on_reply))
+
+    def _on_sync(self, reply: Reply, sent_at: float) -> None:
+        self._waits_in_broker = False
+        error = _error_of(reply)
+        if error is None:
+            error = self._check_sync(reply)
+        if error is not None:
+            self._alive_at = sent_at if error.code() == KafkaError._TIMED_OUT else self._clock()
+            self._failed("SyncGroup", error)
+            return
+        assert self._assignor is not None
+        try:
+            keys = wire.unpack_assignment(reply.assignment)
+        except KafkaException as problem:
+            self._alive_at = self._clock()
+            self._failed("SyncGroup", problem.args[0])
+            return
+        self._coordinator.answered()
+        self._backoff.reset()
+        self._reports.end()
+        self._alive_at = self._clock()
+        self.state = State.STABLE
+        self._heartbeat()
+        try:
+            self._assignor.on_assignment(keys, self._member.generation)
+        except Exception as problem:
+            text = f"assignor {self._assignor.name}: on_assignment() raised {type(problem).__name__}: {problem}"
+            self._reports.tell("assignment", KafkaError(KafkaError._FAIL, text))
+        self._take(self._checked(keys))
+
+    def _check_sync(self, reply: SyncGroupResponse) -> KafkaError | None:
+        assert self._assignor is not None
+        if reply.protocol_type in (None, self._settings.protocol_type) and reply.protocol_name in (
+            None,
+            self._assignor.name,
+        ):
+            return None
+        synchronized = clean(f"{reply.protocol_type}/{reply.protocol_name}")
+        text = f"the group synchronizes {synchronized}, but chose {self._assignor.name}"
+        return KafkaError(KafkaError.INCONSISTENT_GROUP_PROTOCOL, text)
+
+    def _checked(self, keys: Iterable[Key]) -> set[Key]:
+        """Without what this member doesn't subscribe to (any more): nothing of it reaches the application."""
+        asked, wanted = set(self._sent_topics), set(self._subscription.topics)
+        keys = set(keys)
+        foreign = {key for key in keys if key[0] not in asked}
+        if foreign:
+            shown = ", ".join(f"{clean(topic, NAME_MAX)} [{number}]" for topic, number in sorted(foreign)[:3])
+            text = f"the leader has assigned what this member doesn't subscribe to: {shown}"
+            self._reports.tell("assignment", KafkaError(KafkaError._INCONSISTENT, text))
+        return {key for key in keys - foreign if key[0] in wanted}
+
+    # --- from one assignment to the next ---
+
+    def _take(self, assigned: set[Key]) -> None:
+        """Revokes what isn't assigned any more, then assigns what is new."""
+        revoked = self._assignment - assigned
+        added = assigned - self._assignment
+        if not revoked:
+            self._assign(added)
+            return
+        self._in_step = True
+        serial = self._serial
+
+        def done() -> None:
+            self._on_revoked(revoked)
+            self._ask_rejoin(f"{len(revoked)} partitions are revoked and free for others")
+            self._assign(added)
+
+        self._rebalance.revoke(revoked, lambda: self._if_current(serial, done))
+
+    def _on_revoked(self, revoked: set[Key]) -> None:
+        self._in_step = False
+        self._assignment -= revoked
+
+    def _assign(self, added: set[Key]) -> None:
+        self._in_step = True
+        self._changing = added
+        serial = self._serial
+        self._rebalance.assign(added, lambda: self._if_current(serial, lambda: self._on_assigned(added)))
+
+    def _on_assigned(self, added: set[Key]) -> None:
+        self._in_step = False
+        self._changing = set()
+        self._assignment |= added
+
+    # --- heartbeats ---
+
+    @property
+    def _heartbeat_timeout_s(self) -> float:
+        """Early enough for another attempt, or another coordinator, within the session."""
+        return max(min(self._settings.timeout_s, self._settings.session_timeout_s / 3), 0.1)
+
+    def _heartbeat_request(self) -> HeartbeatRequest:
+        member = self._member
+        return HeartbeatRequest(
+            group_id=member.group_id,
+            generation_id=member.generation,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+        )
+
+    def _heartbeat(self) -> None:
+        """From now on the broker's thread sends heartbeats."""
+        target = self._coordinator.target
+        self._stop_heartbeat()
+        if target is None:
+            return
+        self._heartbeating = target
+        self._heartbeat_ok = True
+        serial = self._heartbeat_serial
+        self._pool.heartbeat(
+            target,
+            self._heartbeat_request(),
+            self._settings.heartbeat_interval_s,
+            self._heartbeat_timeout_s,
+            lambda reply: self._on_heartbeat(reply, serial, False),
+        )
+
+    def _stop_heartbeat(self) -> None:
+        self._heartbeat_serial += 1
+        self._heartbeat_at = NEVER
+        if self._heartbeating is not None:
+            if self._heartbeat_ok:
+                self._alive_at = self._clock()
+            self._pool.stop_heartbeat(self._heartbeating)
+            self._heartbeating = None
+
+    def _poll_heartbeat(self, calls: list[Call], now: float) -> float:
+        """After the connection was gone: the first heartbeat makes it, then the broker's thread goes on."""
+        if now < self._heartbeat_at or self.state not in HEARTBEAT_STATES:
+            return self._heartbeat_at
+        self._heartbeat_at = NEVER
+        target = self._coordinator.want(now)
+        if target is not None:
+            self._heartbeat_serial += 1
+            serial = self._heartbeat_serial
+            on_reply = lambda reply: self._on_heartbeat(reply, serial, True)  # noqa: E731
+            calls.append(Call(self._heartbeat_request(), target, now + self._heartbeat_timeout_s, on_reply))
+        return NEVER
+
+    def _on_heartbeat(self, reply: Reply, serial: int, begins: bool) -> None:
+        if serial != self._heartbeat_serial or self.state not in HEARTBEAT_STATES:
+            return
+        error, now = _error_of(reply), self._clock()
+        code = KafkaError.NO_ERROR if error is None else error.code()
+        if code in (KafkaError.NO_ERROR, KafkaError.REBALANCE_IN_PROGRESS):
+            self._coordinator.answered()
+            self._reports.end()
+            self._heartbeat_ok = True
+            self._alive_at = now
+            if begins:
+                self._heartbeat()
+            if error is not None and self._reason is None:
+                self._ask_rejoin("the group rebalances")
+            return
+        assert error is not None
+        if self._heartbeating is not None and self._heartbeat_ok:
+            self._alive_at = now - (self._heartbeat_timeout_s if code == KafkaError._TIMED_OUT else 0.0)
+        self._heartbeat_ok = False
+        if isinstance(reply, KafkaError):
+            self._heartbeating = None
+        if code in GENERATION_OVER_ERRORS or code == KafkaError.FENCED_INSTANCE_ID:
+            self._failed("Heartbeat", error)
+            return
+        if not self._coordinator.note(error):
+            self._reports.tell("Heartbeat", error)
+        if self._coordinator.target is None:
+            self._stop_heartbeat()  # on_found goes on
+        elif self._heartbeating is None:
+            self._heartbeat_at = now + self._settings.heartbeat_interval_s
+
+    def _on_coordinator(self) -> None:
+        """It was looked for, or is another one now."""
+        if self.state in HEARTBEAT_STATES and self._member.joined:
+            self._stop_heartbeat()
+            self._heartbeat_at = self._clock()
+
+    def _poll_session(self, now: float) -> float:
+        """The coordinator hasn't answered for a whole session: to the group this member is none any more."""
+        if (
+            self.state not in HEARTBEAT_STATES
+            or not self._member.joined
+            or (self._heartbeating is not None and self._heartbeat_ok)
+        ):
+            return NEVER
+        ends_at = self._alive_at + self._settings.session_timeout_s
+        if now >= ends_at:
+            ms = int((now - self._alive_at) * 1000)
+            text = f"session timed out: the coordinator has not answered for {ms} ms"
+            self._logger.warning("group %s: %s", self._member.group_id, text)
+            self._member.member_id = ""
+            self._lose(State.UNJOINED, text)
+            return 0.0
+        return ends_at
+
+    # --- what goes wrong ---
+
+    def _failed(self, what: str, error: KafkaError) -> None:
+        """A request of a member that wants to be one was answered with an error, or not at all: join again, later."""
+        code, now = error.code(), self._clock()
+        if code == KafkaError.FENCED_INSTANCE_ID:
+            self._fail(error)
+            return
+        reason = f"{what} failed: {error.name()}"
+        self._reports.note(what, error)
+        at_once = code in GENERATION_OVER_ERRORS and self._backoff.failures < AT_ONCE
+        delay_s = self._backoff.next_s()
+        self._join_at = now if at_once else now + delay_s
+        if code == KafkaError.UNKNOWN_MEMBER_ID:
+            self._member.member_id = ""
+            self._lose(State.UNJOINED, reason)
+        elif code == KafkaError.ILLEGAL_GENERATION:
+            self._lose(State.UNJOINED, reason)
+        else:
+            if code not in GENERATION_OVER_ERRORS and not self._coordinator.note(error):
+                self._reports.tell(what, error)
+            self.state = State.UNJOINED
+            self._reason = reason
+
+    def _fail(self, error: KafkaError) -> None:
+        self._member.member_id = ""
+        self._lose(State.FAILED)
+        text = (
+            f"group {self._member.group_id}: another member has taken over group.instance.id="
+            f"{self._member.instance_id}: {error.str()}"
+        )
+        self._on_fatal(KafkaError(error.code(), text, fatal=True))
+
+    # --- lives ---
+
+    def _if_current(self, serial: int, work: Callable[[], None]) -> None:
+        if serial == self._serial:
+            work()
+
+    def _next_life(self) -> None:
+        """Answers and steps of the life before are of no interest any more. Heartbeats go on until stopped."""
+        self._serial += 1
+        self._in_step = self._losing
+        self._assignment = set()
+        self._changing = set()
+        self._reason = None
+        self._leader.end()
+
+    def _lose(self, then: State, reason: str | None = None) -> None:
+        """Others may own its partitions already."""
+        self._stop_heartbeat()
+        self._next_life()
+        self._waits_in_broker = False
+        self._member.generation = NO_GENERATION
+        self.state = then
+        self._reason = reason
+        if not self._losing:
+            self._in_step = self._losing = True
+            self._rebalance.lose(self._on_lost)
+
+    def _on_lost(self) -> None:
+        self._in_step = self._losing = False
+
+    # --- leaving ---
+
+    def _on_all_revoked(self) -> None:
+        self._in_step = False
+        self._revoked_all = True
+        self._leave_by = self._clock() + min(self._settings.timeout_s, LEAVE_TIMEOUT_S)
+
+    def _poll_leaving(self, calls: list[Call], now: float) -> float:
+        """Says good-bye, once, if the coordinator can be found in time; otherwise the session times out."""
+        if not self._revoked_all:
+            return NEVER
+        reason, serial = self._leave_reason, self._serial
+        said = self._said_goodbye
+        if now >= self._leave_by or not (said or (self._member.member_id and self._member.instance_id is None)):
+            self._left()
+            return 0.0
+        if not said:
+            self._coordinator.want(now)
+            call = self._goodbye(reason, lambda reply: self._if_current(serial, self._left), now)
+            if call is not None:
+                self._said_goodbye = True
+                calls.append(call)
+        return self._leave_by
+
+    def _goodbye(self, reason: str, on_reply: Callable[[Reply], None], now: float) -> Call | None:
+        """LeaveGroup, where the coordinator is known and would not learn of it by itself."""
+        target, member = self._coordinator.target, self._member
+        if target is None or not member.member_id or member.instance_id is not None:
+            return None
+        self._stop_heartbeat()
+        if self._waits_in_broker and target >= COORDINATORS:
+            # Behind a JoinGroup that the broker holds it would be read only when that is answered.
+            target -= COORDINATORS
+            self._waits_in_broker = False
+        message = self._leave_request(member.member_id, reason)
+        return Call(message, target, now + min(self._settings.timeout_s, LEAVE_TIMEOUT_S), on_reply)
+
+    def _leave_request(self, member_id: str, reason: str) -> LeaveGroupRequest:
+        leaving = LeaveGroupRequest.Member(member_id=member_id, reason=reason[:REASON_MAX_CHARACTERS])
+        return LeaveGroupRequest(group_id=self._member.group_id, member_id=member_id, members=[leaving])
+
+    def _left(self) -> None:
+        self._stop_heartbeat()
+        self._serial += 1
+        self._revoked_all = False
+        self._waits_in_broker = False
+        self._member.member_id = ""
+        self._member.generation = NO_GENERATION
+        self._join_at = 0.0
+        self.state = State.OUT if self.state is not State.FAILED else State.FAILED
+        waiting, self._on_left = self._on_left, []
+        if self._join_again:
+            self._join_again = False
+            self._enter(self._clock())
+        for done in waiting:
+            done()
+
+    # --- topics ---
+
+    def _on_topics(self) -> None:
+        """Another topic matches a pattern, or one is gone. Partition counts are the leader's business."""
+        if self.state in ACTIVE and self._subscription.topics != self._sent_topics:
+            self._ask_rejoin("the topics that are subscribed to have changed")
+
+
+def _error_of(reply: Reply) -> KafkaError | None:
+    if isinstance(reply, KafkaError):
+        return reply
+    return KafkaError(reply.error_code) if reply.error_code else None

@@ -1,0 +1,149 @@
+"""Values of client metrics, and their OpenTelemetry protobuf form, which KIP-714 pushes.
+
+The form (opentelemetry.proto.metrics.v1.MetricsData) has only what client metrics need: gauges and
+monotonic sums of numbers, attributes of text and integers.
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+class Mean:
+    """How many values there were, their sum and the greatest."""
+
+    __slots__ = ("_new", "_taken")
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._new = self._taken = (0, 0.0, 0.0)
+
+    def record(self, value: float) -> None:
+        """One value, 0 or more."""
+        self.add(1, value, value)
+
+    def add(self, count: int, total: float, most: float) -> None:
+        """Several at once."""
+        self._new = _sum_of(self._new, (count, total, most))
+
+    def take(self) -> tuple[int, float, float]:
+        """Count, sum and greatest of all that isn't settled."""
+        self._taken = _sum_of(self._taken, self._new)
+        self._new = (0, 0.0, 0.0)
+        return self._taken
+
+    def settle(self) -> None:
+        """What was taken has arrived; what came since is for the next time."""
+        self._taken = (0, 0.0, 0.0)
+
+
+def _sum_of(left: tuple[int, float, float], right: tuple[int, float, float]) -> tuple[int, float, float]:
+    return left[0] + right[0], left[1] + right[1], max(left[2], right[2])
+
+
+VARINT, FIXED64, BYTES = 0, 1, 2
+"""Wire types."""
+DELTA, CUMULATIVE = 1, 2
+"""AggregationTemporality."""
+
+Attributes = Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value of a metric; an int or a float, as it is to be sent."""
+
+    value: int | float
+    attributes: Attributes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric and its values."""
+
+    name: str
+    text: str
+    """What it is, for humans."""
+    unit: str
+    """As OpenTelemetry writes it (UCUM)."""
+    is_sum: bool
+    """A sum that only rises; otherwise a gauge."""
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When the values of a push are from, in nanoseconds since 1970."""
+
+    started: int
+    """Since when cumulative sums count."""
+    since: int
+    """What is new since then is in gauges and in the deltas of sums."""
+    now: int
+
+
+def encode(
+    metrics: Iterable[Metric], resource: Attributes, scope: tuple[str, str], times: Times, *, delta: bool
+) -> bytes:
+    """MetricsData of one resource and one scope (name, version); without metrics it is empty.
+
+    ``delta``: sums tell what came since ``times.since``; otherwise all since ``times.started``.
+    """
+    encoded = [_field(2, _metric(metric, times, delta)) for metric in metrics]
+    if not encoded:
+        return b""
+    name, version = scope
+    scoped = _field(1, _text(1, name) + _text(2, version)) + b"".join(encoded)
+    return _field(1, _field(1, _attributes(1, resource)) + _field(2, scoped))
+
+
+def _metric(metric: Metric, times: Times, delta: bool) -> bytes:
+    start = times.since if delta or not metric.is_sum else times.started
+    points = b"".join(_field(1, _point(point, start, times.now)) for point in metric.points)
+    head = _text(1, metric.name) + _text(2, metric.text) + _text(3, metric.unit)
+    if not metric.is_sum:
+        return head + _field(5, points)
+    return head + _field(7, points + _number(2, DELTA if delta else CUMULATIVE) + _number(3, 1))
+
+
+def _point(point: Point, start: int, now: int) -> bytes:
+    out = _fixed(2, "<Q", start) + _fixed(3, "<Q", now)
+    out += _fixed(6, "<q", point.value) if isinstance(point.value, int) else _fixed(4, "<d", point.value)
+    return out + _attributes(7, point.attributes)
+
+
+def _attributes(number: int, attributes: Attributes) -> bytes:
+    return b"".join(
+        _field(number, _text(1, key) + _field(2, _text(1, each) if isinstance(each, str) else _number(3, each)))
+        for key, each in attributes.items()
+    )
+
+
+def _varint(value: int) -> bytes:
+    value &= (1 << 64) - 1  # a negative one is sent as ten bytes
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | BYTES) + _varint(len(data)) + data
+
+
+def _text(number: int, text: str) -> bytes:
+    return _field(number, text.encode("utf-8", "replace")) if text else b""
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3 | VARINT) + _varint(value)
+
+
+def _fixed(number: int, form: str, value: float) -> bytes:
+    return _varint(number << 3 | FIXED64) + struct.pack(form, value)

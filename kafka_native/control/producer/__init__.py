@@ -1,0 +1,1 @@
+"""What producers ask of brokers: routes, producer ids, transactions."""

@@ -1,0 +1,148 @@
+"""Tells the engine where produced partitions go: from metadata and the engine's events to topics and their leaders.
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.errors import SEQUENCE_LOST_ERRORS
+from kafka_native.control.metadata import Metadata, Topic
+from kafka_native.control.requests import NEVER, NO_MEMORY_S, Call
+from kafka_native.errors import KafkaError, from_status
+
+if TYPE_CHECKING:
+    from kafka_native._native.engine import Engine, Event
+
+EXPIRE_EVERY_S = 0.5
+"""How often messages are checked against message.timeout.ms."""
+
+
+class ProduceRouter:
+    """The producer's manager."""
+
+    def __init__(self, engine: Engine, metadata: Metadata, pool: BrokerPool) -> None:
+        """Listens to ``metadata`` from here on."""
+        self._engine = engine
+        self._metadata = metadata
+        self._pool = pool
+        self._expire_at = 0.0
+        self._produced: set[str] = set()
+        self._short: set[str] = set()  # something is staged for a partition that isn't there
+        self._asked: list[tuple[str, float, Callable[[int | KafkaError], None]]] = []
+        self._closed: KafkaError | None = None
+        self._unreported: dict[str, Topic] = {}  # the engine had no memory for their partitions
+        self._report_at = 0.0
+        metadata.on_topic.append(self._on_topic)
+        metadata.on_failure.append(self._on_failure)
+
+    @property
+    def produces(self) -> bool:
+        """Whether anything has been produced, or is about to be."""
+        return bool(self._produced)
+
+    def on_topic_wanted(self, event: Event, now: float) -> None:
+        """The first message that is staged: its topic's partitions aren't known, or it names one that isn't."""
+        name = self._engine.topics[event.token - 1].name
+        self._produced.add(name)
+        topic = self._metadata.want(name, now, create=True)
+        if topic.known:
+            self._on_topic(topic)
+            self._find_partitions(now)
+
+    def ask(self, name: str, deadline: float, done: Callable[[int | KafkaError], None], now: float) -> None:
+        """Tells ``done`` how many partitions a topic has, or why nobody knows; at ``deadline`` at the latest."""
+        if self._closed is not None:
+            done(self._closed)
+            return
+        self._asked.append((name, deadline, done))
+        self._produced.add(name)
+        topic = self._metadata.want(name, now, create=True)
+        if topic.known:
+            self._on_topic(topic)
+
+    def close(self, error: KafkaError) -> None:
+        """Nobody will answer any more."""
+        self._closed = error
+        self._answer(None, error)
+
+    def _answer(self, name: str | None, answer: int | KafkaError) -> None:
+        due = [done for asked, _, done in self._asked if name is None or asked == name]
+        self._asked = [entry for entry in self._asked if name is not None and entry[0] != name]
+        for done in due:
+            done(answer)
+
+    def _expire_asked(self, now: float) -> float:
+        """Ends questions whose time is over; when to look again."""
+        due = [entry for entry in self._asked if entry[1] <= now]
+        self._asked = [entry for entry in self._asked if entry[1] > now]
+        for name, _, done in due:
+            done(KafkaError(KafkaError._TIMED_OUT, f"topic {name}: its partitions aren't known yet"))
+        return min((deadline for _, deadline, _ in self._asked), default=NEVER)
+
+    def on_partition_error(self, event: Event, now: float) -> None:
+        """A leader has refused a batch: it may have moved."""
+        name = self._engine.topics[event.token - 1].name
+        self._metadata.on_hint(name, event.partition, event.leader_id, event.leader_epoch, now)
+
+    def fatal_error(self, event: Event) -> KafkaError:
+        """Why the engine takes nothing new: a partition's guarantee is gone."""
+        where = f"{self._engine.topics[event.token - 1].name} [{event.partition}]"
+        if event.error_code in SEQUENCE_LOST_ERRORS:
+            error = KafkaError(event.error_code)
+            text = f"{where}: {error.str()}: the broker has lost messages that it acknowledged or may have written"
+            return KafkaError(event.error_code, text, fatal=True)
+        cause = KafkaError(event.error_code) if event.error_code else from_status(event.status)
+        text = f"{where}: a message failed ({cause.str()}), and enable.gapless.guarantee allows nothing behind it"
+        return KafkaError(KafkaError._GAPLESS_GUARANTEE, text, fatal=True)
+
+    def _on_topic(self, topic: Topic) -> None:
+        if topic.name not in self._produced or not topic.partitions:
+            return
+        leaders = [self._pool.handle(partition.leader) for partition in topic.partitions]
+        try:
+            self._engine.topic(topic.name).set_partitions(
+                topic.id, leaders, [partition.epoch for partition in topic.partitions]
+            )
+        except MemoryError:
+            self._unreported[topic.name] = topic  # poll() tries again
+            return
+        self._unreported.pop(topic.name, None)
+        self._short.add(topic.name)  # perhaps: the next look tells
+        self._answer(topic.name, len(leaders))
+
+    def _find_partitions(self, now: float) -> None:
+        """Looks for the partitions that staged messages name, and gives up what has waited for long enough."""
+        for name in list(self._short):
+            topic = self._metadata.topics.get(name)
+            if topic is None or not topic.known or topic.updated_at is None:
+                continue  # then they wait for the topic
+            if self._engine.topic(name).fail_unknown(topic.updated_at - self._metadata.propagation_s):
+                self._metadata.want_partition(name, len(topic.partitions), now)
+            else:
+                self._short.discard(name)
+
+    def _on_failure(self, topic: Topic, error: KafkaError) -> None:
+        self._unreported.pop(topic.name, None)
+        if topic.name in self._produced:
+            self._engine.topic(topic.name).fail(0, error.code(), error.str())
+            self._answer(topic.name, error)
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `requests.Manager`."""
+        if now >= self._expire_at:
+            self._expire_at = now + EXPIRE_EVERY_S
+            self._engine.expire()
+            self._find_partitions(now)
+        return [], min(self._expire_at, self._report_unreported(now), self._expire_asked(now))
+
+    def _report_unreported(self, now: float) -> float:
+        """Tells the engine of partitions that it had no memory for; when to try again."""
+        if self._unreported and now >= self._report_at:
+            self._report_at = now + NO_MEMORY_S
+            for topic in list(self._unreported.values()):
+                self._on_topic(topic)
+        return self._report_at if self._unreported else NEVER

@@ -1,0 +1,786 @@
+"""Transactions: one transactional id, its producer id and epoch, and what its current transaction has become (KIP-98).
+
+What the application calls (init, begin, send offsets, commit, abort) is one operation at a time. Its requests are tried
+again until they have an outcome, also when the call has run out of its time: calling again goes on waiting, or has the
+outcome that came meanwhile.
+
+Version 1: a partition is added to the transaction before its first batch is sent, a group before its offsets. Version 2
+(KIP-890): what is written is added by it, and each end gives a new epoch. Which one holds is the cluster's say, and is
+looked at when a transaction begins.
+
+Several producers may write to one transaction (`Transactions.adopt()`): they have the producer id and epoch that one of
+them was given, each writes to partitions of its own, for a partition's numbers can't have two sources, and one of them
+ends the transaction for all.
+
+With two-phase commit (KIP-939) a transaction can be prepared: all of it is delivered, and nothing but its end is left,
+on which somebody else decides. A newer instance may have it kept, to end it as was decided.
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from kafka_native.cleaning import NAME_MAX, clean
+from kafka_native.control.errors import (
+    MESSAGE_FATAL_ERRORS,
+    PRODUCER_FENCED_ERRORS,
+    PRODUCER_FORGOTTEN_ERRORS,
+    TRANSACTION_FATAL_ERRORS,
+    TRANSACTION_NOT_OPEN_ERRORS,
+    TRANSACTION_RETRIABLE_ERRORS,
+    WRONG_STATE_ERRORS,
+)
+from kafka_native.control.positions import Key, OffsetPosition
+from kafka_native.control.producer.identity import impossible
+from kafka_native.control.requests import ANY_VERSION, NEVER, Backoff, Call, Reply
+from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET, Log
+from kafka_native.protocol.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from kafka_native.types import ConsumerGroupMetadata, PreparedTxnState
+
+if TYPE_CHECKING:
+    from kafka_native.control.brokers.coordinator import Coordinator
+    from kafka_native.protocol.schema import Request
+
+NO_PRODUCER = -1
+MARKERS_S = 0.002
+"""The first wait for the markers of the last transaction (CONCURRENT_TRANSACTIONS), which are on their way."""
+HOLD = 2
+"""Of the markers, when EndTxn is answered, two appends to logs are left to do, and one was done to answer it. So the
+next transaction sends its first request after twice the time that the answer took: who comes earlier may wait for
+longer, as a leader that adds the partition itself looks for the markers only every 20 ms."""
+HOLD_MAX_S = 0.02
+LAST_OF_CLIENTS = 3
+"""Of AddPartitionsToTxn: the later ones are for brokers."""
+LAST_EXPLICIT = 4
+"""Of EndTxn and TxnOffsetCommit: the later ones are KIP-890's."""
+TRANSACTION_VERSION = "transaction.version"
+"""The cluster's feature; from `IMPLICIT` on its transactions are those of KIP-890."""
+IMPLICIT = 2
+TWO_PHASE = "transaction.two.phase.commit.enable"
+_UNSTABLE = (
+    "InitProducerId 6, which brokers have with `unstable.api.versions.enable=true`, and an epoch for each transaction, "
+    "which they have with `transaction.version` 2 (KIP-890)"
+)
+WANTED = {
+    KafkaError._UNSUPPORTED_FEATURE: _UNSTABLE,
+    KafkaError.UNSUPPORTED_VERSION: _UNSTABLE,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"`{TWO_PHASE}=true` of the brokers, and where there is an "
+    "authorizer the operation TWO_PHASE_COMMIT on the transactional id",
+}
+"""What two-phase commit needs, by what is said where it isn't there."""
+
+OUTSTANDING = "outstanding"
+"""See `Transactions.shut_and_commit()`."""
+
+Done: TypeAlias = Callable[[KafkaError | None], None]
+
+
+class Writer(Protocol):
+    """The engine, as far as transactions are its matter."""
+
+    def grant(self, producer_id: int, epoch: int) -> None:
+        """Batches are numbered under this id and epoch from now on."""
+
+    def transaction_begin(self, number: int, implicit: bool, hold_s: float) -> None:
+        """Messages are taken from now on, and sent after ``hold_s``. ``implicit``: partitions needn't be admitted."""
+
+    @property
+    def outstanding(self) -> int:
+        """Messages that have no outcome yet, or whose report wasn't served."""
+
+    def transaction_shut(self) -> None:
+        """No message is taken any more; what was is sent."""
+
+    def transaction_admit(self, topic: str, partition: int, number: int) -> None:
+        """Batches of this partition may be sent in this transaction."""
+
+
+class State(Enum):
+    """What the transactional id is doing; the names are librdkafka's ``txn_state``."""
+
+    INIT = "Init"
+    WAIT_PID = "WaitPID"
+    READY = "Ready"
+    IN_TRANSACTION = "InTransaction"
+    PREPARED = "PreparedTransaction"
+    COMMITTING = "CommittingTransaction"
+    ABORTABLE = "AbortableError"
+    ABORTING = "AbortingTransaction"
+    FATAL = "FatalError"
+
+
+class Kind(Enum):
+    """What the application calls."""
+
+    INIT = "init_transactions"
+    OFFSETS = "send_offsets_to_transaction"
+    COMPLETE = "complete_transaction"
+    COMMIT = "commit_transaction"
+    ABORT = "abort_transaction"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What a producer has to know that writes to a transaction of another one with the same transactional id."""
+
+    producer_id: int
+    epoch: int
+    version: int
+    """The cluster's ``transaction.version`` as the first of them has seen it: all of them speak the same one."""
+
+
+@dataclass(eq=False)
+class Operation:
+    """A call of the application's until somebody has heard its outcome."""
+
+    kind: Kind
+    done: Done | None
+    deadline: float
+    offsets: Mapping[Key, OffsetPosition] = field(default_factory=dict)
+    member: ConsumerGroupMetadata | None = None
+    claim: PreparedTxnState | None = None
+    claimed: bool = False
+    over: bool = False
+    outcome: KafkaError | None = None
+
+
+class Transactions:
+    """The producer's manager of its transactional id."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        coordinator: Coordinator,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        request_s: float,
+        backoff: Backoff,
+        group_coordinator: Callable[[str], Coordinator],
+        version: Callable[[], int],
+        on_fatal: Callable[[KafkaError], None],
+        hear: Callable[[], None],
+        log: Log = QUIET["eos"],
+        clock: Callable[[], float] = time.monotonic,
+        two_phase: bool = False,
+    ) -> None:
+        """``timeout_ms``: transaction.timeout.ms; ``request_s``: how long one request may take.
+
+        ``two_phase``: transaction.two.phase.commit.enable.
+        ``version`` tells the cluster's ``transaction.version``, ``group_coordinator`` the coordinator of a group,
+        ``hear`` has events of the engine's handled that are there already.
+        """
+        self._writer = writer
+        self._coordinator = coordinator
+        self._id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._request_s = request_s
+        self._backoff = backoff
+        self._markers = Backoff(MARKERS_S, backoff.first_s)
+        self._group_coordinator = group_coordinator
+        self._version = version
+        self._on_fatal = on_fatal
+        self._on_lost: Callable[[KafkaError], None] = lambda error: None
+        self._hear = hear
+        self._log = log
+        self._clock = clock
+        self._two_phase = two_phase
+        self.state = State.INIT
+        self.producer_id = self.epoch = NO_PRODUCER
+        self.error: KafkaError | None = None
+        """Why the transaction has to be aborted, or the producer closed."""
+        self.granted = 0
+        """How many ids and epochs there were."""
+        self.taking = False
+        """Whether messages are taken."""
+        self.prepared: PreparedTxnState | None = None
+        """The transaction that is prepared, or was; with none in it: init() was to keep one, and there was none."""
+        self._keep = False  # the transaction of an older instance
+        self._claimed: PreparedTxnState | None = None  # it is to be committed, if it is the one that is open
+        self._number = 0
+        self._implicit = False
+        self._adopted: Shared | None = None
+        self._operation: Operation | None = None
+        self._asking = False
+        self._ask_at = NEVER
+        self._asked_at = 0.0
+        self._held_until = 0.0  # the markers of the last transaction may be missing
+        self._to_add: dict[Key, None] = {}
+        self._added: set[Key] = set()
+        self._added_group = False
+        self._touched = False  # the coordinator knows of a transaction
+        self._unsure = False  # it may: whether it has done what it was asked isn't known
+        self._reset = False  # another epoch has to be asked for
+        self._watched: set[Coordinator] = set()
+        self._watch(coordinator)
+
+    @property
+    def committing(self) -> bool:
+        """Whether the commit has been asked for, and may be done although its call has ended."""
+        return self.state is State.COMMITTING or (
+            self._operation is not None and self._operation.kind is Kind.COMMIT  # which is over by now
+        )
+
+    # --- what the application asks ---
+
+    def init(self, done: Done, deadline: float, *, keep_prepared: bool = False) -> None:
+        """Has the producer id of the transactional id, and ends, or keeps, what an older instance has left open."""
+        if self.state in (State.READY, State.PREPARED) and self._operation is None:
+            done(_error(KafkaError._STATE, "transactions are initialized already"))
+            return
+        if keep_prepared and not self._two_phase:
+            done(_error(KafkaError._INVALID_ARG, f"keep_prepared_txn needs `{TWO_PHASE}`"))
+            return
+        if self.state is State.INIT:
+            self._keep = keep_prepared
+        self._call(Operation(Kind.INIT, done, deadline), (State.INIT, State.WAIT_PID))
+
+    def begin(self) -> KafkaError | None:
+        """A transaction begins here; nothing is asked of anybody."""
+        if self.state is not State.READY or self._operation is not None:
+            return self._out_of_order("begin_transaction")
+        implicit = self._spoken() >= IMPLICIT
+        # First: it may raise MemoryError, and then nothing has begun.
+        self._writer.transaction_begin(self._number + 1, implicit, max(0.0, self._held_until - self._clock()))
+        self.prepared = None
+        self._number += 1
+        self._implicit = implicit
+        self._to_add.clear()
+        self._added.clear()
+        self._added_group = self._touched = self._unsure = False
+        self.state = State.IN_TRANSACTION
+        self.taking = True
+        return None
+
+    def _spoken(self) -> int:
+        """The version of transactions that counts now."""
+        return self._version() if self._adopted is None else self._adopted.version
+
+    def share(self) -> Shared | KafkaError:
+        """What others need to `adopt()` the next transaction, or why there is nothing to be shared."""
+        if self.state is not State.READY or self._operation is not None:
+            return self._out_of_order("share")
+        return Shared(self.producer_id, self.epoch, self._spoken())
+
+    def adopt(self, shared: Shared) -> KafkaError | None:
+        """Goes on in a transaction that others write to, in place of any that this producer was in before.
+
+        It is open, as far as this one can tell: who ends it asks the coordinator to, and nothing of the one before is
+        outstanding.
+        """
+        if self.state is State.FATAL or self._operation is not None:
+            return self._out_of_order("adopt")
+        self._shut()
+        self._adopted = shared
+        self._held_until = 0.0
+        self._reset = False
+        self.error = None
+        self._identify(shared.producer_id, shared.epoch)
+        self.state = State.READY
+        error = self.begin()
+        self._touched = True
+        return error
+
+    def send_offsets(
+        self, offsets: Mapping[Key, OffsetPosition], member: ConsumerGroupMetadata, done: Done, deadline: float
+    ) -> None:
+        """The group's offsets are committed with the transaction."""
+        operation = Operation(Kind.OFFSETS, done, deadline, dict(offsets), member)
+        self._call(operation, (State.IN_TRANSACTION,))
+
+    def shut(self, *, abort: bool) -> KafkaError | None:
+        """Takes no more messages, before what was taken is flushed, or thrown away; or says why it can't end now."""
+        waits = Kind.ABORT if abort else Kind.COMMIT
+        if abort:
+            self._drop_offsets()
+        if self._operation is not None:
+            return None if self._operation.kind is waits else self._unfinished(self._operation)
+        ends = {State.IN_TRANSACTION}
+        if abort:
+            ends |= {State.PREPARED, State.ABORTABLE, State.ABORTING}
+        elif self.prepared is not None:
+            ends |= {State.PREPARED}
+        if self.state not in ends:
+            return self._out_of_order(waits.value)
+        if abort:
+            self.state = State.ABORTING
+        self._shut()
+        return None
+
+    def _shut(self) -> None:
+        self.taking = False
+        self._writer.transaction_shut()
+
+    def _drop_offsets(self) -> None:
+        """Offsets that nobody has taken yet needn't be: the transaction is aborted."""
+        operation = self._operation
+        if operation is not None and operation.kind is Kind.OFFSETS and self.state is not State.FATAL:
+            self._finish(_error(KafkaError._CONFLICT, "the transaction is aborted"))
+            self._operation = None
+
+    def shut_and_commit(self, done: Callable[[object], None], deadline: float) -> None:
+        """Takes no more messages, and commits where there are none to wait for; OUTSTANDING: `commit()` comes later."""
+        error = self.shut(abort=False)
+        if error is not None or self._writer.outstanding:
+            done(OUTSTANDING if error is None else error)
+            return
+        self._hear()  # what failed before nothing was outstanding
+        self.commit(done, deadline)
+
+    def shut_and_prepare(self, done: Callable[[object], None], _deadline: float) -> None:
+        """Takes no more messages, and prepares where there are none to wait for; OUTSTANDING: it is called again."""
+        if self.state is not State.IN_TRANSACTION or not self._two_phase:
+            done(self._out_of_order("prepare_transaction"))
+            return
+        error = self.shut(abort=False)
+        if error is not None or self._writer.outstanding:
+            done(OUTSTANDING if error is None else error)
+            return
+        self._hear()
+        if self.error is not None:
+            done(self._out_of_order("prepare_transaction"))
+            return
+        self.state = State.PREPARED
+        self.prepared = PreparedTxnState(f"{self.producer_id}:{self.epoch}")
+        done(self.prepared)
+
+    def complete(self, given: PreparedTxnState, done: Callable[[object], None], deadline: float) -> None:
+        """Commits what is prepared if it is this one, else aborts it. ``done(Kind)``: that call is still to be made."""
+        before, prepared = self._operation, self.prepared
+        if before is None and self.state is State.READY and prepared is not None and not prepared.has_transaction():
+            done(None)
+        elif before is not None and before.kind is Kind.COMPLETE and before.claim != given:
+            done(self._unfinished(before))
+        elif prepared is None and (self.state is State.PREPARED or before is not None):
+            operation = Operation(Kind.COMPLETE, done, deadline, claim=given, claimed=not given.has_transaction())
+            self._call(operation, (State.PREPARED,))
+        elif prepared is None or (before is None and self.state in (State.READY, State.FATAL)):
+            done(self._out_of_order(Kind.COMPLETE.value))
+        else:
+            done(Kind.COMMIT if given == prepared else Kind.ABORT)
+
+    def commit(self, done: Done, deadline: float) -> None:
+        """Ends it; everything that was produced in it has been delivered."""
+        allowed = (State.IN_TRANSACTION, State.PREPARED, State.COMMITTING)
+        self._call(Operation(Kind.COMMIT, done, deadline), allowed)
+
+    def abort(self, done: Done, deadline: float) -> None:
+        """Ends it; nothing of it is queued or in flight any more."""
+        allowed = (State.IN_TRANSACTION, State.PREPARED, State.ABORTABLE, State.ABORTING)
+        self._call(Operation(Kind.ABORT, done, deadline), allowed)
+
+    def _call(self, operation: Operation, allowed: Iterable[State]) -> None:
+        """Starts an operation, or has the one go on that a call before it has given up waiting for."""
+        assert operation.done is not None
+        if operation.kind is Kind.ABORT:
+            self._drop_offsets()
+        before = self._operation
+        if before is not None and before.kind is operation.kind:
+            if not before.over:
+                before.done, before.deadline = operation.done, operation.deadline
+                self._check()
+                return
+            self._operation = None
+            operation.done(before.outcome)
+            return
+        if before is not None:
+            operation.done(self._unfinished(before))
+            return
+        if self.state is State.FATAL or self.state not in allowed:
+            operation.done(self._out_of_order(operation.kind.value))
+            return
+        if operation.kind in (Kind.INIT, Kind.COMPLETE):
+            self.state = State.WAIT_PID
+        elif operation.kind is Kind.COMMIT:
+            self.state = State.COMMITTING
+        elif operation.kind is Kind.ABORT:
+            self.state = State.ABORTING
+        self._operation = operation
+        self._check()
+
+    @staticmethod
+    def _unfinished(before: Operation) -> KafkaError:
+        text = f"{before.kind.value}() isn't done yet: call it again first"
+        return _error(KafkaError._STATE if before.over else KafkaError._PREV_IN_PROGRESS, text)
+
+    def _give_up_waiting(self, now: float) -> float:
+        """The call has run out of its time, the operation goes on; otherwise, when that will be."""
+        operation = self._operation
+        if operation is None or operation.done is None:
+            return NEVER
+        if now < operation.deadline:
+            return operation.deadline
+        done, operation.done = operation.done, None
+        text = f"{operation.kind.value}() isn't done in time: it goes on, call it again to wait for it"
+        done(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
+        return NEVER
+
+    def _out_of_order(self, call: str) -> KafkaError:
+        if self.state is State.FATAL and self.error is not None:
+            return self.error
+        if self.state is State.ABORTABLE and self.error is not None:
+            return KafkaError(self.error.code(), self.error.str(), txn_requires_abort=True)
+        return _error(KafkaError._STATE, f"{call}() can't be called in state {self.state.value}")
+
+    def _finish(self, outcome: KafkaError | None, state: State | None = None) -> None:
+        operation = self._operation
+        if state is not None:
+            self.state = state
+        if operation is None:
+            return
+        operation.over, operation.outcome = True, outcome
+        if operation.done is not None:
+            self._operation = None
+            operation.done(outcome)
+
+    def give_up(self, on_lost: Callable[[KafkaError], None]) -> None:
+        """The producer is about to close, so nobody will abort what can't be committed: ``on_lost`` gets the reason."""
+        self._on_lost = on_lost
+        if self.error is not None:
+            on_lost(self.error)
+
+    def close(self, error: KafkaError) -> None:
+        """The client is: a call that waits ends with this error, also where it waits for nobody's answer."""
+        self._finish(error)
+
+    # --- what the engine tells ---
+
+    def on_partition(self, topic: str, partition: int, number: int) -> None:
+        """A partition is to be written to for the first time in this transaction."""
+        if number != self._number or (topic, partition) in self._added:
+            return
+        if self._implicit:
+            self._touched = True
+            return
+        self._to_add[topic, partition] = None
+        self._check()
+
+    def on_failed(self, error: KafkaError, number: int) -> None:
+        """A message of a transaction wasn't delivered: it can't be committed any more."""
+        if number != self._number or self.state is State.FATAL:
+            return
+        self._reset = self._reset or not self._implicit  # its sequence numbers may have a gap
+        if error.code() in MESSAGE_FATAL_ERRORS:
+            self._fail(error)
+        elif self.state in (State.IN_TRANSACTION, State.COMMITTING):
+            self._to_be_aborted(error)
+
+    def on_out_of_sequence(self, error: KafkaError, producer_id: int, epoch: int) -> None:
+        """A partition can't go on under this id and epoch."""
+        if (producer_id, epoch) == (self.producer_id, self.epoch):
+            self.on_failed(error, self._number)
+
+    def _to_be_aborted(self, error: KafkaError) -> None:
+        self._log.info("the transaction has to be aborted: %s", error.str())
+        self.error = KafkaError(error.code(), error.str(), txn_requires_abort=True)
+        lost = self.error
+        self._finish(lost, State.ABORTABLE)
+        self._on_lost(lost)
+
+    def _fail(self, error: KafkaError) -> None:
+        code = KafkaError._FENCED if error.code() in PRODUCER_FENCED_ERRORS else error.code()
+        text = f"transactional.id {self._id!r}: {error.str()}"
+        self.error = KafkaError(code, text, fatal=True)
+        self.taking = False
+        self._finish(self.error, State.FATAL)
+        self._on_fatal(self.error)
+
+    # --- requests ---
+
+    def _check(self, _: KafkaError | None = None) -> None:
+        self._ask_at = min(self._ask_at, self._clock())
+
+    def _watch(self, coordinator: Coordinator) -> Coordinator:
+        """Hears when it is found, or refused."""
+        if coordinator not in self._watched:
+            self._watched.add(coordinator)
+            coordinator.on_found.append(self._check)
+            coordinator.on_refused.append(self._check)
+        return coordinator
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `requests.Manager`."""
+        wake_at = self._give_up_waiting(now)
+        if self.state is State.IN_TRANSACTION and now < self._held_until:
+            self._ask_at = max(self._ask_at, self._held_until)
+        if self._asking or now < self._ask_at:
+            return [], wake_at if self._asking else min(wake_at, self._ask_at)
+        self._ask_at = NEVER
+        step = self._next()
+        if step is None:
+            return [], min(wake_at, self._ask_at)
+        coordinator, message, take = step
+        target = coordinator.want(now)
+        if target is None:  # `_check` is called when it is found
+            if coordinator.refused is not None:
+                self._sort(coordinator, coordinator.refused, take)
+            return [], now  # not later: it may have had its turn, or be a new one, and has to ask only now
+        self._asking = True
+        self._note_asked(message, now)
+
+        def on_reply(reply: Reply) -> None:
+            self._asking = False
+            self._ask_at = self._clock()
+            if self.state is not State.FATAL:
+                self._sort(coordinator, reply, take)
+
+        newest = LAST_OF_CLIENTS if isinstance(message, AddPartitionsToTxnRequest) else ANY_VERSION
+        if not self._implicit and isinstance(message, EndTxnRequest | TxnOffsetCommitRequest):
+            newest = LAST_EXPLICIT
+        return [Call(message, target, now + self._request_s, on_reply, newest)], wake_at
+
+    def _note_asked(self, message: Request, now: float) -> None:
+        """What may have begun a transaction at the coordinator, also if no answer comes."""
+        self._asked_at = now
+        if isinstance(message, AddPartitionsToTxnRequest | AddOffsetsToTxnRequest):
+            self._unsure = True
+        elif isinstance(message, TxnOffsetCommitRequest):
+            self._touched = True  # KIP-890: the group is added before anything is looked at
+
+    def _next(self) -> tuple[Coordinator, Request, Callable[[Reply], KafkaError | None]] | None:
+        """The next request there is to make, whom to ask, and what takes the answer."""
+        operation = self._operation
+        kind = None if operation is None or operation.over else operation.kind
+        if operation is not None and operation.claim is not None and not operation.claimed:
+            return self._coordinator, self._end_request(operation.claim, commit=True), self._on_claimed
+        anew = kind is Kind.ABORT and not self._touched and (self._reset or self._unsure)
+        if anew or kind in (Kind.INIT, Kind.COMPLETE):
+            return self._coordinator, self._init_request(), self._on_identity
+        if self._to_add and self.state in (State.IN_TRANSACTION, State.COMMITTING):
+            return self._coordinator, self._add_request(), self._on_added
+        if kind is Kind.OFFSETS and operation is not None and operation.member is not None:
+            if not self._implicit and not self._added_group:
+                message = AddOffsetsToTxnRequest(
+                    transactional_id=self._id,
+                    producer_id=self.producer_id,
+                    producer_epoch=self.epoch,
+                    group_id=operation.member.group_id,
+                )
+                return self._coordinator, message, self._on_group_added
+            coordinator = self._watch(self._group_coordinator(operation.member.group_id))
+            return coordinator, self._offsets_request(operation.offsets, operation.member), self._on_offsets
+        if kind in (Kind.COMMIT, Kind.ABORT):
+            if not self._touched:
+                self._ended()
+                return None
+            return self._coordinator, self._end_request(self, commit=kind is Kind.COMMIT), self._on_ended
+        return None
+
+    def _sort(self, coordinator: Coordinator, reply: Reply, take: Callable[[Reply], KafkaError | None]) -> None:
+        """Takes an answer in; what passes is asked again, later."""
+        error = self._explained(reply if isinstance(reply, KafkaError) else take(reply))
+        if error is None:
+            coordinator.answered()
+            self._backoff.reset()
+            self._markers.reset()
+            return
+        code = error.code()
+        if code in TRANSACTION_RETRIABLE_ERRORS:
+            coordinator.note(error)
+            backoff = self._markers if code == KafkaError.CONCURRENT_TRANSACTIONS else self._backoff
+            delay_s = backoff.next_s()
+            self._ask_at = self._clock() + delay_s
+            self._log.debug("%s; asked again in %.3f s", error.str(), delay_s)
+        elif code in PRODUCER_FENCED_ERRORS or code in TRANSACTION_FATAL_ERRORS or self.state is State.WAIT_PID:
+            self._fail(error)
+        elif code in PRODUCER_FORGOTTEN_ERRORS and self.state is State.ABORTING:
+            self._reset, self._touched = True, False  # there is nothing to abort: it has a new epoch instead
+        elif code == KafkaError.INVALID_TXN_STATE and (self.state is State.ABORTING or not self._implicit):
+            self._fail(error)
+        elif self.state is not State.ABORTING or take in (self._on_ended, self._on_identity):
+            self._reset = self._reset or code in PRODUCER_FORGOTTEN_ERRORS
+            self._to_be_aborted(error)
+
+    def _explained(self, error: KafkaError | None) -> KafkaError | None:
+        """With what two-phase commit wants of brokers, where it is that which they refuse."""
+        wanted = WANTED.get(error.code()) if error is not None and self._two_phase else None
+        if error is None or wanted is None or self.state is not State.WAIT_PID:
+            return error
+        return KafkaError(error.code(), f"{error.str()}; `{TWO_PHASE}` wants {wanted}")
+
+    def _init_request(self) -> InitProducerIdRequest:
+        return InitProducerIdRequest(
+            transactional_id=self._id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            enable2_pc=self._two_phase,
+            keep_prepared_txn=self._keeps(),
+        )
+
+    def _keeps(self) -> bool:
+        """Whether what an older instance has left open is to be kept now."""
+        return self._keep and self._operation is not None and self._operation.kind is Kind.INIT
+
+    def _on_identity(self, reply: InitProducerIdResponse) -> KafkaError | None:
+        keeps = self._keeps()
+        keeps_nothing = keeps and reply.error_code == KafkaError.UNSUPPORTED_VERSION
+        if reply.error_code and not keeps_nothing:
+            return _error(reply.error_code, "InitProducerId")
+        if self._two_phase and self._spoken() < IMPLICIT:
+            return _error(KafkaError.UNSUPPORTED_VERSION, "transactions")
+        if keeps_nothing:  # Apache Kafka 4.3: what is open stays as it is, until it is ended by its identity
+            self._log.info("the coordinator can't keep prepared transactions: complete_transaction() asks for the end")
+            self._await_end(None)
+            return None
+        if (error := impossible(reply.producer_id, reply.producer_epoch)) is not None:
+            return error
+        self._identify(reply.producer_id, reply.producer_epoch)
+        self._reset = False
+        if keeps and reply.ongoing_txn_producer_id != NO_PRODUCER:
+            ongoing = f"{reply.ongoing_txn_producer_id}:{reply.ongoing_txn_producer_epoch}"
+            self._await_end(PreparedTxnState(ongoing))
+            return None
+        if keeps:
+            self.prepared = PreparedTxnState()
+        self._ended()
+        return None
+
+    def _await_end(self, prepared: PreparedTxnState | None) -> None:
+        """A transaction of an older instance is to be ended next; None: which one isn't known, nor whether it is."""
+        self.prepared = prepared
+        self._implicit = True
+        self._touched, self._unsure = prepared is not None, prepared is None
+        self._shut()
+        self._finish(None, State.PREPARED)
+
+    def _identify(self, producer_id: int, epoch: int) -> None:
+        if (producer_id, epoch) != (self.producer_id, self.epoch):
+            self.producer_id, self.epoch = producer_id, epoch
+            self.granted += 1
+            self._log.debug("producer id %d, epoch %d", producer_id, epoch)
+            self._writer.grant(producer_id, epoch)
+
+    def _add_request(self) -> AddPartitionsToTxnRequest:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in self._to_add:
+            topics.setdefault(topic, []).append(partition)
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=some) for name, some in topics.items()],
+        )
+
+    def _on_added(self, reply: AddPartitionsToTxnResponse) -> KafkaError | None:
+        errors: list[KafkaError] = []
+        for topic in reply.results_by_topic_v3_and_below:
+            for each in topic.results_by_partition:
+                key = (topic.name, each.partition_index)
+                if not each.partition_error_code:
+                    if self._to_add.pop(key, NEVER) is not NEVER:
+                        self._added.add(key)
+                        self._touched = True
+                        self._writer.transaction_admit(*key, self._number)
+                elif each.partition_error_code != KafkaError.OPERATION_NOT_ATTEMPTED:
+                    errors.append(_error(each.partition_error_code, f"AddPartitionsToTxn {key[0]} [{key[1]}]"))
+        return min(errors, key=lambda error: error.code() in TRANSACTION_RETRIABLE_ERRORS, default=None)
+
+    def _on_group_added(self, reply: AddOffsetsToTxnResponse) -> KafkaError | None:
+        if reply.error_code:
+            return _error(reply.error_code, "AddOffsetsToTxn")
+        self._added_group = self._touched = True
+        return None
+
+    def _offsets_request(
+        self, offsets: Mapping[Key, OffsetPosition], member: ConsumerGroupMetadata
+    ) -> TxnOffsetCommitRequest:
+        topics: dict[str, list[TxnOffsetCommitRequest.Topic.Partition]] = {}
+        for (topic, partition), position in offsets.items():
+            topics.setdefault(topic, []).append(
+                TxnOffsetCommitRequest.Topic.Partition(
+                    partition_index=partition,
+                    committed_offset=position.offset,
+                    committed_leader_epoch=position.epoch,
+                    committed_metadata=position.metadata,
+                )
+            )
+        return TxnOffsetCommitRequest(
+            transactional_id=self._id,
+            group_id=member.group_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            generation_id=member.generation,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            topics=[TxnOffsetCommitRequest.Topic(name=name, partitions=some) for name, some in topics.items()],
+        )
+
+    def _on_offsets(self, reply: TxnOffsetCommitResponse) -> KafkaError | None:
+        codes = [
+            (each.error_code, f"TxnOffsetCommit {clean(topic.name, NAME_MAX)} [{each.partition_index}]")
+            for topic in reply.topics
+            for each in topic.partitions
+            if each.error_code
+        ]
+        if codes:
+            return min(
+                (_error(*each) for each in codes), key=lambda error: error.code() in TRANSACTION_RETRIABLE_ERRORS
+            )
+        if self._operation is not None and self._operation.kind is Kind.OFFSETS:
+            self._finish(None)
+        return None
+
+    def _end_request(self, whose: Transactions | PreparedTxnState, *, commit: bool) -> EndTxnRequest:
+        return EndTxnRequest(
+            transactional_id=self._id, producer_id=whose.producer_id, producer_epoch=whose.epoch, committed=commit
+        )
+
+    def _on_claimed(self, reply: EndTxnResponse) -> KafkaError | None:
+        """A transaction was to be committed by its identity; if it isn't the one that is open, that one is aborted."""
+        if reply.error_code and reply.error_code not in TRANSACTION_NOT_OPEN_ERRORS:
+            return _error(reply.error_code, "EndTxn")
+        if self._operation is not None:
+            self._operation.claimed = True
+            outcome = "is not the one that is open" if reply.error_code else "is committed"
+            self._log.info("the prepared transaction %s %s", self._operation.claim, outcome)
+        return None
+
+    def _on_ended(self, reply: EndTxnResponse) -> KafkaError | None:
+        if reply.error_code:
+            return _error(reply.error_code, "EndTxn")
+        if self._implicit and reply.producer_id != NO_PRODUCER:
+            if (error := impossible(reply.producer_id, reply.producer_epoch)) is not None:
+                return error
+            self._identify(reply.producer_id, reply.producer_epoch)
+            self._reset = False
+        now = self._clock()
+        self._held_until = now + min(HOLD * (now - self._asked_at), HOLD_MAX_S)
+        self._touched = self._unsure = False
+        if self._reset:  # without KIP-890 an abort keeps the epoch: the numbering begins anew under the next one
+            return None
+        self._ended()
+        return None
+
+    def _ended(self) -> None:
+        self._to_add.clear()
+        self.error = None
+        self._unsure = False
+        self._shut()
+        self._finish(None, State.READY)
+
+
+def _error(code: int, what: str) -> KafkaError:
+    """An error of a call, with what it is about."""
+    own = KafkaError(code)
+    text = what if code in WRONG_STATE_ERRORS else f"{what}: {own.str()}"
+    return KafkaError(code, text, retriable=code in TRANSACTION_RETRIABLE_ERRORS)

@@ -1,0 +1,644 @@
+"""The consumer's partitions: offsets found, leaders followed, errors survived, positions kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_native.control.consumer.fetches import FetchManager
+from kafka_native.control.positions import EARLIEST, LATEST, OFFSET_TAIL_BASE, Ago, OffsetPosition, Reset
+from kafka_native.control.requests import Backoff
+from kafka_native.errors import KafkaError
+from kafka_native.logs import Logs
+from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka_native.types import OFFSET_INVALID
+
+from .fakes import Cluster, event
+
+
+class ConsumerCluster(Cluster):
+    """A cluster with one topic of two partitions, led by brokers 1 and 2, both up."""
+
+    def __init__(self, reset: Reset = EARLIEST) -> None:
+        super().__init__()
+        self.logged: list[str] = []
+        self.wall = 1_700_000_000.0
+        self.told: list[tuple[str, int, int, KafkaError]] = []
+        self.fetches = FetchManager(
+            self.engine,
+            self.metadata,
+            self.pool,
+            reset=reset,
+            isolation_level=1,
+            timeout_s=60,
+            create_topics=False,
+            on_error=lambda *what: self.told.append(what),
+            logs=Logs("test", lambda name, line: self.logged.append(line.text), call_back=lambda serve: serve()),
+            clock=self.clock,
+            wall_clock=lambda: self.wall,
+        )
+        self.bring_up(0)
+
+    def go(self) -> None:
+        self.turn(self.fetches)
+
+    def assign(self, *partitions: tuple[str, int, int]) -> None:
+        self.fetches.assign(partitions, self.clock.now)
+        self.go()
+        self.answer(self.metadata_reply("t", [(1, 5), (2, 5)]))
+        for handle in (1, 2):
+            self.bring_up(handle)
+        self.go()
+
+    def offsets(self, offset: int, error_code: int = 0) -> ListOffsetsRequest:
+        """Answers the oldest ListOffsets with one offset for all, and returns the request."""
+        sent = self.engine.submitted[0]
+        request = ListOffsetsRequest.decode(sent.body, sent.version)
+        response = ListOffsetsResponse(topics=[])
+        for topic in request.topics:
+            response.topics.append(ListOffsetsResponse.Topic(name=topic.name))
+            for partition in topic.partitions:
+                found = ListOffsetsResponse.Topic.Partition(
+                    partition_index=partition.partition_index, offset=offset, error_code=error_code, leader_epoch=5
+                )
+                response.topics[-1].partitions.append(found)
+        self.answer(response)
+        self.go()
+        return request
+
+    def stop(self, token: int, offset: int, **fields: int) -> None:
+        cursor = self.engine.cursors[token - 1]
+        self.fetches.on_cursor_error(event(token=token, offset=offset, epoch=cursor.epoch, **fields), self.clock.now)
+        self.go()
+
+
+def test_absolute_offset_starts_without_a_look_up():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 42))
+    assert cluster.engine.submitted == []
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 42, 5)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "timestamp", "started"),
+    [
+        (-2, EARLIEST, 7),
+        (-1, LATEST, 7),
+        (OFFSET_INVALID, EARLIEST, 7),
+        (-1000, EARLIEST, 7),
+        (OFFSET_TAIL_BASE - 5, LATEST, 2),
+    ],
+)
+def test_logical_offset_is_looked_up_at_the_leader(wanted, timestamp, started):
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 1, wanted))
+    assert cluster.engine.submitted[0].handle == cluster.pool.handle(2)
+    request = cluster.offsets(7)
+    assert request.isolation_level == 1
+    assert request.topics[0].partitions[0].timestamp == timestamp
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), started, 5)]
+
+
+def test_look_ups_of_one_leader_share_a_request():
+    cluster = ConsumerCluster()
+    cluster.fetches.assign([("t", 0, -2), ("t", 1, -2), ("t", 2, -2)], cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 0), (1, 0), (1, 0)]))
+    cluster.bring_up(1)
+    cluster.go()
+    assert len(cluster.engine.submitted) == 1
+    request = cluster.offsets(0)
+    assert len(request.topics[0].partitions) == 3
+
+
+def test_no_offset_and_reset_error_reaches_the_application():
+    cluster = ConsumerCluster(reset=None)
+    cluster.assign(("t", 0, OFFSET_INVALID))
+    [(topic, partition, _, error)] = cluster.told
+    assert (topic, partition, error.code()) == ("t", 0, KafkaError._AUTO_OFFSET_RESET)
+
+
+def test_look_up_is_repeated_when_the_leader_has_moved():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, -2))
+    cluster.offsets(0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
+    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
+    cluster.go()
+    cluster.offsets(3)
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), 3, 6)]
+
+
+def test_look_up_that_is_forbidden_reaches_the_application():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, -2))
+    cluster.offsets(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    assert cluster.told[0][3] == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_seek_starts_anew_and_an_answer_to_an_older_look_up_is_ignored():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, -2))
+    cluster.fetches.seek("t", 0, 99)
+    cluster.go()
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 99, 5)]
+    cluster.offsets(3)
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 99, 5)]
+
+
+def test_seek_of_what_is_not_assigned_is_refused():
+    cluster = ConsumerCluster()
+    assert cluster.fetches.seek("t", 0, 1) == KafkaError._UNKNOWN_PARTITION
+    cluster.assign(("t", 0, 0))
+    assert cluster.fetches.seek("t", 1, 1) == KafkaError._STATE
+
+
+def test_moved_leader_goes_on_within_the_fetch_epoch_so_nothing_queued_is_lost():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0))
+    cluster.stop(1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6)
+    cluster.clock.now += 1
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
+
+
+def test_out_of_range_resets_and_keeps_what_is_queued():
+    cluster = ConsumerCluster(reset=LATEST)
+    cluster.assign(("t", 0, 100))
+    cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    request = cluster.offsets(40)
+    assert request.topics[0].partitions[0].timestamp == LATEST
+    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), 40, 5)
+
+
+def test_out_of_range_and_reset_error_reaches_the_application_and_a_seek_heals():
+    cluster = ConsumerCluster(reset=None)
+    cluster.assign(("t", 0, 100))
+    cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    assert cluster.told[0][3] == KafkaError._AUTO_OFFSET_RESET
+    cluster.fetches.seek("t", 0, 10)
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 10, 5)
+
+
+def test_unusable_batch_is_fetched_again_with_back_off():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0))
+    cluster.stop(1, 70, status=-4)
+    assert cluster.engine.cursors[0].log[-1][0] == "start"
+    cluster.clock.now += 1
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), 70, 5)
+
+
+def test_news_of_an_older_fetch_epoch_is_ignored():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0))
+    cluster.fetches.on_cursor_error(event(token=1, epoch=1, offset=5, error_code=1), cluster.clock.now)
+    cluster.go()
+    assert cluster.engine.submitted == []
+
+
+def test_leader_change_in_metadata_restarts_at_the_position():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0))
+    cluster.engine.cursors[0].position = 33
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(2), 33, 6)
+
+
+def test_recreated_topic_gets_a_new_cursor():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 5))
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 0), (2, 0)], topic_id=b"\7" * 16))
+    cluster.go()
+    assert cluster.engine.cursors[0] is None
+    assert cluster.engine.cursors[1].topic_id == b"\7" * 16
+
+
+def test_pause_keeps_the_position_and_resume_goes_on_there():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0))
+    cluster.engine.cursors[0].position = 12
+    cluster.fetches.pause([("t", 0)])
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("stop",)
+    cluster.fetches.resume([("t", 0)])
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 12, 5)
+
+
+def test_partition_that_does_not_exist_reaches_the_application():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 9, 0))
+    began = cluster.clock.now
+    while not cluster.told:
+        cluster.clock.now += 1
+        cluster.go()
+        if cluster.engine.submitted:  # metadata, again and again
+            cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
+        cluster.go()
+    assert cluster.clock.now - began >= cluster.metadata.propagation_s
+    for _ in range(60):
+        cluster.clock.now += 1
+        cluster.go()
+        if cluster.engine.submitted:
+            cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
+    assert [error.code() for *_, error in cluster.told] == [KafkaError._UNKNOWN_PARTITION]
+
+
+def test_partition_is_not_given_up_while_metadata_are_old():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0))
+    cluster.clock.now += 100
+    cluster.fetches.assign([("t", 2, 0)], cluster.clock.now)
+    cluster.go()
+    assert len(cluster.engine.submitted) == 1  # metadata are asked for at once
+    for _ in range(100):
+        cluster.clock.now += 1
+        cluster.go()
+    assert cluster.told == []  # no answer proves anything
+
+
+def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does():
+    cluster = ConsumerCluster()
+
+    def away(seconds: float) -> None:
+        end = cluster.clock.now + seconds
+        while cluster.clock.now < end:
+            cluster.go()
+            while cluster.engine.submitted:
+                cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+            cluster.clock.now += 0.05
+
+    cluster.fetches.assign([("t", 0, 7), ("t", 1, 8)], cluster.clock.now)
+    away(0.7)
+    told = [(topic, partition, error.code()) for topic, partition, _, error in cluster.told]
+    assert told == [("t", 0, KafkaError.UNKNOWN_TOPIC_OR_PART), ("t", 1, KafkaError.UNKNOWN_TOPIC_OR_PART)]
+    away(60)
+    assert len(cluster.told) == 2
+    cluster.fetches.assign([("t", 0, 7)], cluster.clock.now)
+    away(0.7)
+    assert len(cluster.told) == 3, "a new assignment wants to know"
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.clock.now += 1
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster.go()
+    assert [cursor.log[0][2] for cursor in cluster.engine.cursors] == [7]
+    assert len(cluster.told) == 3
+
+
+def test_new_assignment_replaces_the_old_one():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0))
+    cluster.fetches.assign([("t", 1, 3)], cluster.clock.now)
+    cluster.go()
+    assert cluster.engine.cursors[0] is None
+    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 3, 5)]
+
+
+def test_back_off_doubles_within_its_bounds():
+    backoff = Backoff(0.1, 1.0, uniform=lambda low, high: 1.0)
+    assert [backoff.next_s() for _ in range(6)] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
+    backoff.reset()
+    assert backoff.next_s() == pytest.approx(0.1)
+    jittered = Backoff(1.0, 1.0)
+    assert all(0.8 <= jittered.next_s() <= 1.2 for _ in range(100))
+
+
+# --- what is assigned ---
+
+
+def test_partitions_come_and_go_beside_those_that_stay():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 3))
+    cluster.fetches.add([("t", 1, 7, None)], cluster.clock.now)
+    cluster.go()
+    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 3, 5)]
+    cluster.fetches.remove([("t", 0), ("t", 9)])
+    cluster.go()
+    assert set(cluster.fetches.assigned) == {("t", 1)}
+    assert cluster.engine.cursors[0] is None
+    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
+
+
+def test_answer_for_a_partition_that_was_taken_away_and_given_back_is_not_its_answer():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, -2))
+    cluster.fetches.remove([("t", 0)])
+    cluster.fetches.add([("t", 0, 50)], cluster.clock.now)
+    cluster.go()
+    cluster.offsets(7)
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 50, 5)]
+
+
+def test_idle_partitions_are_not_looked_at():
+    cluster = ConsumerCluster()
+    cluster.fetches.assign([("t", number, 0) for number in range(2000)], cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)] * 2000))
+    cluster.go()
+    assert len(cluster.engine.cursors) == 2000
+    cluster.fetches.assigned = None  # type: ignore[assignment]  # nothing may want to look
+    assert cluster.fetches.poll(cluster.clock.now) == ([], float("inf"))
+
+
+def test_initial_offset_comes_before_auto_offset_reset():
+    cluster = ConsumerCluster()
+    cluster.fetches.initial_offsets = {("t", 1): OffsetPosition(40)}
+    cluster.assign(("t", 0, OFFSET_INVALID), ("t", 1, OFFSET_INVALID))
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), 40, 5)]
+    cluster.offsets(7)
+    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(1), 7, 5)]
+
+
+def test_reset_by_duration_starts_at_what_is_young_enough():
+    cluster = ConsumerCluster(reset=Ago(3_600_000))
+    cluster.assign(("t", 0, OFFSET_INVALID))
+    assert cluster.offsets(90).topics[0].partitions[0].timestamp == LATEST
+    assert cluster.offsets(33).topics[0].partitions[0].timestamp == 1_700_000_000_000 - 3_600_000
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 33, 5)]
+
+
+def test_reset_by_duration_starts_at_the_end_that_was_before_if_nothing_is_young_enough():
+    cluster = ConsumerCluster(reset=Ago(1000))
+    cluster.assign(("t", 0, OFFSET_INVALID))
+    cluster.offsets(90)
+    cluster.offsets(-1)
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 90, 5)]
+
+
+# --- seeking and pausing ---
+
+
+def test_seek_of_many_is_all_or_nothing():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    before = [list(cursor.log) for cursor in cluster.engine.cursors]
+    assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 3, 5, None)]) == KafkaError._STATE
+    assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 1, -77, None)]) == KafkaError._INVALID_ARG
+    cluster.go()
+    assert [cursor.log for cursor in cluster.engine.cursors] == before
+    assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 1, 6, 5)]) is None
+    cluster.go()
+    assert [cursor.log[-1][2] for cursor in cluster.engine.cursors] == [5, 6]
+
+
+def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    done: list[KafkaError | None] = []
+    cluster.fetches.seek_to_times([("t", 0, 1000), ("t", 1, 2000)], done.append, cluster.clock.now + 60)
+    cluster.go()
+    assert cluster.offsets(12).topics[0].partitions[0].timestamp == 1000
+    assert done == []
+    assert cluster.offsets(-1).topics[0].partitions[0].timestamp == 2000
+    assert done == [None]
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 12, 5)
+    assert cluster.offsets(99).topics[0].partitions[0].timestamp == LATEST
+    assert cluster.engine.cursors[1].log[-1] == ("start", cluster.pool.handle(2), 99, 5)
+
+
+def test_pause_before_anything_was_handed_out_forgets_nothing_that_was_fetched():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 10))
+    cluster.stop(1, 500, status=-4)  # fetched up to 500, nothing of it handed out
+    cluster.fetches.pause([("t", 0)])
+    cluster.fetches.resume([("t", 0)])
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 10, 5)
+
+
+def test_pauses_outlast_the_assignment_until_the_subscription_ends():
+    cluster = ConsumerCluster()
+    cluster.fetches.pause([("t", 0), ("t", 1), ("t", 2)])
+    cluster.fetches.resume([("t", 1), ("t", 7)])  # of partitions that aren't assigned, too
+    cluster.assign(("t", 0, 5), ("t", 1, 5))
+    cluster.go()
+    assert {key: one.paused for key, one in cluster.fetches.assigned.items()} == {("t", 0): True, ("t", 1): False}
+    assert len(cluster.engine.cursors) == 1, "what is paused from the start isn't fetched"
+    cluster.fetches.remove([("t", 0), ("t", 1)])
+    cluster.fetches.add([("t", 0, 5)], cluster.clock.now)
+    assert cluster.fetches.assigned["t", 0].paused
+    cluster.fetches.forget_pauses()
+    cluster.fetches.add([("t", 2, 5)], cluster.clock.now)
+    assert {key: one.paused for key, one in cluster.fetches.assigned.items()} == {("t", 0): True, ("t", 2): False}
+    cluster.fetches.resume([("t", 0)])
+    cluster.go()
+    assert cluster.fetches.assigned["t", 0].offset == 5
+
+
+def test_pause_of_many_lasts_through_a_new_leader():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    cluster.engine.cursors[0].position = 12
+    cluster.fetches.pause([("t", 0), ("t", 1)])
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("stop",)
+    cluster.fetches.resume([("t", 0), ("t", 1)])
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(2), 12, 6)
+    cluster.fetches.resume([("t", 0)])
+    cluster.go()
+    assert len(cluster.engine.cursors[0].log) == 3
+
+
+def test_resume_does_not_bring_back_a_partition_that_was_given_up():
+    cluster = ConsumerCluster(reset=None)
+    cluster.assign(("t", 0, 100))
+    cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    cluster.fetches.pause([("t", 0)])
+    cluster.fetches.resume([("t", 0)])
+    cluster.go()
+    assert len(cluster.told) == 1
+    assert cluster.engine.cursors[0].log[-1][0] != "start" or len(cluster.engine.cursors[0].log) == 1
+
+
+# --- errors ---
+
+
+def test_new_leader_that_is_named_in_the_answer_is_turned_to_at_once():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0))
+    cluster.stop(1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6)
+    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
+
+
+def test_forbidden_partition_is_told_once_and_tried_again_and_others_go_on():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    token = next(cursor.token for cursor in cluster.engine.cursors if cursor.partition == 0)
+    for _ in range(4):
+        cluster.stop(token, 0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        cluster.clock.now += 15
+        cluster.go()
+    assert [(topic, partition) for topic, partition, *_ in cluster.told] == [("t", 0)]
+    starts = [entry for entry in cluster.engine.cursors[token - 1].log if entry[0] in ("start", "move")]
+    assert len(starts) == 5
+    assert cluster.engine.cursors[2 - token].log == [("start", cluster.pool.handle(2), 0, 5)]
+
+
+def test_topic_that_is_forbidden_is_told_once_and_asked_for_again():
+    cluster = ConsumerCluster()
+    cluster.fetches.assign([("t", 0, 0)], cluster.clock.now)
+    for _ in range(4):
+        cluster.go()
+        refusal = cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        cluster.answer(refusal)
+        cluster.clock.now += 40
+    assert [error.code() for *_, error in cluster.told] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster.go()
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 5)]
+
+
+def test_partition_that_comes_to_be_is_fetched():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 2, 0))
+    cluster.clock.now += 1
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5), (1, 0)]))
+    cluster.go()
+    assert cluster.told == []
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 0)]
+
+
+def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_dropped():
+    cluster = ConsumerCluster(reset=LATEST)
+    cluster.assign(("t", 0, 0))
+    cursor = cluster.engine.cursors[0]
+    cursor.position = 60  # up to 100 is queued
+    cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    cluster.offsets(3000)
+    assert cursor.log[-1] == ("move", cluster.pool.handle(1), 3000, 5)
+    cluster.fetches.pause([("t", 0)])
+    cluster.fetches.resume([("t", 0)])
+    cluster.go()
+    assert cursor.log[-1] == ("start", cluster.pool.handle(1), 60, 5)
+    cluster.stop(1, 60, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    assert cursor.log[-1] == ("move", cluster.pool.handle(1), 3000, 5)
+    assert cluster.engine.submitted == []
+
+
+def test_pause_right_behind_a_reset_goes_on_where_the_reset_led():
+    cluster = ConsumerCluster(reset=LATEST)
+    cluster.assign(("t", 0, 0))
+    cursor = cluster.engine.cursors[0]
+    cursor.position = 100
+    cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    cluster.offsets(3000)
+    cluster.fetches.pause([("t", 0)])
+    cluster.fetches.resume([("t", 0)])
+    cluster.go()
+    assert cursor.log[-1] == ("start", cluster.pool.handle(1), 3000, 5)
+    assert "out of range" in cluster.logged[0]
+
+
+def test_back_off_starts_over_once_something_was_fetched():
+    cluster = ConsumerCluster()
+    cluster.assign(("t", 0, 0))
+    for number in range(1, 20):
+        cluster.stop(1, number * 10, status=-4)
+        cluster.clock.now += 0.2  # enough for the first back-off only
+        cluster.go()
+        assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), number * 10, 5)
+
+
+# --- a nearer replica ---
+
+
+class Near(ConsumerCluster):
+    """Partition 0 is fetched from its leader, broker 1, and broker 2 is nearer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.assign(("t", 0, 0))
+        self.cursor = self.engine.cursors[0]
+        self.leader, self.follower = self.pool.handle(1), self.pool.handle(2)
+
+    def prefer(self, node: int, offset: int) -> None:
+        self.fetches.on_replica(event(token=1, epoch=self.cursor.epoch, offset=offset, leader_id=node), self.clock.now)
+        self.go()
+
+
+def test_preferred_replica_is_fetched_from_and_what_is_queued_stays():
+    cluster = Near()
+    cluster.prefer(2, 40)
+    assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
+
+
+def test_leader_is_asked_again_when_the_choice_of_a_replica_is_old():
+    cluster = Near()
+    cluster.prefer(2, 40)
+    cluster.cursor.position = 35
+    cluster.clock.now += 301
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("start", cluster.leader, 35, 5)
+
+
+def test_offset_out_of_range_at_a_follower_is_the_leaders_to_judge():
+    cluster = Near()
+    cluster.prefer(2, 40)
+    cluster.stop(1, 40, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    assert cluster.cursor.log[-1] == ("move", cluster.leader, 40, 5)
+    assert cluster.engine.submitted == []
+    cluster.stop(1, 40, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    cluster.offsets(3)
+    assert cluster.cursor.log[-1] == ("move", cluster.leader, 3, 5)
+
+
+@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED])
+def test_error_of_a_follower_leads_back_to_the_leader(code):
+    cluster = Near()
+    cluster.prefer(2, 40)
+    cluster.stop(1, 45, error_code=code)
+    cluster.clock.now += 1
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("move", cluster.leader, 45, 5)
+    assert cluster.told == []
+
+
+def test_follower_that_goes_down_is_left():
+    cluster = Near()
+    cluster.prefer(2, 40)
+    cluster.cursor.position = 38
+    cluster.fetches.on_broker_down(cluster.leader)
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
+    cluster.fetches.on_broker_down(cluster.follower)
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("start", cluster.leader, 38, 5)
+
+
+def test_new_leader_ends_the_choice_of_a_replica():
+    cluster = Near()
+    cluster.prefer(2, 40)
+    cluster.cursor.position = 38
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("start", cluster.follower, 38, 6)
+    assert cluster.fetches.assigned["t", 0].replica == -1
+
+
+def test_replica_that_nobody_knows_is_not_fetched_from():
+    cluster = Near()
+    cluster.prefer(9, 40)
+    cluster.clock.now += 1
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("move", cluster.leader, 40, 5)

@@ -1,0 +1,123 @@
+"""What there is at the end: entries as committed readers of three clients have them, offsets, and the brokers' logs."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import confluent_kafka
+
+import kafka_native
+from tests.broker import java
+from tests.broker.cluster import Cluster, ProcessBroker, quiet
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+WAIT_S = 120.0
+BATCH = re.compile(r"producerId: (\d+) producerEpoch: \d+ .*isTransactional: (\w+) isControl: (\w+)")
+LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)")
+STATE = re.compile(r" key: (\{.*\}) payload: (\{.*\})$", re.MULTILINE)
+ENDED = {0: "Empty", 4: "CompleteCommit", 5: "CompleteAbort", 6: "Dead"}
+"""By the numbers that the transaction log has."""
+
+
+def _read(lib: ModuleType, cluster: Cluster, topic: str, partitions: int) -> dict[Place, str]:
+    conf = {"bootstrap.servers": cluster.bootstrap, "group.id": "readers", "isolation.level": "read_committed"}
+    consumer = lib.Consumer(quiet({**conf, "enable.partition.eof": True, "enable.auto.commit": False}))
+    consumer.assign([lib.TopicPartition(topic, number, 0) for number in range(partitions)])
+    found: dict[Place, str] = {}
+    ends: set[int] = set()
+    deadline = time.monotonic() + WAIT_S
+    while len(ends) < partitions:
+        assert time.monotonic() < deadline, f"{lib.__name__} has read to the end of {sorted(ends)} only"
+        for message in consumer.consume(1000, 0.5):
+            if message.error() is None:
+                found[message.partition(), message.offset()] = message.value().decode()
+            elif message.error().code() == lib.KafkaError._PARTITION_EOF:
+                ends.add(message.partition())
+    consumer.close()
+    return found
+
+
+def by_ours(cluster: Cluster, topic: str, partitions: int, _: int) -> dict[Place, str]:
+    """With kafka_native."""
+    return _read(kafka_native, cluster, topic, partitions)
+
+
+def by_theirs(cluster: Cluster, topic: str, partitions: int, _: int) -> dict[Place, str]:
+    """With confluent_kafka."""
+    return _read(confluent_kafka, cluster, topic, partitions)
+
+
+def by_java(cluster: Cluster, topic: str, _: int, count: int) -> dict[Place, str]:
+    """With Kafka's own console consumer, which ends when it has as many as the others, or when no more come."""
+    printing = [f"--formatter-property=print.{what}=true" for what in ("partition", "offset")]
+    said = java.java_tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--from-beginning"),
+        *("--isolation-level", "read_committed", "--timeout-ms", "30000", "--max-messages", str(count), *printing),
+    )
+    found = [match.groups() for match in LINE.finditer(said.decode())]
+    return {(int(partition), int(offset)): value for partition, offset, value in found}
+
+
+def is_committed(cluster: Cluster, topic: str, partitions: int, group: str) -> bool:
+    """Whether the group has committed the end of each partition."""
+    with kafka_native.Consumer(quiet({"bootstrap.servers": cluster.bootstrap, "group.id": group})) as consumer:
+        places = [kafka_native.TopicPartition(topic, number) for number in range(partitions)]
+        stored = consumer.committed(places, 30)
+        ends = [consumer.get_watermark_offsets(place, 30)[1] for place in places]
+        return all(max(each.offset, 0) == end for each, end in zip(stored, ends, strict=True))
+
+
+def open_transactions(cluster: Cluster, topic: str, group: str) -> list[str]:
+    """What isn't ended in the brokers' logs, says Kafka's DumpLogSegments; nothing where they aren't processes."""
+    found = []
+    for broker in cluster.brokers.values():
+        if isinstance(broker, ProcessBroker):
+            found += [f"broker {broker.node}: {text}" for text in _open_in(broker.log_dir, topic, group)]
+    return found
+
+
+def _dump(files: list[Path], *options: str) -> str:
+    names = ",".join(map(str, files))
+    return java.java_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names).decode()
+
+
+def _open_in(log_dir: Path, topic: str, group: str) -> Iterator[str]:
+    """Of one broker, which has a replica of everything."""
+    logs = [*log_dir.glob(f"{topic}-*/*.log"), *log_dir.glob("__consumer_offsets-*/*.log")]
+    yield from open_in_logs(_dump(sorted(logs)))
+    states = sorted(log_dir.glob("__transaction_state-*/*.log"))
+    yield from open_in_states(_dump(states, "--transaction-log-decoder"), group)
+
+
+def open_in_logs(dumped: str) -> Iterator[str]:
+    """Producers whose last batch in a log isn't the end of a transaction."""
+    for section in dumped.split("Dumping ")[1:]:
+        last: dict[str, bool] = {}
+        for producer, transactional, control in BATCH.findall(section):
+            if transactional == "true":
+                last[producer] = control == "true"
+        log = Path(section.splitlines()[0]).parent.name
+        for producer, ended in last.items():
+            if not ended:
+                yield f"producer {producer} has an open transaction in {log}"
+
+
+def open_in_states(dumped: str, group: str) -> Iterator[str]:
+    """Transactional ids of a group's processors whose last state in the coordinator's log isn't an end."""
+    state: dict[str, int] = {}
+    for key, payload in STATE.findall(dumped):
+        state[json.loads(key)["data"]["transactionalId"]] = json.loads(payload)["data"]["transactionStatus"]
+    ours = {name: status for name, status in state.items() if name.startswith(group)}
+    for name, status in ours.items():
+        if status not in ENDED:
+            yield f"{name} is in state {status}"
+    if not ours:
+        yield "the transaction log has none of the processors"
