@@ -150,30 +150,33 @@ class Producer(ProducerCore):
         Parameters
         ----------
         topic : str
-        value, key : bytes, str (encoded as UTF-8), any contiguous buffer, or None for a null.
+            Name of the topic.
+        value, key : bytes, str, any contiguous buffer, or None
+            A str is encoded as UTF-8. None is a null.
         partition : int
-            -1 leaves the choice to ``partitioner_cb``, or else to the ``partitioner``. A message for a
-            partition that isn't known (yet) waits for it, and is reported with _UNKNOWN_PARTITION if it
-            isn't there after ``topic.metadata.propagation.max.ms``.
+            -1 leaves the choice to ``partitioner_cb``, or else to the ``partitioner``. A message
+            for a partition that isn't known yet waits for it. If the partition isn't there after
+            ``topic.metadata.propagation.max.ms``, the message is reported with _UNKNOWN_PARTITION.
         callback, on_delivery : callable, optional
-            ``f(error, message)``, called from `poll()` or `flush()` with None or a KafkaError, and the
-            Message as it was delivered.
+            Delivery report of this message: ``f(error, message)``. `poll()` or `flush()` calls it
+            with None or a KafkaError, and with the Message as it was delivered.
         timestamp : int
-            Milliseconds since 1970 (CreateTime), 0 for now.
+            Milliseconds since 1970 (CreateTime); 0 is now.
         headers : list of (str, bytes | str | None), or dict
+            Headers of the message.
 
         Raises
         ------
         BufferError
             The queue is full (``queue.buffering.max.messages`` or ``.max.kbytes``), also after
-            ``max.block.ms``: call `poll()` and try again.
+            ``max.block.ms``. Call `poll()` and try again.
         KafkaException
-            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``). With ``partitioner_cb`` also why the topic's
-            partitions aren't known.
+            MSG_SIZE_TOO_LARGE: the message is over ``message.max.bytes``. With ``partitioner_cb``
+            also: the topic's partitions aren't known, and why.
         RuntimeError
             The producer is closed.
         TypeError
-            A value, key or header of another type; ``partitioner_cb`` returned no int.
+            A value, key or header has another type, or ``partitioner_cb`` returned no int.
         ValueError
             ``partitioner_cb`` returned no partition of the topic.
         """
@@ -189,44 +192,48 @@ class Producer(ProducerCore):
         timestamps: int | Sequence[int] | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> int:
-        """Queues many messages for one topic, at a fraction of what as many calls of `produce()` cost.
+        """Queues many messages for one topic, at a fraction of the cost of `produce()` calls.
 
-        Other Python threads wait meanwhile, so call it with thousands of messages rather than millions.
+        Other Python threads wait during the call, so pass thousands of messages rather than
+        millions.
 
         Parameters
         ----------
         topic : str
+            Name of the topic.
         values : sequence of bytes, str, any contiguous buffer, or None
+            One value a message.
         keys : sequence of the same, optional
             One key a value.
         partition : int or sequence of int
-            One for all, or one a value; -1 leaves the choice to the ``partitioner``.
+            One for all, or one a value. -1 leaves the choice to the ``partitioner``.
         headers : sequence, optional
-            One item a value, each what ``produce(headers=)`` takes, or None.
+            One item a value: what ``produce(headers=)`` takes, or None.
         timestamps : int or sequence of int, optional
-            Milliseconds since 1970, one for all, or one a value; 0 and None for now.
+            Milliseconds since 1970: one for all, or one a value. 0 and None are now.
         on_delivery : callable, optional
             Called for each message, as with `produce()`.
 
         Returns
         -------
         int
-            How many were queued, always the first ones. Fewer than there are values means that the queue
-            is full, and that no room has come within ``max.block.ms``: call `poll()` and go on with
-            ``values[n:]``.
+            How many messages were queued, always the first ones. If it is less than the number of
+            values, the queue is full and had no room within ``max.block.ms``: call `poll()` and
+            continue with ``values[n:]``.
 
         Raises
         ------
         BufferError
-            The queue is full and nothing was queued.
+            The queue is full and no message was queued.
         KafkaException
-            MSG_SIZE_TOO_LARGE. Everything before the message that the text names is queued, nothing
-            after it.
+            MSG_SIZE_TOO_LARGE. The error text names the message: all messages before it are queued,
+            and none after it.
         RuntimeError
             The producer is closed.
         TypeError, ValueError, OverflowError
-            Arguments of another type or length: nothing is queued. An item of another type, or out of
-            range: the text names the message, and what came before it is queued.
+            An argument has another type or length: no message is queued. Or one item has another
+            type or is out of range: the text names the message, and the messages before it are
+            queued.
         """
 
     @implemented_by(ProducerCore.produce_batch)
@@ -238,33 +245,37 @@ class Producer(ProducerCore):
         callback: OnDelivery | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> int:
-        """Queues messages for one topic that come as dicts, confluent_kafka's way. `produce_many()` is faster.
+        """Queues messages for one topic that come as dicts, as in confluent_kafka.
+
+        `produce_many()` is faster.
 
         Parameters
         ----------
         topic : str
+            Name of the topic.
         messages : list of dict
-            Each with any of ``value``, ``key``, ``headers``, ``partition``, ``timestamp``, ``callback``
-            and ``on_delivery``, as the arguments of `produce()`. A message that can't be queued (queue
-            full, too large, no such partition) gets its KafkaError as ``_error``, and the rest go on; one
-            that is queued loses the ``_error`` of an earlier try.
+            Each with any of ``value``, ``key``, ``headers``, ``partition``, ``timestamp``,
+            ``callback`` and ``on_delivery``, as the arguments of `produce()`. A message that can't
+            be queued (the queue is full, it is too large, there is no such partition) gets its
+            KafkaError as ``_error``, and the next ones are tried all the same. A message that is
+            queued loses the ``_error`` of an earlier try.
         partition : int
-            For messages that have none.
+            For messages that have no ``partition``.
         callback, on_delivery : callable, optional
             For messages that have none.
 
         Returns
         -------
         int
-            How many were queued.
+            How many messages were queued.
 
         Raises
         ------
         RuntimeError
             The producer is closed.
         TypeError, ValueError, OverflowError
-            Not a list of dicts, an unknown key, or a value of another type: the text names the message's
-            index. Nothing is queued.
+            Not a list of dicts, an unknown key, or a value of another type. The text names the
+            message's index. No message is queued.
         """
 
     def produce_arrow(
@@ -281,65 +292,68 @@ class Producer(ProducerCore):
         on_delivery: Callable[[ArrowReport], object] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Queues every row of Arrow columns as a message, without an object a row and without the interpreter lock.
+        """Queues each row of Arrow columns as a message.
 
-        A full queue is waited for. Each chunk of the input is checked as a whole before its first row is queued.
+        The call makes no Python object a row, and it runs without the interpreter lock. It waits
+        while the queue is full. Each chunk of the input is checked as a whole before its first row
+        is queued.
 
-        Every exception, also KeyboardInterrupt, has ``rows``: how many of the first rows were taken before it. What was
-        taken is sent, and reported.
+        Every exception, KeyboardInterrupt included, has the attribute ``rows``: how many of the
+        first rows were queued before it. Queued rows are sent and reported.
 
         Parameters
         ----------
-        topic : str | None
-            For rows that name none; None if ``topic_column`` names one for each.
-        data
-            Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a pyarrow Table,
+        topic : str, optional
+            For rows that name no topic. None if ``topic_column`` names one for each row.
+        data : Arrow data
+            Any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a pyarrow Table,
             RecordBatch or RecordBatchReader, a polars DataFrame, a DuckDB relation, a pandas
-            DataFrame, an `ArrowBatch`; or a single column, which is the value then.
-        value, key : str | int | None
-            Columns (names or indices) of binary or string: large, view, fixed-size and dictionary,
-            too. A null is a null. ``value=None``: every value is null.
-        headers : str | int | None
-            A column of list<struct<key, value>> or map; a null or an empty list: no headers.
-        timestamp : str | int | None
-            Name of a column of timestamps of any unit, or of int64 milliseconds since 1970 (null
-            and 0: now); or an int for all.
-        partition : str | int | None
-            Name of a column of integers (null and -1: the partitioner's choice); or an int for all.
-        topic_column : str | int | None
-            A column of strings; where it is null, ``topic``.
-        on_delivery : Callable[[ArrowReport], object] | None
-            ``f(report)``, called once, by `poll()` or `flush()`, with an `ArrowReport` when every
-            row has its outcome. Without it, rows are reported as other messages are
+            DataFrame, an `ArrowBatch`. A single column is the value.
+        value, key : str or int, optional
+            Columns (names or indices) of binary or string: also large, view, fixed-size and
+            dictionary types. A null in the column is a null. ``value=None``: every value is null.
+        headers : str or int, optional
+            A column of list<struct<key, value>> or map. A null or an empty list means no headers.
+        timestamp : str or int, optional
+            The name of a column of timestamps of any unit, or of int64 milliseconds since 1970
+            (null and 0 are now); or an int for all rows.
+        partition : str or int, optional
+            The name of a column of integers (null and -1: the partitioner chooses); or an int for
+            all rows.
+        topic_column : str or int, optional
+            A column of strings. Where it is null, ``topic`` is used.
+        on_delivery : callable, optional
+            ``f(report)``: `poll()` or `flush()` calls it once, with an `ArrowReport`, when every
+            row has its outcome. Without it, each row is reported like any other message
             (``on_delivery`` of the producer).
-        timeout : float | None
-            Seconds that the whole call may wait for room; negative: for ever. None:
-            ``max.block.ms`` for each time that nothing moves, if it is set, else for ever.
+        timeout : float, optional
+            How many seconds the whole call may wait for room; negative: no limit. None:
+            ``max.block.ms`` for each time that nothing moves, if it is set, else no limit.
 
         Returns
         -------
         int
             How many rows were taken, which is all of them. With ``on_delivery``, a row that can't
-            be queued (over ``message.max.bytes``) is taken as well, and among the report's
+            be queued (over ``message.max.bytes``) counts as taken, and is among the report's
             ``failed``.
 
         Raises
         ------
         BufferError
-            No room in time.
+            There was no room in time.
         KafkaException
             Without ``on_delivery``: a row is over ``message.max.bytes`` (MSG_SIZE_TOO_LARGE). Or
-            the producer has a fatal error, or interceptors, which would have to be called for each
-            row.
+            the producer has a fatal error. Or it has interceptors, which would have to be called
+            for each row.
         OSError
             The stream of ``data`` failed.
         RuntimeError
-            The producer is closed, maybe by another thread meanwhile.
+            The producer is closed, perhaps by another thread during the call.
         TypeError
             ``data`` isn't Arrow, or a column has another type.
         ValueError
-            No such column; or a chunk that can't be right, or has a timestamp or partition out of
-            range, a header whose key is null or no UTF-8: the text names column and row. None of
+            There is no such column. Or a chunk is invalid: a timestamp or partition is out of
+            range, or a header's key is null or not UTF-8. The text names column and row. No row of
             the chunk is queued.
         """
         self._client.check_open(CLOSED_TEXT)
@@ -362,23 +376,23 @@ class Producer(ProducerCore):
 
     @implemented_by(DeliveryCore.poll)
     def poll(self, timeout: float = -1) -> int:  # type: ignore[empty-body]
-        """Serves delivery reports and other callbacks; returns as soon as it has served anything.
+        """Serves delivery reports and other callbacks; returns as soon as it has served one.
 
-        A batch that the broker has acknowledged, or that has failed, ends the wait even if nobody is
-        called for its messages. After a `BufferError`, ``poll(1)`` therefore returns as soon as there may
-        be room. While it waits then, what is queued doesn't linger (``linger.ms``).
+        A batch that the broker has acknowledged, or that has failed, ends the wait even if its
+        messages have no callback. So ``poll(1)`` after a `BufferError` returns as soon as there may
+        be room. During that wait, queued messages don't linger (``linger.ms``).
 
         Parameters
         ----------
         timeout : float
-            Seconds to wait for the first event; 0 doesn't wait, negative or more than a year waits for
-            ever.
+            Seconds to wait for the first event. 0 doesn't wait; negative or more than a year waits
+            without limit.
 
         Returns
         -------
         int
-            How many events were served: batches of messages with an outcome, and calls of ``error_cb``,
-            ``stats_cb`` and other callbacks.
+            How many events were served: batches of messages with an outcome, and calls of
+            ``error_cb``, ``stats_cb`` and other callbacks.
 
         Raises
         ------
@@ -392,17 +406,17 @@ class Producer(ProducerCore):
 
     @implemented_by(DeliveryCore.flush)
     def flush(self, timeout: float = -1) -> int:  # type: ignore[empty-body]
-        """Sends everything that is queued without lingering, and serves callbacks until nothing is outstanding.
+        """Sends all queued messages without lingering, and serves callbacks until none is left.
 
         Parameters
         ----------
         timeout : float
-            Seconds; negative or more than a year waits for ever.
+            Seconds. Negative or more than a year waits without limit.
 
         Returns
         -------
         int
-            Messages still queued or in flight.
+            How many messages are still queued or in flight.
 
         Raises
         ------
@@ -412,24 +426,24 @@ class Producer(ProducerCore):
 
     @implemented_by(DeliveryCore.__len__)
     def __len__(self) -> int:  # type: ignore[empty-body]
-        """Messages queued or in flight, and delivery reports not served yet."""
+        """How many messages are queued or in flight, or wait for `poll()` to report them."""
 
     @implemented_by(DeliveryCore.__bool__)
     def __bool__(self) -> bool:  # type: ignore[empty-body]
         """True, also when nothing is queued."""
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
-        """Gives up messages that are not delivered yet. Their delivery reports come with the next poll() or flush().
+        """Drops messages that are not delivered yet; the next poll() or flush() reports them.
 
         Parameters
         ----------
         in_queue : bool
-            Those that wait to be sent: reported with _PURGE_QUEUE.
+            Drop messages that wait to be sent. They are reported with _PURGE_QUEUE.
         in_flight : bool
-            Those that are on their way: reported with _PURGE_INFLIGHT. They may have arrived all
-            the same. Their connections are closed for it, and made anew.
+            Drop messages that are in flight. They are reported with _PURGE_INFLIGHT, and may have
+            arrived all the same. Their connections are closed and opened anew.
         blocking : bool
-            Return when the queues are empty. What is in flight is given up a moment later in any
+            Return when the queues are empty. Messages in flight are dropped a moment later in any
             case.
         """
         self._begin_purge(in_queue, in_flight, blocking).result()
@@ -445,18 +459,24 @@ class Producer(ProducerCore):
     # --- transactions ---
 
     def init_transactions(self, timeout: float = -1, *, keep_prepared_txn: bool = False) -> None:
-        """Gets the transactional id, once, before anything else: fences an older instance, aborts what it left.
+        """Registers the transactional id; call it once, before any other transaction call.
+
+        It fences an older instance of the producer, and aborts the transaction that the older one
+        left.
 
         Parameters
         ----------
+        timeout : float
+            Seconds; negative waits without limit.
         keep_prepared_txn : bool
-            What it left is to be ended by `complete_transaction()`, or `abort_transaction()`, which
-            comes next (KIP-939). Needs ``transaction.two.phase.commit.enable``.
+            Keep the transaction that the older instance prepared. `complete_transaction()` or
+            `abort_transaction()`, which comes next, ends it (KIP-939). Needs
+            ``transaction.two.phase.commit.enable``.
 
         Raises
         ------
         KafkaException
-            See the class. _NOT_CONFIGURED without a ``transactional.id``; _INVALID_ARG:
+            See the class. _NOT_CONFIGURED: there is no ``transactional.id``. _INVALID_ARG:
             ``keep_prepared_txn`` without two-phase commit.
         """
         self._begin_init(timeout, keep_prepared_txn).result()
@@ -465,12 +485,12 @@ class Producer(ProducerCore):
         return self._begin_step(partial(self._transactions().init, keep_prepared=keep_prepared_txn), timeout)
 
     def begin_transaction(self) -> None:
-        """A transaction begins: from now on, until it ends, messages are taken, and are part of it.
+        """Begins a transaction: all messages until its end are part of it.
 
         Raises
         ------
         KafkaException
-            _STATE: not after `init_transactions()`, or there is one already.
+            _STATE: `init_transactions()` wasn't called, or there is a transaction already.
         """
         self._begin_new_transaction().result()
 
@@ -480,15 +500,19 @@ class Producer(ProducerCore):
     def send_offsets_to_transaction(
         self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float = -1
     ) -> None:
-        """A consumer's offsets are committed if the transaction is, and only then (KIP-447).
+        """Makes a consumer's offsets part of the transaction (KIP-447).
+
+        They are committed if the transaction is, and only then.
 
         Parameters
         ----------
-        positions : list[TopicPartition]
-            The next offset to read of each partition: `Consumer.position()`; those below 0 are left
-            out.
+        positions : list of TopicPartition
+            The next offset to read of each partition, see `Consumer.position()`. Offsets below 0
+            are left out.
         group_metadata : ConsumerGroupMetadata
-            `Consumer.consumer_group_metadata()`.
+            What `Consumer.consumer_group_metadata()` returns.
+        timeout : float
+            Seconds; negative waits without limit.
         """
         self._begin_send_offsets(positions, group_metadata, timeout).result()
 
@@ -503,7 +527,15 @@ class Producer(ProducerCore):
         return self._begin_step(partial(manager.send_offsets, offsets, group_metadata), timeout)
 
     def commit_transaction(self, timeout: float = -1) -> None:
-        """Delivers what was produced, then commits: readers with ``isolation.level=read_committed`` see all of it."""
+        """Delivers the transaction's messages, then commits it.
+
+        Consumers with ``isolation.level=read_committed`` see all of its messages from then on.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds; negative waits without limit.
+        """
         deadline = deadline_of(timeout)
         if self._begin_commit_at_once(timeout).result():
             return
@@ -512,7 +544,15 @@ class Producer(ProducerCore):
         self._begin_end(left_s(deadline), abort=False).result()
 
     def abort_transaction(self, timeout: float = -1) -> None:
-        """Throws away what isn't sent yet (reported with _PURGE_QUEUE), waits for what is on its way, then aborts."""
+        """Drops messages that aren't sent yet, waits for those in flight, then aborts.
+
+        Dropped messages are reported with _PURGE_QUEUE.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds; negative waits without limit.
+        """
         deadline = deadline_of(timeout)
         self._begin_stop_taking().result()
         self.purge(in_queue=True, in_flight=False)
@@ -521,21 +561,26 @@ class Producer(ProducerCore):
         self._begin_end(left_s(deadline), abort=True).result()
 
     def prepare_transaction(self, timeout: float = -1) -> PreparedTxnState:
-        """Delivers what was produced; what is left is the end, on which somebody else decides (KIP-939).
+        """Delivers the transaction's messages; another party decides on its end (KIP-939).
 
-        Until it ends, by `complete_transaction()`, `commit_transaction()` or `abort_transaction()`, nothing else can be
-        called. No timeout ends it, nor does `close()`: readers wait until a producer of this transactional id has.
+        After it, only `complete_transaction()`, `commit_transaction()` or `abort_transaction()` can
+        be called. No timeout ends the transaction, and `close()` doesn't either: consumers with
+        ``read_committed`` wait until a producer with this transactional id ends it.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds; negative waits without limit.
 
         Returns
         -------
         PreparedTxnState
-            Which transaction it is: to be stored by whoever decides, together with what else is
-            decided.
+            Which transaction it is. Store it together with the decision.
 
         Raises
         ------
         KafkaException
-            See the class. _STATE without ``transaction.two.phase.commit.enable``.
+            See the class. _STATE: ``transaction.two.phase.commit.enable`` is off.
         """
         deadline = deadline_of(timeout)
         while (found := self._begin_prepare_at_once(left_s(deadline)).result()) is None:
@@ -543,20 +588,22 @@ class Producer(ProducerCore):
         return found
 
     def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
-        """Commits the prepared transaction if it is this one, and aborts any other (KIP-939).
+        """Commits the prepared transaction if ``prepared_state`` names it, or aborts it (KIP-939).
 
-        A new instance calls it after ``init_transactions(keep_prepared_txn=True)`` with what was stored last; where
-        nothing is open, nothing is done.
+        A new instance calls it after ``init_transactions(keep_prepared_txn=True)``, with the state
+        that was stored last. Without a prepared transaction the call does nothing.
 
         Parameters
         ----------
         prepared_state : PreparedTxnState
-            Of `prepare_transaction()`; ``PreparedTxnState()``: none is to be committed.
+            What `prepare_transaction()` returned. ``PreparedTxnState()``: commit none.
+        timeout : float
+            Seconds; negative waits without limit.
 
         Raises
         ------
         KafkaException
-            See the class. _STATE: none is prepared.
+            See the class. _STATE: no transaction is prepared.
         """
         deadline = deadline_of(timeout)
         kind = self._begin_complete_at_once(prepared_state, timeout).result()
@@ -567,12 +614,14 @@ class Producer(ProducerCore):
 
     @contextmanager
     def transaction(self, consumer: Reader | None = None, timeout: float = -1) -> Iterator[None]:
-        """A transaction as a ``with`` block: committed at its end, aborted if it raises.
+        """A transaction as a ``with`` block: committed at its end, aborted if the block raises.
 
         Parameters
         ----------
-        consumer : Reader | None
-            Its positions are part of the transaction.
+        consumer : Consumer, optional
+            Its positions become part of the transaction.
+        timeout : float
+            Seconds for each call; negative waits without limit.
         """
         self.begin_transaction()
         try:
@@ -653,27 +702,38 @@ class Producer(ProducerCore):
     # --- the cluster ---
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Takes another user name and password for PLAIN and SCRAM, from the next authentication on.
+        """Sets another user name and password for PLAIN and SCRAM.
 
-        Connections that are authenticated stay. Other mechanisms, and connections without SASL, have no use for it.
+        The next authentication uses them; authenticated connections stay. Other mechanisms, and
+        connections without SASL, ignore them.
+
+        Parameters
+        ----------
+        username, password : str
+            The new credentials.
 
         Raises
         ------
         TypeError
-            One of them is no str.
+            One of them is not a str.
         """
         self._client.check_open(HANDLE_CLOSED_TEXT)
         self._client.set_sasl_credentials(username, password)
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """The cluster's brokers, topics and partitions.
+        """Asks a broker for the cluster's brokers, topics and partitions.
 
         Parameters
         ----------
-        topic : str | None
+        topic : str, optional
             Only this topic; None for all.
         timeout : float
-            Seconds to wait; negative waits for ever.
+            Seconds to wait; negative waits without limit.
+
+        Returns
+        -------
+        ClusterMetadata
+            Brokers, topics and partitions.
 
         Raises
         ------
@@ -683,12 +743,17 @@ class Producer(ProducerCore):
         return self._client.list_topics(topic, timeout)
 
     def cluster_id(self, timeout: float = -1) -> str | None:
-        """The cluster's id (KIP-78), None of one before 0.10.1.
+        """Asks a broker for the cluster's id (KIP-78).
 
         Parameters
         ----------
         timeout : float
-            Seconds to wait; negative waits for ever.
+            Seconds to wait; negative waits without limit.
+
+        Returns
+        -------
+        str or None
+            None: the cluster is older than 0.10.1.
 
         Raises
         ------
@@ -698,26 +763,39 @@ class Producer(ProducerCore):
         return self._client.cluster_id(timeout)
 
     def client_instance_id(self, timeout: float = -1) -> Uuid:
-        """The id under which this client's metrics are pushed to the cluster (KIP-714); it stays the same.
+        """Returns the id under which this client pushes its metrics to the cluster (KIP-714).
+
+        The id never changes.
 
         Parameters
         ----------
         timeout : float
-            Seconds to wait until a broker has given one; negative waits for ever.
+            Seconds to wait until a broker has assigned one; negative waits without limit.
+
+        Returns
+        -------
+        Uuid
+            The id.
 
         Raises
         ------
         KafkaException
-            _UNSUPPORTED_FEATURE: the brokers take no client metrics; _STATE: enable.metrics.push is
-            false; no broker answered in time, or it has refused.
+            _UNSUPPORTED_FEATURE: the brokers take no client metrics. _STATE: enable.metrics.push is
+            false. Or no broker answered in time, or the broker refused.
         """
         return self._client.client_instance_id(timeout)
 
     def metrics(self) -> ClientMetrics:
-        """What this client has counted: the document of ``stats_cb``, typed.
+        """Returns this client's statistics: the document of ``stats_cb``, typed.
 
-        It works without ``statistics.interval.ms``; only the windows of latencies and batch sizes are empty then. With
-        it they hold what came since the last call, or, with a ``stats_cb``, since its last document.
+        It works without ``statistics.interval.ms``, but then the windows of latencies and batch
+        sizes are empty. With it they cover the time since the last call, or, with a ``stats_cb``,
+        since its last document.
+
+        Returns
+        -------
+        ClientMetrics
+            The statistics.
 
         Raises
         ------
@@ -727,26 +805,34 @@ class Producer(ProducerCore):
         return self._client.metrics(CLOSED_TEXT)
 
     def fatal_error(self) -> KafkaError | None:
-        """What has ended this producer for good: its guarantees can't be kept any more. None: nothing.
+        """Returns the fatal error of this producer, None if it has none.
 
-        ``error_cb`` is told of it, too. From then on `produce()` raises KafkaException with _FATAL, and what was queued
-        is reported with _PURGE_QUEUE. What was in flight gets the broker's answer: `flush()`, then close.
+        After a fatal error the producer can't keep its guarantees. ``error_cb`` gets the error,
+        too. From then on `produce()` raises KafkaException with _FATAL, and queued messages are
+        reported with _PURGE_QUEUE. Messages in flight get the broker's answer: call `flush()`, then
+        close.
         """
         return self._client.fatal
 
     # --- the end ---
 
     def close(self, timeout: float = -1) -> bool:
-        """Flushes for up to ``timeout`` seconds (negative: until done), then closes.
+        """Flushes for up to ``timeout`` seconds, then closes.
 
-        Messages of a transaction that has to be aborted aren't waited for: their reports have its error.
-        Messages that are still queued after that are given up: their callbacks are called with _PURGE_QUEUE, and a
-        warning in the log has their number. `flush()` returns it, for who wants to know before.
+        Messages of a transaction that has to be aborted aren't waited for: their reports have its
+        error. Messages that are still queued after that are dropped: their callbacks are called
+        with _PURGE_QUEUE, and a warning in the log has their number. To know the number before,
+        call `flush()`.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds; negative waits until all messages are delivered.
 
         Returns
         -------
         bool
-            True, also when it is closed already.
+            True, also when the producer is closed already.
         """
         if not self._client.closed:
             deadline = deadline_of(timeout)

@@ -221,14 +221,22 @@ class ShareConsumer:
     # --- the group ---
 
     def subscribe(self, topics: list[str]) -> None:
-        """Joins the group and takes records of these topics. Replaces the subscription; an empty list ends it.
+        """Joins the group and takes records of these topics.
+
+        It replaces the subscription; an empty list ends it.
+
+        Parameters
+        ----------
+        topics : list of str
+            Names of topics.
 
         Raises
         ------
         TypeError
             ``topics`` isn't a list of str.
         ValueError
-            A name is empty or there twice, or is a regular expression: share groups have none.
+            A name is empty, occurs twice, or is a regular expression, which share groups don't
+            have.
         IllegalStateException
             The consumer is closed.
         """
@@ -242,7 +250,9 @@ class ShareConsumer:
             self._client.main.post(lambda: self._control.subscribe(names, time.monotonic()))
 
     def unsubscribe(self) -> None:
-        """Leaves the group. What is acknowledged is committed, what isn't is released. Harmless when not subscribed.
+        """Leaves the group: commits acknowledged records and releases the others.
+
+        Without a subscription it does nothing.
 
         Raises
         ------
@@ -258,38 +268,39 @@ class ShareConsumer:
             self._leave(self._control.unsubscribe, CLOSE_S)
 
     def subscription(self) -> list[str]:
-        """The topics that are subscribed to."""
+        """Returns the topics of the subscription."""
         with self._entering("subscription"):
             return list(self._topics)
 
     # --- records ---
 
     def poll(self, timeout: float = -1) -> Messages:
-        """Acquires records, and tells the brokers what became of the ones before.
+        """Acquires records, and sends the acknowledgements of earlier ones to the brokers.
 
-        With ``share.acknowledgement.mode=implicit``, all that the last poll returned is accepted. It returns what is
-        there as soon as there is anything: about ``max.poll.records`` from each leader of partitions.
+        With ``share.acknowledgement.mode=implicit``, it accepts all records of the last poll. It
+        returns as soon as there is any record: about ``max.poll.records`` from each broker that
+        leads partitions.
 
         Parameters
         ----------
         timeout : float
-            Seconds to wait for the first record; negative waits for ever, 0 doesn't wait.
+            Seconds to wait for the first record. Negative waits without limit; 0 doesn't wait.
 
         Returns
         -------
         Messages
-            The messages, perhaps none; none after `wakeup()`. Check `Message.error()`: errors of
-            partitions, and batches that can't be used (which are released), come as Messages, too.
+            Perhaps none, and none after `wakeup()`. Check `Message.error()`: errors of partitions,
+            and batches that can't be read (which are released), come as Messages, too.
 
         Raises
         ------
         IllegalStateException
-            Nothing is subscribed to, not all records of the last poll are acknowledged
-            (``explicit``), or the consumer is closed.
+            There is no subscription, a record of the last poll isn't acknowledged (``explicit``),
+            or the consumer is closed.
         ConcurrentModificationException
             Another thread is using the consumer.
         KafkaException
-            _FATAL, after a fatal error.
+            _FATAL: after a fatal error.
         """
         timeout_s = _seconds(timeout)
         with self._entering("poll"):
@@ -368,7 +379,8 @@ class ShareConsumer:
     def __next__(self) -> Message:
         """Waits for the next message that is no error; an error is raised as KafkaException.
 
-        A new `poll()` is made when all messages of the last one are through. Ends after `wakeup()`.
+        When all messages of the last `poll()` are returned, the next one is made. The iteration
+        ends after `wakeup()`.
         """
         while True:
             message = next(self._batch, None)
@@ -383,29 +395,32 @@ class ShareConsumer:
                 return message
 
     def wakeup(self) -> None:
-        """Ends the wait of `poll()` or an iteration, or else keeps the next one from waiting. From any thread."""
+        """Ends the wait of `poll()` or an iteration, or else of the next call.
+
+        Any thread may call it.
+        """
         self._inbox.woken = True
         self._client.engine.kick()
 
     # --- acknowledging ---
 
     def acknowledge(self, message: Message, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
-        """Says what became of a record, with ``share.acknowledgement.mode=explicit``.
+        """Sets the outcome of a record, with ``share.acknowledgement.mode=explicit``.
 
-        The broker hears it with the next `poll()`, commit or `close()`; until then it can be said otherwise.
+        The next `poll()`, commit or `close()` sends it to the broker. Until then you can change it.
 
         Parameters
         ----------
         message : Message
             From the last `poll()`.
         ack_type : AcknowledgeType
-            ACCEPT: it is done. RELEASE: deliver it again. REJECT: it can't be dealt with, deliver
-            it no more.
+            ACCEPT: it is processed. RELEASE: deliver it again. REJECT: it can't be processed, don't
+            deliver it any more.
 
         Raises
         ------
         IllegalStateException
-            It isn't this consumer's (any more), or the mode is ``implicit``.
+            This consumer doesn't hold the record (any more), or the mode is ``implicit``.
         TypeError
             ``message`` is no Message.
         ValueError
@@ -419,7 +434,17 @@ class ShareConsumer:
     def acknowledge_offset(
         self, topic: str, partition: int, offset: int, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT
     ) -> None:
-        """The same as `acknowledge()`, for who knows where a record is but hasn't the Message any more."""
+        """Does what `acknowledge()` does, for a record whose Message you no longer have.
+
+        Parameters
+        ----------
+        topic : str
+            The record's topic.
+        partition, offset : int
+            The record's place in the topic.
+        ack_type : AcknowledgeType
+            As of `acknowledge()`.
+        """
         if not isinstance(topic, str):
             raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
         number, at = operator.index(partition), operator.index(offset)
@@ -448,20 +473,21 @@ class ShareConsumer:
         raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
 
     def commit_sync(self, timeout: float = 60) -> dict[TopicPartition, KafkaException | None]:
-        """Tells the brokers what became of records, and waits until they know.
+        """Sends the outcomes of records to the brokers, and waits for their answers.
 
-        With ``share.acknowledgement.mode=implicit`` all that the last `poll()` returned is accepted.
+        With ``share.acknowledgement.mode=implicit`` it accepts all records of the last `poll()`.
 
         Parameters
         ----------
         timeout : float
-            Seconds; negative waits for ever. What isn't answered by then may be taken all the same.
+            Seconds; negative waits without limit. A broker that hasn't answered by then may have
+            taken the outcomes all the same.
 
         Returns
         -------
-        dict[TopicPartition, KafkaException | None]
-            The outcome for each partition: None, or what went wrong (_TIMED_OUT). Then its records
-            are delivered again sooner or later. Empty: there was nothing to tell.
+        dict
+            For each partition None, or the error (_TIMED_OUT): then its records are delivered again
+            sooner or later. Empty: there was no outcome to send.
 
         Raises
         ------
@@ -488,7 +514,7 @@ class ShareConsumer:
             return {where: results.get(where, late) for where, late in wheres.items()}
 
     def commit_async(self) -> None:
-        """Tells the brokers what became of records, as `commit_sync()` does, and doesn't wait: see the callback.
+        """Sends the outcomes of records as `commit_sync()` does, without waiting; see the callback.
 
         Raises
         ------
@@ -502,14 +528,15 @@ class ShareConsumer:
             self._core._serve_until(lambda: True, 0.0)
 
     def set_acknowledgement_commit_callback(self, callback: CommitCallback | None) -> None:
-        """Has ``callback(offsets, exception)`` called whenever a broker has answered to acknowledgements.
+        """Sets ``callback(offsets, exception)`` for the brokers' answers to acknowledgements.
 
-        ``offsets`` maps each TopicPartition to the set of offsets; ``exception`` is a KafkaException, or None where all
-        went well. It comes from `poll()`, `commit_sync()`, `commit_async()` and `close()`, which raise what it raises.
+        ``offsets`` maps each TopicPartition to the set of offsets. ``exception`` is a
+        KafkaException, or None if all went well. `poll()`, `commit_sync()`, `commit_async()` and
+        `close()` call it, and raise what it raises.
 
         Parameters
         ----------
-        callback : CommitCallback | None
+        callback : callable, optional
             None for none.
 
         Raises
@@ -517,7 +544,7 @@ class ShareConsumer:
         TypeError
             It can't be called.
         IllegalStateException
-            The consumer is closed, or this is called from within the callback.
+            The consumer is closed, or the callback itself makes this call.
         """
         if callback is not None and not callable(callback):
             raise TypeError("callback must be callable or None")
@@ -570,27 +597,28 @@ class ShareConsumer:
     # --- the client ---
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""
+        """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         with self._entering("set_sasl_credentials"):
             self._client.set_sasl_credentials(username, password)
 
     def metrics(self) -> ClientMetrics:
-        """What this client has counted; see `Producer.metrics`."""
+        """Returns this client's statistics; see `Producer.metrics`."""
         return self._client.metrics(CLOSED_TEXT)
 
     def fatal_error(self) -> KafkaError | None:
-        """What has ended this consumer for good, None: nothing."""
+        """Returns the fatal error of this consumer, None if it has none."""
         return self._client.fatal
 
     def close(self, timeout: float = CLOSE_S) -> None:
-        """Commits what is acknowledged, releases the rest, leaves the group and ends the background threads.
+        """Commits acknowledged records, releases the others, leaves the group and ends all threads.
 
-        Harmless when called again. The acknowledgement commit callback is called.
+        It calls the acknowledgement commit callback. A second call does nothing.
 
         Parameters
         ----------
         timeout : float
-            Seconds that this may take, or else it is closed as it is; negative waits for ever.
+            Seconds. When they are over, the consumer is closed as it is; negative waits without
+            limit.
         """
         if self._client.closed:
             return

@@ -18,7 +18,8 @@ from typing import Any
 from kafka_native._native.coroutines import MessageSource
 from kafka_native._native.message import Message
 from kafka_native.aio._loop import Waiter, end_threads, wait_for
-from kafka_native.consumer import CLOSE_S, CLOSED_TEXT, Consumer
+from kafka_native.consumer import CLOSE_S, Consumer
+from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.consumer_events import OnCommit, begin_give_back
 from kafka_native.control.group.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
@@ -103,17 +104,18 @@ class AIOConsumer:
     # --- messages ---
 
     async def poll(self, timeout: float | None = -1) -> Message | None:
-        """The next message.
+        """Returns the next message.
 
         Parameters
         ----------
-        timeout : float | None
-            Seconds to wait for it; None or negative waits for ever, 0 only lets other tasks run.
+        timeout : float, optional
+            Seconds to wait for it. None or negative waits without limit; 0 only lets other tasks
+            run.
 
         Returns
         -------
-        Message | None
-            None when the time is up, and when the consumer is closed meanwhile. Check
+        Message or None
+            None: the time is up, or the consumer was closed during the call. Check
             `Message.error()`, as with `Consumer.poll`.
 
         Raises
@@ -151,22 +153,22 @@ class AIOConsumer:
             source.end()
 
     async def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
-        """Several messages at once.
+        """Returns several messages at once.
 
         Parameters
         ----------
-        num_messages : int | None
-            How many at most, 0 to 1,000,000. None: ``max.poll.records``, and what is there is
-            returned as soon as there is any.
-        timeout : float | None
-            Seconds to wait until there are that many; None or negative waits for ever, 0 only lets
-            other tasks run.
+        num_messages : int, optional
+            How many at most, 0 to 1,000,000. None: up to ``max.poll.records``, and the call returns
+            as soon as it has one.
+        timeout : float, optional
+            Seconds to wait for that many messages. None or negative waits without limit; 0 only
+            lets other tasks run.
 
         Returns
         -------
-        list[Message]
-            Fewer, or none, when the time is up, and when a callback is due: it is made by the next
-            call.
+        list of Message
+            Fewer than asked for, or none, when the time is up, and when a callback is due. The next
+            call makes that callback.
 
         Raises
         ------
@@ -354,7 +356,7 @@ class AIOConsumer:
     # --- the group ---
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""
+        """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._core.set_sasl_credentials(username, password)
 
     async def subscribe(
@@ -366,12 +368,16 @@ class AIOConsumer:
         *,
         initial_offsets: Iterable[TopicPartition] = (),
     ) -> None:
-        """Joins the group and reads the partitions of these topics that it assigns; see `Consumer.subscribe`.
+        """Joins the group and reads the partitions that it assigns; see `Consumer.subscribe`.
 
         Parameters
         ----------
-        on_assign, on_revoke, on_lost : OnRebalance | None
+        topics : list of str
+            At least one.
+        on_assign, on_revoke, on_lost : callable, optional
             Functions or coroutine functions, called with (this consumer, partitions).
+        initial_offsets : iterable of TopicPartition
+            As of `Consumer.subscribe`.
         """
         assign, revoke, lose = (self._noting(each) for each in (on_assign, on_revoke, on_lost))
         await wait_for(self._core._begin_subscribe(topics, assign, revoke, lose, initial_offsets))
@@ -383,9 +389,10 @@ class AIOConsumer:
         return partial(_note, weakref.ref(self), callback)
 
     async def unsubscribe(self) -> None:
-        """Leaves the group: ``on_revoke`` is called, what is stored is committed, all partitions are given up.
+        """Leaves the group.
 
-        Waits for that, in a callback excepted. Harmless without a subscription.
+        It calls ``on_revoke``, commits stored offsets, and gives up all partitions. It waits for
+        that, except in a callback. Without a subscription it does nothing.
         """
         self._core._check_open()
         await self._finish(self._core._control.unsubscribe, CLOSE_S, wait=not self._core._in_callback())
@@ -427,39 +434,39 @@ class AIOConsumer:
             raise raised
 
     async def subscription(self) -> list[str]:
-        """The topics and patterns that are subscribed to."""
+        """Returns the topics and patterns of the subscription."""
         return await wait_for(self._core._begin_subscription())
 
     def memberid(self) -> str | None:
-        """The id that the group's coordinator has given this member; None while it is no member."""
+        """Returns the member id that the coordinator assigned; None while it is no member."""
         return self._core.memberid()
 
     async def enforce_rebalance(self, reason: str = "") -> None:
-        """Joins the group anew, so that partitions are assigned again; see `Consumer.enforce_rebalance`."""
+        """Joins the group anew; see `Consumer.enforce_rebalance`."""
         await wait_for(self._core._begin_enforce_rebalance(reason))
 
     async def consumer_group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is in its group; see `Consumer.consumer_group_metadata`."""
+        """Returns this member's identity; see `Consumer.consumer_group_metadata`."""
         return await wait_for(self._core._begin_group_metadata())
 
     async def metrics(self) -> ClientMetrics:
-        """What this client has counted; see `Consumer.metrics`."""
+        """Returns this client's statistics; see `Producer.metrics`."""
         return await wait_for(self._core._client.begin_metrics(CLOSED_TEXT))
 
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
+        """Asks a broker for brokers, topics and partitions; see `Producer.list_topics`."""
         return await wait_for(self._core._client.begin_list_topics(topic, timeout))
 
     async def cluster_id(self, timeout: float = -1) -> str | None:
-        """The cluster's id; see `Producer.cluster_id`."""
+        """Asks a broker for the cluster's id; see `Producer.cluster_id`."""
         return await wait_for(self._core._client.begin_cluster_id(timeout))
 
     async def client_instance_id(self, timeout: float = -1) -> Uuid:
-        """The id under which this client's metrics are pushed; see `Producer.client_instance_id`."""
+        """Returns the id under which metrics are pushed; see `Producer.client_instance_id`."""
         return await wait_for(self._core._client.begin_client_instance_id(timeout))
 
     def fatal_error(self) -> KafkaError | None:
-        """What has ended this consumer for good, None: nothing; see `Consumer.fatal_error`."""
+        """Returns the fatal error, None if there is none; see `Consumer.fatal_error`."""
         return self._core.fatal_error()
 
     # --- assignment ---
@@ -469,55 +476,55 @@ class AIOConsumer:
         await wait_for(self._core._begin_assign(partitions))
 
     async def unassign(self) -> None:
-        """Reads nothing any more; see `Consumer.unassign`."""
+        """Reads no partition any more; see `Consumer.unassign`."""
         await wait_for(self._core._begin_unassign())
 
     async def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        """Reads these partitions, too; see `Consumer.incremental_assign`."""
+        """Reads these partitions in addition; see `Consumer.incremental_assign`."""
         await wait_for(self._core._begin_incremental_assign(partitions))
 
     async def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        """Reads these partitions no more; see `Consumer.incremental_unassign`."""
+        """Stops reading these partitions; see `Consumer.incremental_unassign`."""
         await wait_for(self._core._begin_incremental_unassign(partitions))
 
     async def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """Returns the assigned partitions; see `Consumer.assignment`."""
         return await wait_for(self._core._begin_assignment())
 
     # --- positions ---
 
     async def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """The next offset to be handed out of each partition; see `Consumer.position`."""
+        """Returns the next offset of each partition; see `Consumer.position`."""
         return self._core.position(partitions)
 
     async def seek(self, partition: TopicPartition | list[TopicPartition]) -> None:
-        """Goes on at ``partition.offset``; see `Consumer.seek`."""
+        """Continues at ``partition.offset``; see `Consumer.seek`."""
         await wait_for(self._core._begin_seek(partition))
 
     async def seek_to_beginning(self, partitions: list[TopicPartition] | None = None) -> None:
-        """Goes on at the first message of each of these partitions; None: of all that are assigned."""
+        """Continues at the first message of each partition; see `Consumer.seek_to_beginning`."""
         await wait_for(self._core._begin_seek_all(partitions, OFFSET_BEGINNING))
 
     async def seek_to_end(self, partitions: list[TopicPartition] | None = None) -> None:
-        """Goes on behind the last message of each of these partitions; None: of all that are assigned."""
+        """Continues after the last message of each partition; see `Consumer.seek_to_end`."""
         await wait_for(self._core._begin_seek_all(partitions, OFFSET_END))
 
     async def seek_to_time(
         self, timestamp_ms: int, partitions: list[TopicPartition] | None = None, timeout: float = -1
     ) -> None:
-        """Goes on at the first message of each partition that isn't older; see `Consumer.seek_to_time`."""
+        """Continues at the first message that isn't older; see `Consumer.seek_to_time`."""
         await wait_for(self._core._begin_seek_to_time(timestamp_ms, partitions, timeout))
 
     async def pause(self, partitions: list[TopicPartition]) -> None:
-        """Hands out no messages of these partitions until `resume()`; see `Consumer.pause`."""
+        """Returns no messages of these partitions until `resume()`; see `Consumer.pause`."""
         await wait_for(self._core._begin_pause(partitions))
 
     async def resume(self, partitions: list[TopicPartition]) -> None:
-        """Hands out messages of these partitions again, after `pause()`; see `Consumer.resume`."""
+        """Ends `pause()` for these partitions; see `Consumer.resume`."""
         await wait_for(self._core._begin_resume(partitions))
 
     async def paused(self) -> list[TopicPartition]:
-        """Those of the assigned partitions that are paused."""
+        """Returns the assigned partitions that are paused."""
         return await wait_for(self._core._begin_paused())
 
     # --- offsets ---
@@ -532,9 +539,13 @@ class AIOConsumer:
 
         Parameters
         ----------
+        message : Message, optional
+            As of `Consumer.commit`.
+        offsets : list of TopicPartition, optional
+            As of `Consumer.commit`.
         asynchronous : bool
-            Don't wait for the outcome: ``on_commit`` tells. False: the partitions are returned,
-            each with its ``error`` or None.
+            True: don't wait for the outcome, which ``on_commit`` gets. False: return the
+            partitions, each with its ``error`` or None.
         """
         return await wait_for(self._core._begin_commit(message, offsets, asynchronous))
 
@@ -543,21 +554,21 @@ class AIOConsumer:
         await wait_for(self._core._begin_store_offsets(message, offsets))
 
     async def committed(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
-        """What the group has committed of these partitions; see `Consumer.committed`."""
+        """Returns the group's committed offsets; see `Consumer.committed`."""
         return await wait_for(self._core._begin_committed(partitions, timeout))
 
     async def offsets_for_times(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
-        """The offset of the first message that isn't older than a time; see `Consumer.offsets_for_times`."""
+        """Returns offsets by time; see `Consumer.offsets_for_times`."""
         return await wait_for(self._core._begin_offsets_for_times(partitions, timeout))
 
     async def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float = -1, cached: bool = False
     ) -> tuple[int, int]:
-        """The partition's first offset and the one after its last message; see `Consumer.get_watermark_offsets`."""
+        """Returns a partition's first and end offset; see `Consumer.get_watermark_offsets`."""
         return await wait_for(self._core._begin_watermarks(partition, timeout, cached))
 
     async def lag(self) -> dict[TopicPartition, int | None]:
-        """How many offsets the application is behind the end of each assigned partition; see `Consumer.current_lag`."""
+        """Returns how far each assigned partition is behind its end; see `Consumer.current_lag`."""
         return await wait_for(self._core._begin_lag())
 
     @property
@@ -572,16 +583,18 @@ class AIOConsumer:
     # --- the end ---
 
     async def close(self, timeout: float = CLOSE_S) -> None:
-        """Leaves the group, commits what is stored (``enable.auto.commit``), and ends the background threads.
+        """Leaves the group, commits stored offsets (``enable.auto.commit``), and ends all threads.
 
-        ``on_revoke`` and ``on_commit`` are called. `poll()` ends in other tasks. Harmless when called again. In a
-        callback, it is done as soon as the callback has returned. A call that is cancelled goes on in the background.
+        It calls ``on_revoke`` and ``on_commit``, and ends `poll()` in other tasks. A second call
+        does nothing. In a callback, the consumer is closed as soon as the callback has returned. A
+        call that is cancelled continues in the background.
 
         Parameters
         ----------
         timeout : float
-            Seconds that this may take, or else it is closed as it is; negative waits for ever. An
-            exception of a callback doesn't keep it from closing: it is raised afterwards.
+            Seconds. When they are over, the consumer is closed as it is; negative waits without
+            limit. If a callback raises, the consumer is closed all the same, and the exception is
+            raised afterwards.
         """
         if self._core._in_callback():
             self._closes_later = timeout

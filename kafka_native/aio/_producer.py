@@ -95,24 +95,27 @@ class AIOProducer(Callbacks, AIOProducerCore):
         timestamp: int = 0,
         headers: Any = None,
     ) -> Coroutine[Any, Any, Delivery]:
-        """Queues one message; the arguments are those of `Producer.produce`. To be awaited: a full queue is waited for.
+        """Queues one message. Await the call: a full queue is waited for.
+
+        The arguments are those of `Producer.produce`. With ``max.block.ms``, the wait for room is
+        no longer than that; without, it lasts until there is room.
 
         Returns
         -------
         Delivery
-            Its report, a future: await it for the Message, or for KafkaException.
+            The delivery report, a future. Await it for the Message, or for KafkaException.
 
         Raises
         ------
         BufferError
-            No room within ``max.block.ms``, or never.
+            There was no room within ``max.block.ms``, or there will never be.
         KafkaException
-            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _FATAL. The future's error is _UNKNOWN_PARTITION
-            when there is no such partition.
+            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _FATAL. The future's error is
+            _UNKNOWN_PARTITION if there is no such partition.
         RuntimeError
             The producer is closed.
         TypeError
-            A value, key or header of another type.
+            A value, key or header has another type.
         """
 
     async def _produce_slowly(
@@ -146,12 +149,16 @@ class AIOProducer(Callbacks, AIOProducerCore):
 
     async def _queue_knowing_partitions(self, *message: Any) -> None:
         """Queues a message. Where partitioner_cb has to know a topic's partitions, they are waited for first."""
+        counts = self._core.partition_counts
         while True:
             try:
                 self._queue(*message)
                 return
             except PartitionsUnknownError as error:
-                await self._core.learn_partitions(error.topic)
+                topic = error.topic
+            finally:
+                counts.clear()  # what was asked for is true of this moment
+            counts[topic] = await self._core.count_partitions(topic)
 
     async def _queue_later(self, *message: Any) -> None:
         """Queues a message when there is room, which every report makes."""
@@ -173,17 +180,17 @@ class AIOProducer(Callbacks, AIOProducerCore):
             flush_end(core)
 
     async def poll(self, timeout: float = 0) -> int:
-        """Waits until callbacks or reports were served; the loop does that by itself.
+        """Waits until callbacks or delivery reports were served; the loop also does that by itself.
 
         Parameters
         ----------
         timeout : float
-            Seconds; 0 only lets other tasks run, negative waits for ever.
+            Seconds. 0 only lets other tasks run; negative waits without limit.
 
         Returns
         -------
         int
-            How many were since the last call.
+            How many were served since the last call.
 
         Raises
         ------
@@ -202,17 +209,17 @@ class AIOProducer(Callbacks, AIOProducerCore):
         return served
 
     async def flush(self, timeout: float = -1) -> int:
-        """Sends everything that is queued without lingering, and waits until nothing is outstanding.
+        """Sends all queued messages without lingering, and waits until none is outstanding.
 
         Parameters
         ----------
         timeout : float
-            Seconds; negative waits for ever.
+            Seconds; negative waits without limit.
 
         Returns
         -------
         int
-            Messages still queued or in flight.
+            How many messages are still queued or in flight.
         """
         core = self._core
         core._client.check_open(CLOSED_TEXT)
@@ -233,43 +240,43 @@ class AIOProducer(Callbacks, AIOProducerCore):
         return left
 
     async def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
-        """Gives up messages that are not delivered yet; their reports fail. See `Producer.purge`."""
+        """Drops messages that are not delivered yet; their reports fail. See `Producer.purge`."""
         await wait_for(self._core._begin_purge(in_queue, in_flight, blocking))
 
     async def metrics(self) -> ClientMetrics:
-        """What this client has counted; see `Producer.metrics`."""
+        """Returns this client's statistics; see `Producer.metrics`."""
         return await wait_for(self._core._client.begin_metrics(CLOSED_TEXT))
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""
+        """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._core.set_sasl_credentials(username, password)
 
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
+        """Asks a broker for brokers, topics and partitions; see `Producer.list_topics`."""
         return await wait_for(self._core._client.begin_list_topics(topic, timeout))
 
     async def cluster_id(self, timeout: float = -1) -> str | None:
-        """The cluster's id; see `Producer.cluster_id`."""
+        """Asks a broker for the cluster's id; see `Producer.cluster_id`."""
         return await wait_for(self._core._client.begin_cluster_id(timeout))
 
     async def client_instance_id(self, timeout: float = -1) -> Uuid:
-        """The id under which this client's metrics are pushed; see `Producer.client_instance_id`."""
+        """Returns the id under which metrics are pushed; see `Producer.client_instance_id`."""
         return await wait_for(self._core._client.begin_client_instance_id(timeout))
 
     # --- transactions ---
 
     async def init_transactions(self, timeout: float = -1, *, keep_prepared_txn: bool = False) -> None:
-        """Gets the transactional id, once, before anything else; see `Producer.init_transactions`."""
+        """Registers the transactional id; call it first. See `Producer.init_transactions`."""
         await wait_for(self._core._begin_init(timeout, keep_prepared_txn))
 
     async def begin_transaction(self) -> None:
-        """A transaction begins; see `Producer.begin_transaction`."""
+        """Begins a transaction; see `Producer.begin_transaction`."""
         await wait_for(self._core._begin_new_transaction())
 
     async def send_offsets_to_transaction(
         self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float = -1
     ) -> None:
-        """A consumer's offsets are committed if the transaction is; see `Producer.send_offsets_to_transaction`."""
+        """Adds a consumer's offsets to it; see `Producer.send_offsets_to_transaction`."""
         await wait_for(self._core._begin_send_offsets(positions, group_metadata, timeout))
 
     async def commit_transaction(self, timeout: float = -1) -> None:
@@ -277,18 +284,18 @@ class AIOProducer(Callbacks, AIOProducerCore):
         await self._end_transaction(timeout, abort=False)
 
     async def abort_transaction(self, timeout: float = -1) -> None:
-        """Throws away what isn't sent yet, then aborts; see `Producer.abort_transaction`."""
+        """Drops messages that aren't sent yet, then aborts; see `Producer.abort_transaction`."""
         await self._end_transaction(timeout, abort=True)
 
     async def prepare_transaction(self, timeout: float = -1) -> PreparedTxnState:
-        """Delivers what was produced; somebody else decides on the end; see `Producer.prepare_transaction`."""
+        """Delivers its messages; another party decides. See `Producer.prepare_transaction`."""
         core, deadline = self._core, deadline_of(timeout)
         while (found := await wait_for(core._begin_prepare_at_once(left_s(deadline)))) is None:
             core._awaits(await self.flush(wait_s(deadline)), deadline, abort=False)
         return found
 
     async def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
-        """Commits the prepared transaction if it is this one, else aborts; see `Producer.complete_transaction`."""
+        """Commits or aborts the prepared transaction; see `Producer.complete_transaction`."""
         deadline = deadline_of(timeout)
         kind = await wait_for(self._core._begin_complete_at_once(prepared_state, timeout))
         if kind is not None:
@@ -309,7 +316,17 @@ class AIOProducer(Callbacks, AIOProducerCore):
 
     @asynccontextmanager
     async def transaction(self, consumer: AIOConsumer | None = None, timeout: float = -1) -> AsyncIterator[None]:
-        """A transaction as an ``async with`` block: committed at its end, aborted if it raises or is cancelled."""
+        """A transaction as an ``async with`` block.
+
+        It is committed at the end of the block, and aborted if the block raises or is cancelled.
+
+        Parameters
+        ----------
+        consumer : AIOConsumer, optional
+            Its positions become part of the transaction.
+        timeout : float
+            Seconds for each call; negative waits without limit.
+        """
         await self.begin_transaction()
         try:
             yield
@@ -324,11 +341,11 @@ class AIOProducer(Callbacks, AIOProducerCore):
             raise
 
     def fatal_error(self) -> KafkaError | None:
-        """What has ended this producer for good, None: nothing; see `Producer.fatal_error`."""
+        """Returns the fatal error, None if there is none; see `Producer.fatal_error`."""
         return self._core.fatal_error()
 
     def __len__(self) -> int:
-        """Messages queued or in flight, and delivery reports not served yet."""
+        """How many messages are queued or in flight, or wait for their report."""
         return len(self._core)
 
     def __bool__(self) -> bool:
@@ -338,12 +355,17 @@ class AIOProducer(Callbacks, AIOProducerCore):
     # --- the end ---
 
     async def close(self, timeout: float = -1) -> None:
-        """Flushes for up to ``timeout`` seconds (negative: until done), then closes.
+        """Flushes for up to ``timeout`` seconds, then closes.
 
-        From the call on, nothing more can be produced. Messages of a transaction that has to be aborted aren't waited
-        for: their reports have its error. Messages that are still queued when the time is up are given up:
-        their reports fail with _PURGE_QUEUE, and a warning in the log has their number. A call that is cancelled goes
-        on in the background.
+        From the call on, no message can be produced. Messages of a transaction that has to be
+        aborted aren't waited for: their reports have its error. Messages that are still queued when
+        the time is up are dropped: their reports fail with _PURGE_QUEUE, and a warning in the log
+        has their number. A call that is cancelled continues in the background.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds; negative waits until all messages are delivered.
         """
         if self._closing is None:
             if self._core._client.closed:
@@ -411,14 +433,13 @@ class _Core(Producer):
     ) -> None:
         self.block_s = block_s
         self.has_partitioner = partitioner is not None
-        self._partition_counts: dict[str, int] = {}
-        known = partial(_known_partitions, self._partition_counts)
+        self.partition_counts: dict[str, int] = {}
+        known = partial(_known_partitions, self.partition_counts)
         super()._open(engine, on_delivery, exception_of, 0.0, partitioner, known)
 
-    async def learn_partitions(self, topic: str) -> None:
-        """Waits until the control thread knows how many partitions a topic has; the next `produce()` does then."""
-        asked = begin_partitions_of(self._client, self.block_s or PARTITIONS_WAIT_S, topic)
-        self._partition_counts[topic] = await wait_for(asked)
+    async def count_partitions(self, topic: str) -> int:
+        """How many partitions a topic has; waits until the control thread knows."""
+        return await wait_for(begin_partitions_of(self._client, self.block_s or PARTITIONS_WAIT_S, topic))
 
     def report_last(self) -> None:
         """Event loop: the client was dropped, and has stopped; those who await reports hear of it."""
@@ -437,7 +458,7 @@ class PartitionsUnknownError(Exception):
 
 def _known_partitions(counts: dict[str, int], topic: str) -> int:
     """How many partitions a topic has that was asked for just now."""
-    count = counts.pop(topic, None)
+    count = counts.get(topic)
     if count is None:
         raise PartitionsUnknownError(topic)
     return count

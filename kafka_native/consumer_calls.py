@@ -1,0 +1,454 @@
+"""What a consumer asks of its control thread: each call checks its arguments, posts the work and returns a PendingCall.
+
+`kafka_native.Consumer` waits for the outcome in its thread, `kafka_native.aio.AIOConsumer` in its event loop.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
+
+from kafka_native._native.consumer_core import ConsumerCore
+from kafka_native._native.message import Message
+from kafka_native._native.primitives import exact_text
+from kafka_native.client import UninitializedClient
+from kafka_native.consumer_events import ConsumerCallbacks
+from kafka_native.control.consumer.consumer_control import ConsumerControl
+from kafka_native.control.consumer.fetches import Assigned
+from kafka_native.control.group.rebalance import Kind, Listener
+from kafka_native.control.positions import Key
+from kafka_native.control.positions import position_of as offset_position_of
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
+from kafka_native.types import OFFSET_INVALID, ConsumerGroupMetadata, TopicPartition
+
+T = TypeVar("T")
+
+CLOSED_TEXT = "Consumer closed"
+
+
+class ConsumerCalls(ConsumerCore):
+    """The private half of a consumer. The public methods have the names behind ``_begin_``, and say what they do."""
+
+    _client = UninitializedClient()
+    _control: ConsumerControl
+    _callbacks: ConsumerCallbacks
+    _timeout_s: float
+    _stores_itself: bool
+    _keeps_files: bool
+    _rebalancing: Kind | None
+    """The step whose callback runs now, on the application's thread."""
+    _handled: bool
+    """Whether that callback has changed the assignment itself."""
+
+    def _check_open(self) -> None:
+        self._client.check_open(CLOSED_TEXT)
+
+    def _check_usable(self) -> None:
+        """For calls that change something: RuntimeError when closed, KafkaException (_FATAL) after a fatal error."""
+        self._client.check_open(CLOSED_TEXT)
+        if self._client.fatal is not None:
+            raise KafkaException(self._client.fatal_error(), hint="close() this consumer and make another one")
+
+    def _check_group(self, call: str) -> None:
+        if not self._control.member.group_id:
+            text = f"{call} needs a consumer group: set `group.id`"
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_GROUP, text))
+
+    def _check_keeper(self, call: str) -> None:
+        """For calls that need somebody who keeps offsets."""
+        if not self._keeps_files:
+            self._check_group(call)
+
+    def _begin(self, work: Callable[[], T]) -> PendingCall[T]:
+        return PendingCall.run(self._client.main, work)
+
+    def _begin_question(self, ask: Callable[[Callable[[Any], None], float], None], timeout: float) -> PendingCall[Any]:
+        """Has the control thread ask something, as ``ask(done, deadline)``; what ``done`` gets, a KafkaError raised."""
+
+        def make(deadline: float, done: Callable[[Any], None]) -> list[Any]:
+            ask(done, deadline)
+            return []
+
+        return PendingCall.gather(self._client.main, make, timeout)
+
+    # --- the group ---
+
+    def _begin_subscribe(
+        self,
+        topics: list[str],
+        on_assign: Callable[..., object] | None,
+        on_revoke: Callable[..., object] | None,
+        on_lost: Callable[..., object] | None,
+        initial_offsets: Iterable[TopicPartition],
+    ) -> PendingCall[None]:
+        names = topic_names(topics)
+        initial = {(each.topic, each.partition): offset_position_of(each) for each in checked(initial_offsets)}
+        if any(position.offset == OFFSET_INVALID for position in initial.values()):
+            raise ValueError("initial_offsets: each needs an offset: set TopicPartition(..., offset=...)")
+        given = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+        for name, callback in given.items():
+            if callback is not None and not callable(callback):
+                raise TypeError(f"{name} expects a callable")
+        self._check_usable()
+        self._check_group("subscribe()")
+        wanted = {Kind.ASSIGN: on_assign, Kind.REVOKE: on_revoke, Kind.LOSE: on_lost or on_revoke}
+        here = weakref.ref(self)
+        listeners: dict[Kind, Listener] = {
+            kind: partial(_rebalanced, here, callback) for kind, callback in wanted.items() if callback is not None
+        }
+
+        def work() -> KafkaError | None:
+            try:
+                self._control.subscribe(names, listeners, time.monotonic(), initial)
+            except ValueError as error:
+                return KafkaError(KafkaError._INVALID_ARG, f"Failed to set subscription: {error}")
+            return None
+
+        return self._begin(work).then(raise_error)
+
+    def _begin_enforce_rebalance(self, reason: str) -> PendingCall[None]:
+        self._check_usable()
+        if self._control.member.protocol == "consumer":
+            text = "enforce_rebalance(): with group.protocol=consumer the coordinator decides when to rebalance"
+            raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
+
+        def work() -> KafkaError | None:
+            self._control.membership.rejoin(reason or "the application wants a rebalance", time.monotonic())
+            if self._control.subscription.wanted:
+                return None
+            return KafkaError(KafkaError._STATE, "enforce_rebalance(): subscribe() first")
+
+        return self._begin(work).then(raise_error)
+
+    def _begin_subscription(self) -> PendingCall[list[str]]:
+        self._check_open()
+        return self._begin(lambda: list(self._control.subscription.wanted))
+
+    def _begin_group_metadata(self) -> PendingCall[ConsumerGroupMetadata]:
+        self._check_open()
+        self._check_group("consumer_group_metadata()")
+        member = self._control.member
+
+        def work() -> ConsumerGroupMetadata:
+            who = (member.generation, member.member_id) if member.joined else (-1, "")
+            return ConsumerGroupMetadata(member.group_id, *who, member.instance_id)
+
+        return self._begin(work)
+
+    # --- assignment ---
+
+    def _begin_assign(self, partitions: list[TopicPartition]) -> PendingCall[None]:
+        wanted = [position_of(each) for each in checked(partitions)]
+
+        def work() -> None:
+            self._remove(list(self._control.fetches.assigned))
+            self._control.fetches.add(wanted, time.monotonic())
+
+        return self._begin_change(work, incremental=False)
+
+    def _begin_unassign(self) -> PendingCall[None]:
+        return self._begin_change(lambda: self._remove(list(self._control.fetches.assigned)), incremental=False)
+
+    def _begin_incremental_assign(self, partitions: list[TopicPartition]) -> PendingCall[None]:
+        wanted = [position_of(each) for each in checked(partitions)]
+
+        def work() -> KafkaError | None:
+            fetches = self._control.fetches
+            for topic, partition, _, _ in wanted:
+                if (topic, partition) in fetches.assigned:
+                    text = f"{topic} [{partition}] is already part of the current assignment"
+                    return KafkaError(KafkaError._CONFLICT, text)
+            fetches.add(wanted, time.monotonic())
+            return None
+
+        return self._begin_change(work, incremental=True)
+
+    def _begin_incremental_unassign(self, partitions: list[TopicPartition]) -> PendingCall[None]:
+        keys = keys_of(partitions)
+
+        def work() -> KafkaError | None:
+            for topic, partition in keys:
+                if (topic, partition) not in self._control.fetches.assigned:
+                    text = f"{topic} [{partition}] can't be unassigned since it is not in the current assignment"
+                    return KafkaError(KafkaError._INVALID_ARG, text)
+            self._remove(keys)
+            return None
+
+        return self._begin_change(work, incremental=True)
+
+    def _begin_change(self, work: Callable[[], KafkaError | None], *, incremental: bool) -> PendingCall[None]:
+        self._check_usable()
+        inside = self._in_callback() and self._rebalancing is not None
+
+        def guarded() -> KafkaError | None:
+            return change_refusal(self._control, inside, incremental) or work()
+
+        def finish(error: KafkaError | None) -> None:
+            raise_error(error)
+            if inside:
+                self._handled = True
+
+        return self._begin(guarded).then(finish)
+
+    def _remove(self, keys: list[Key]) -> None:
+        """Control thread."""
+        if self._rebalancing is Kind.LOSE:
+            self._control.fetches.remove(keys)  # another member's by now: nothing to be committed
+        else:
+            self._control.unassign(keys, lambda: None)
+
+    def _begin_assignment(self) -> PendingCall[list[TopicPartition]]:
+        self._check_open()
+        assigned = self._control.fetches.assigned
+        return self._begin(lambda: [TopicPartition(*key, state.given) for key, state in assigned.items()])
+
+    # --- positions ---
+
+    def _begin_seek(self, partition: TopicPartition | list[TopicPartition]) -> PendingCall[None]:
+        wanted = checked([partition] if isinstance(partition, TopicPartition) else partition)
+        for each in wanted:
+            if each.offset == OFFSET_INVALID:
+                raise ValueError("seek() needs an offset: set TopicPartition(..., offset=...)")
+        self._check_usable()
+        positions = [position_of(each) for each in wanted]
+        return self._begin(lambda: self._control.fetches.seek_many(positions)).then(raise_error)
+
+    def _begin_seek_all(self, partitions: list[TopicPartition] | None, offset: int) -> PendingCall[None]:
+        keys = None if partitions is None else keys_of(partitions)
+        self._check_usable()
+        fetches = self._control.fetches
+
+        def work() -> KafkaError | None:
+            wanted = fetches.assigned if keys is None else keys
+            return fetches.seek_many([(topic, number, offset, None) for topic, number in wanted])
+
+        return self._begin(work).then(raise_error)
+
+    def _begin_seek_to_time(
+        self, timestamp_ms: int, partitions: list[TopicPartition] | None, timeout: float
+    ) -> PendingCall[None]:
+        if timestamp_ms < 0:
+            raise ValueError(f"a time is 0 or more milliseconds, not {timestamp_ms}")
+        keys = None if partitions is None else keys_of(partitions)
+        self._check_usable()
+        fetches = self._control.fetches
+
+        def ask(done: Callable[[Any], None], deadline: float) -> None:
+            wanted = list(fetches.assigned) if keys is None else keys
+            fetches.seek_to_times([(*key, timestamp_ms) for key in wanted], done, deadline)
+
+        return self._begin_question(ask, timeout)
+
+    def _begin_pause(self, partitions: list[TopicPartition]) -> PendingCall[None]:
+        keys = keys_of(partitions)
+        self._check_usable()
+        return self._begin(lambda: self._control.fetches.pause(keys))
+
+    def _begin_resume(self, partitions: list[TopicPartition]) -> PendingCall[None]:
+        keys = keys_of(partitions)
+        self._check_usable()
+        return self._begin(lambda: self._control.fetches.resume(keys))
+
+    def _begin_paused(self) -> PendingCall[list[TopicPartition]]:
+        self._check_open()
+        assigned = self._control.fetches.assigned
+        return self._begin(lambda: [TopicPartition(*key) for key, state in assigned.items() if state.paused])
+
+    # --- offsets ---
+
+    def _begin_commit(
+        self, message: Message | None, offsets: list[TopicPartition] | None, asynchronous: bool
+    ) -> PendingCall[list[TopicPartition] | None]:
+        wanted = given_offsets(message, offsets)
+        self._check_usable()
+        self._check_keeper("commit()")
+        commits = self._control.commits
+
+        def ask(done: Callable[[Any], None], deadline: float) -> None:
+            if wanted is None:
+                commits.commit_stored(done, deadline)
+            else:
+                commits.commit(wanted, done, deadline)
+
+        if not asynchronous:
+            return self._begin_question(ask, self._timeout_s)
+        self._client.main.post(lambda: ask(self._callbacks.had_nothing, time.monotonic() + self._timeout_s))
+        return ReadyCall(None)
+
+    def _begin_store_offsets(self, message: Message | None, offsets: list[TopicPartition] | None) -> PendingCall[None]:
+        wanted = given_offsets(message, offsets)
+        if wanted is None:
+            raise ValueError("expected either message or offsets")
+        self._check_usable()
+        if self._stores_itself:
+            text = "StoreOffsets failed: offsets are stored by themselves; set enable.auto.offset.store=false"
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+
+        def finish(stored: list[TopicPartition]) -> None:
+            failed = [each for each in stored if each.error is not None]
+            if failed and len(failed) == len(stored):
+                raise KafkaException(failed[0].error)
+            for each in failed:
+                self._client.logger.warning("not stored: %s", each.error)
+
+        return self._begin(lambda: self._control.commits.store(wanted)).then(finish)
+
+    def _begin_committed(self, partitions: list[TopicPartition], timeout: float) -> PendingCall[list[TopicPartition]]:
+        keys = keys_of(partitions)
+        self._check_open()
+        self._check_keeper("committed()")
+        commits = self._control.commits
+        return self._begin_question(lambda done, deadline: commits.fetch_committed(keys, done, deadline), timeout)
+
+    def _begin_offsets_for_times(
+        self, partitions: list[TopicPartition], timeout: float
+    ) -> PendingCall[list[TopicPartition]]:
+        wanted = [(each.topic, each.partition, each.offset) for each in checked(partitions)]
+        self._check_open()
+        fetches = self._control.fetches
+
+        def finish(found: list[tuple[int, int] | KafkaError]) -> list[TopicPartition]:
+            errors = [each for each in found if isinstance(each, KafkaError)]
+            if errors and len(errors) == len(found):
+                raise KafkaException(errors[0])
+            outcome = []
+            for (topic, number, _), each in zip(wanted, found, strict=True):
+                if isinstance(each, KafkaError):
+                    outcome.append(TopicPartition(topic, number).with_error(each))
+                else:
+                    outcome.append(TopicPartition(topic, number, each[0], None, each[1]))
+            return outcome
+
+        asked = self._begin_question(lambda done, deadline: fetches.lookup_times(wanted, done, deadline), timeout)
+        return asked.then(finish)
+
+    def _begin_watermarks(
+        self, partition: TopicPartition, timeout: float, cached: bool
+    ) -> PendingCall[tuple[int, int]]:
+        [key] = keys_of([partition])
+        self._check_open()
+        fetches = self._control.fetches
+        if cached:
+            state = fetches.assigned.get(key)
+            if state is None or state.cursor is None:
+                return ReadyCall((OFFSET_INVALID, OFFSET_INVALID))
+            return ReadyCall((state.cursor.log_start_offset, state.cursor.high_watermark))
+
+        def finish(found: list[tuple[int, int] | KafkaError]) -> tuple[int, int]:
+            [one] = found
+            if isinstance(one, KafkaError):
+                raise KafkaException(one)
+            first, end = one
+            return first, end
+
+        asked = self._begin_question(lambda done, deadline: fetches.watermarks([key], done, deadline), timeout)
+        return asked.then(finish)
+
+    def _begin_lag(self) -> PendingCall[dict[TopicPartition, int | None]]:
+        self._check_open()
+        states = self._begin(lambda: list(self._control.fetches.assigned.values()))
+        return states.then(lambda found: {TopicPartition(*state.key): self._lag(state) for state in found})
+
+    def _lag(self, state: Assigned) -> int | None:
+        cursor = state.cursor
+        at = state.position if state.position >= 0 else state.base.offset
+        if cursor is None or at < 0:
+            return None
+        end = cursor.last_stable_offset if self._control.fetches.read_committed else cursor.high_watermark
+        return None if end < 0 else max(0, end - at)
+
+
+def _rebalanced(
+    consumer: weakref.ref[ConsumerCalls],
+    callback: Callable[..., object],
+    kind: Kind,
+    keys: list[Key],
+) -> bool:
+    """A step of a rebalance, on the application's thread; True if the callback has changed the assignment."""
+    it = consumer()
+    if it is None:
+        return False
+    it._rebalancing, it._handled = kind, False
+    try:
+        callback(it, [TopicPartition(*key) for key in keys])
+    finally:
+        it._rebalancing = None
+    return it._handled
+
+
+def checked(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """The list, after making sure that it is one of TopicPartitions with numbers that can be."""
+    if isinstance(partitions, (str, TopicPartition)):
+        raise TypeError("a list of TopicPartition is expected")
+    wanted = list(partitions)
+    for each in wanted:
+        if not isinstance(each, TopicPartition):
+            raise TypeError(f"a TopicPartition is expected, not {type(each).__name__}")
+        if each.partition < 0:
+            raise ValueError(f"{each.topic}: a partition's number is 0 or more, not {each.partition}")
+    return wanted
+
+
+def keys_of(partitions: Iterable[TopicPartition]) -> list[Key]:
+    """Topics and numbers of a checked list."""
+    return [(each.topic, each.partition) for each in checked(partitions)]
+
+
+def position_of(partition: TopicPartition) -> tuple[str, int, int, int | None]:
+    """Topic, number, offset and leader epoch, as the control thread takes them."""
+    return partition.topic, partition.partition, partition.offset, partition.leader_epoch
+
+
+def topic_names(topics: Iterable[str]) -> list[str]:
+    """The topics of a subscription, checked."""
+    if isinstance(topics, str) or not all(isinstance(each, str) for each in topics):
+        raise TypeError("expected list of topic unicode strings")
+    names = [exact_text(each) for each in topics]
+    if not names or not all(names):
+        text = "Failed to set subscription: names of topics are expected; unsubscribe() ends a subscription"
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+    return names
+
+
+def given_offsets(message: Message | None, offsets: list[TopicPartition] | None) -> list[TopicPartition] | None:
+    """The offsets that commit() and store_offsets() are to take, checked; None: none are given."""
+    if message is not None and offsets is not None:
+        raise ValueError("message and offsets are mutually exclusive")
+    if offsets is not None:
+        return checked(offsets)
+    if message is None:
+        return None
+    if not isinstance(message, Message):
+        raise TypeError(f"expected a Message, not {type(message).__name__}")
+    error = message.error()
+    if error is not None:
+        text = f"Cannot commit offsets for message with error: '{error.str()}'"
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or partition is None or offset is None:
+        raise ValueError("the message has no topic, partition or offset")
+    return [TopicPartition(topic, partition, offset + 1, None, message.leader_epoch())]
+
+
+def change_refusal(control: ConsumerControl, inside: bool, incremental: bool) -> KafkaError | None:
+    """Control thread: why the assignment can't be changed so, if it can't. ``inside``: in a rebalance callback."""
+    if not control.subscription.wanted:
+        return None
+    if not inside:
+        text = (
+            "the group assigns what is subscribed to: unsubscribe() before assigning partitions by hand, "
+            "or do it in the callbacks of subscribe()"
+        )
+        return KafkaError(KafkaError._STATE, text)
+    protocol = control.membership.assignor_protocol
+    if protocol == "NONE" or incremental == (protocol == "COOPERATIVE"):
+        return None
+    means = "incremental_assign() and incremental_unassign()" if not incremental else "assign() and unassign()"
+    return KafkaError(
+        KafkaError._STATE,
+        f"Changes to the current assignment must be made using {means}: the group is {protocol}",
+    )
