@@ -60,7 +60,7 @@ class Reader(Protocol):
     """A `Consumer`, as far as its positions are to be committed."""
 
     def assignment(self) -> list[TopicPartition]:
-        """What it reads."""
+        """The partitions that the consumer reads."""
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Where it goes on."""

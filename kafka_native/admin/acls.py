@@ -332,7 +332,7 @@ DESCRIBE_ACLS: AdminOperation[None, AclBindingFilter, DescribeAclsResponse, list
 
 
 class AclsAdmin(AdminBase):
-    """Calls about permissions."""
+    """The admin calls about permissions."""
 
     def create_acls(self, acls: list[AclBinding], *, request_timeout: float = -1) -> dict[AclBinding, Future[None]]:
         """Makes permissions (KIP-140).

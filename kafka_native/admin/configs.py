@@ -368,7 +368,7 @@ LIST_RESOURCES: AdminOperation[None, ListConfigResourcesRequest, ListConfigResou
 
 
 class ConfigsAdmin(AdminBase):
-    """Calls about settings."""
+    """The admin calls about settings."""
 
     def describe_configs(
         self,

@@ -71,7 +71,7 @@ class NewPartitions:
 
     @property
     def topic(self) -> str:
-        """Its name."""
+        """The name of the topic."""
         return self._topic
 
     def __str__(self) -> str:
@@ -224,7 +224,7 @@ class OffsetSpec:
 
 
 class TimestampSpec(OffsetSpec):
-    """See `OffsetSpec.for_timestamp()`."""
+    """The spec that `OffsetSpec.for_timestamp()` makes."""
 
     def __new__(cls, _: int) -> TimestampSpec:
         """Make one."""
@@ -240,7 +240,7 @@ class TimestampSpec(OffsetSpec):
 
 
 class MaxTimestampSpec(OffsetSpec):
-    """See `OffsetSpec.max_timestamp()`."""
+    """The spec that `OffsetSpec.max_timestamp()` makes."""
 
     _value = MAX_TIMESTAMP
 
@@ -250,7 +250,7 @@ class MaxTimestampSpec(OffsetSpec):
 
 
 class LatestSpec(OffsetSpec):
-    """See `OffsetSpec.latest()`."""
+    """The spec that `OffsetSpec.latest()` makes."""
 
     _value = LATEST
 
@@ -260,7 +260,7 @@ class LatestSpec(OffsetSpec):
 
 
 class EarliestSpec(OffsetSpec):
-    """See `OffsetSpec.earliest()`."""
+    """The spec that `OffsetSpec.earliest()` makes."""
 
     _value = EARLIEST
 
@@ -617,7 +617,7 @@ def _delete_records(
 
 
 class PartitionsAdmin(AdminBase):
-    """Calls about partitions."""
+    """The admin calls about partitions."""
 
     def create_partitions(
         self,

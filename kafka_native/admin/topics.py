@@ -69,7 +69,7 @@ class NewTopic:
 
     @property
     def topic(self) -> str:
-        """Its name."""
+        """The name of the topic."""
         return self._topic
 
     def __str__(self) -> str:
@@ -411,7 +411,7 @@ def _page_partition(partition: WirePartition) -> PartitionDescription:
 
 
 class TopicsAdmin(AdminBase):
-    """Calls about topics."""
+    """The admin calls about topics."""
 
     @overload
     def create_topics(

@@ -25,7 +25,7 @@ ITERATIONS_MAX = 1_000_000
 
 
 class ScramMechanism(OrderedEnum):
-    """A SCRAM mechanism."""
+    """A SCRAM mechanism for passwords."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -248,7 +248,7 @@ DESCRIBE_ALL_USERS: AdminOperation[
 
 
 class UsersAdmin(AdminBase):
-    """Calls about users."""
+    """The admin calls about users."""
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""

@@ -199,32 +199,32 @@ class MockCluster:
 
     @property
     def ca_pem(self) -> str:
-        """``security.ca_pem``."""
+        """An alias of ``security.ca_pem``."""
         return self.security.ca_pem
 
     @property
     def certificates(self) -> Certificates:
-        """``security.certificates``."""
+        """An alias of ``security.certificates``."""
         return self.security.certificates
 
     @property
     def handshakes(self) -> list[SeenHandshake]:
-        """``security.handshakes``."""
+        """An alias of ``security.handshakes``."""
         return self.security.handshakes
 
     @property
     def logins(self) -> list[SeenLogin]:
-        """``security.logins``."""
+        """An alias of ``security.logins``."""
         return self.security.logins
 
     @property
     def expired_sessions(self) -> int:
-        """``security.expired_sessions``."""
+        """An alias of ``security.expired_sessions``."""
         return self.security.expired_sessions
 
     @property
     def pushed_metrics(self) -> list[PushedMetrics]:
-        """``client_metrics.pushed``."""
+        """An alias of ``client_metrics.pushed``."""
         return self.client_metrics.pushed
 
     # --- life ---
