@@ -286,7 +286,7 @@ def test_rows_that_name_no_partition_are_refused(cluster: MockCluster) -> None:
     rows = {"value": pa.array([b"a", b"b"]), "partition": pa.array([0, None], pa.int32())}
     with task_context(0, "q", 0), pytest.raises(WriteError, match="1 rows have a null in column partition"):
         writer.write(iter([pa.RecordBatch.from_pydict(rows)]))
-    with task_context(0, None, 0), pytest.raises(ExactlyOnceError, match="which query and micro-batch"):
+    with task_context(0, None, 0), pytest.raises(ExactlyOnceError, match="ids of its query and micro-batch"):
         writer.write(iter([]))
 
 
