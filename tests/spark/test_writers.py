@@ -171,11 +171,8 @@ def test_topic_column_and_option(cluster: MockCluster, topic: str) -> None:
 
 def test_keys_go_where_javas_producer_sends_them(cluster: MockCluster, topic: str) -> None:
     keys = pa.array([f"key-{number}" for number in range(50)])
-    write_rows(
-        producers.borrowed,
-        [pa.RecordBatch.from_arrays([keys, keys], ["key", "value"])],
-        options_of(cluster, topic=topic),
-    )
+    batch = pa.RecordBatch.from_arrays([keys, keys], ["key", "value"])
+    write_rows(producers.borrowed, [batch], options_of(cluster, topic=topic))
     from kafka_native._native.primitives import murmur2
 
     for partition in range(3):
