@@ -327,7 +327,7 @@ def test_lines_that_find_no_room_are_counted() -> None:
     lines = [text for text in told if text.startswith("line")]
     assert lines == [f"line {number}" for number in range(len(lines))]
     assert 5 <= len(lines) <= 6, "the one that is being told, and those that wait"
-    assert f"{100 - len(lines) + 7} lines of the log were dropped" in "".join(told)
+    assert f"{100 - len(lines) + 7} log lines were dropped" in "".join(told)
 
 
 def test_names_of_others_stay_in_their_line() -> None:
@@ -358,7 +358,7 @@ def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) ->
             go_on.set()
     assert len(logger.calls) < 2500
     dropped = [
-        int(match[1]) for text in logger.texts() if (match := re.search(r"(\d+) lines of the log were dr", text))
+        int(match[1]) for text in logger.texts() if (match := re.search(r"(\d+) log lines were dr", text))
     ]
     assert sum(dropped) + len(logger.calls) - len(dropped) == 2 * 2501, (
         "a line when it is sent, and one when it is written"
