@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/kafka_errors.h"
 #include "base/status.h"
 #include "engine/broker.h"
 #include "engine/engine.h"
@@ -467,8 +468,8 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
     enum kn_sequence_verdict verdict = KN_SEQUENCE_RETRY;
     kn_mutex_lock(&accumulator->lock);
     if (sequence->unsettled.next == &batch->sequence_node) {
-        int lost_acknowledged = error_code == KN_OUT_OF_ORDER_SEQUENCE_NUMBER && sequence->failed_id <= sequence->written_id;
-        int lost_possible = error_code == KN_UNKNOWN_PRODUCER_ID && batch->persistence == KN_POSSIBLY_PERSISTED;
+        int lost_acknowledged = error_code == KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER && sequence->failed_id <= sequence->written_id;
+        int lost_possible = error_code == KN_KAFKA_UNKNOWN_PRODUCER_ID && batch->persistence == KN_POSSIBLY_PERSISTED;
         /* In a transaction it costs that one: an abort undoes the rest. */
         int demanded = config_of(accumulator)->idempotence == KN_IDEMPOTENCE_DEMANDED && !kn_engine_is_transactional(accumulator->topic->engine);
         verdict = demanded && (lost_acknowledged || lost_possible) ? KN_SEQUENCE_LOST : KN_SEQUENCE_RESTART;

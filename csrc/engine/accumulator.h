@@ -28,12 +28,6 @@ struct kn_message;
 
 #define KN_PRODUCER_WAIVED (-2) /* in place of a producer id: batches go out without numbers */
 
-enum { /* Kafka's error codes that mean something to the numbering of batches */
-    KN_OUT_OF_ORDER_SEQUENCE_NUMBER = 45,
-    KN_CONCURRENT_TRANSACTIONS = 51,
-    KN_UNKNOWN_PRODUCER_ID = 59
-};
-
 /* Idempotence (KIP-98, KIP-360): which producer id and epoch the partition's batches carry, and from which sequence number on. The client's identity
  * may move on to another epoch while batches of the old one have no outcome yet; they keep it, and the partition changes over once they are settled.
  * Only a batch that the broker refuses as out of sequence although nothing older is outstanding proves that none of them was written: then all of them

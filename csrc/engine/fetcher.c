@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/kafka_errors.h"
 #include "base/status.h"
 #include "engine/engine.h"
 #include "engine/fetch_codec.h"
@@ -23,12 +24,6 @@
 #define SESSION_EPOCH_FULL 0
 /* How long a broker may wait for news of the other partitions while some rest: these may be drained meanwhile. */
 #define WAIT_WHILE_RESTING_MAX_MS 10
-
-enum { /* Kafka's error codes that the fetcher itself acts on */
-    FETCH_SESSION_ID_NOT_FOUND = 70,
-    INVALID_FETCH_SESSION_EPOCH = 71,
-    FETCH_SESSION_TOPIC_ID_ERROR = 106
-};
 
 struct fetch_request { /* a request and what on_done must know of it */
     struct kn_request request;
@@ -369,8 +364,8 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
         reset_session(fetcher);
         /* Asked again at once, but not again and again: a broker may say the same of each request. */
         int is_first = now_us - fetcher->session_failed_us >= (int64_t)fetcher->broker->engine->config.fetch_error_backoff_ms * 1000;
-        int session_error = response.error_code == FETCH_SESSION_ID_NOT_FOUND || response.error_code == INVALID_FETCH_SESSION_EPOCH ||
-                            response.error_code == FETCH_SESSION_TOPIC_ID_ERROR;
+        int session_error = response.error_code == KN_KAFKA_FETCH_SESSION_ID_NOT_FOUND || response.error_code == KN_KAFKA_INVALID_FETCH_SESSION_EPOCH ||
+                            response.error_code == KN_KAFKA_FETCH_SESSION_TOPIC_ID_ERROR;
         if (session_error) fetcher->session_failed_us = now_us;
         return session_error && is_first ? KN_OK : KN_ERR_STALE;
     }

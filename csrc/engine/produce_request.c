@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/kafka_errors.h"
 #include "base/status.h"
 #include "engine/engine.h"
 
@@ -140,54 +141,54 @@ struct kn_produce *kn_produce_new(struct kn_sender *sender, struct kn_batch *con
 int kn_produce_error_action(int16_t error_code)
 {
     switch (error_code) {
-    case 3:   /* UNKNOWN_TOPIC_OR_PARTITION: just created, or moved away */
-    case 6:   /* NOT_LEADER_OR_FOLLOWER */
-    case 56:  /* KAFKA_STORAGE_ERROR */
-    case 100: /* UNKNOWN_TOPIC_ID */
-    case 103: /* INCONSISTENT_TOPIC_ID */
+    case KN_KAFKA_UNKNOWN_TOPIC_OR_PARTITION: /* just created, or moved away */
+    case KN_KAFKA_NOT_LEADER_OR_FOLLOWER:
+    case KN_KAFKA_STORAGE_ERROR:
+    case KN_KAFKA_UNKNOWN_TOPIC_ID:
+    case KN_KAFKA_INCONSISTENT_TOPIC_ID:
         /* Also the answer of a leader that has appended, and stopped leading before the replicas had it. */
         return KN_PRODUCE_RETRY | KN_PRODUCE_REFRESH | KN_PRODUCE_POSSIBLE;
-    case 5:   /* LEADER_NOT_AVAILABLE */
-    case 8:   /* BROKER_NOT_AVAILABLE */
-    case 9:   /* REPLICA_NOT_AVAILABLE */
-    case 13:  /* NETWORK_EXCEPTION */
-    case 72:  /* LISTENER_NOT_FOUND */
-    case 74:  /* FENCED_LEADER_EPOCH */
-    case 75:  /* UNKNOWN_LEADER_EPOCH */
+    case KN_KAFKA_LEADER_NOT_AVAILABLE:
+    case KN_KAFKA_BROKER_NOT_AVAILABLE:
+    case KN_KAFKA_REPLICA_NOT_AVAILABLE:
+    case KN_KAFKA_NETWORK_EXCEPTION:
+    case KN_KAFKA_LISTENER_NOT_FOUND:
+    case KN_KAFKA_FENCED_LEADER_EPOCH:
+    case KN_KAFKA_UNKNOWN_LEADER_EPOCH:
         return KN_PRODUCE_RETRY | KN_PRODUCE_REFRESH;
-    case 7:  /* REQUEST_TIMED_OUT: the leader has it, the replicas didn't confirm in time */
-    case 20: /* NOT_ENOUGH_REPLICAS_AFTER_APPEND */
+    case KN_KAFKA_REQUEST_TIMED_OUT: /* the leader has it, the replicas didn't confirm in time */
+    case KN_KAFKA_NOT_ENOUGH_REPLICAS_AFTER_APPEND:
         return KN_PRODUCE_RETRY | KN_PRODUCE_POSSIBLE;
-    case 2:  /* CORRUPT_MESSAGE: damaged on the way */
-    case 14: /* COORDINATOR_LOAD_IN_PROGRESS */
-    case 19: /* NOT_ENOUGH_REPLICAS */
-    case KN_CONCURRENT_TRANSACTIONS:
-    case 89: /* THROTTLING_QUOTA_EXCEEDED */
+    case KN_KAFKA_CORRUPT_MESSAGE: /* damaged on the way */
+    case KN_KAFKA_COORDINATOR_LOAD_IN_PROGRESS:
+    case KN_KAFKA_NOT_ENOUGH_REPLICAS:
+    case KN_KAFKA_CONCURRENT_TRANSACTIONS:
+    case KN_KAFKA_THROTTLING_QUOTA_EXCEEDED:
         return KN_PRODUCE_RETRY;
-    case KN_OUT_OF_ORDER_SEQUENCE_NUMBER:
-    case 47: /* INVALID_PRODUCER_EPOCH */
-    case KN_UNKNOWN_PRODUCER_ID: /* retention or a lost log has taken what the broker knew */
+    case KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER:
+    case KN_KAFKA_INVALID_PRODUCER_EPOCH:
+    case KN_KAFKA_UNKNOWN_PRODUCER_ID: /* retention or a lost log has taken what the broker knew */
         return KN_PRODUCE_RETRY | KN_PRODUCE_SEQUENCE;
-    case 46: /* DUPLICATE_SEQUENCE_NUMBER: so long ago that the broker doesn't know the offset any more */
+    case KN_KAFKA_DUPLICATE_SEQUENCE_NUMBER: /* so long ago that the broker doesn't know the offset any more */
         return KN_PRODUCE_WRITTEN;
-    case 10: /* MESSAGE_TOO_LARGE */
-    case 18: /* RECORD_LIST_TOO_LARGE */
+    case KN_KAFKA_MESSAGE_TOO_LARGE:
+    case KN_KAFKA_RECORD_LIST_TOO_LARGE:
         return KN_PRODUCE_SPLIT;
-    case -1: /* UNKNOWN_SERVER_ERROR: no telling what it did before */
+    case KN_KAFKA_UNKNOWN_SERVER_ERROR: /* no telling what it did before */
         return KN_PRODUCE_POSSIBLE;
     default:
         return 0;
     }
 }
 
-/* KN_CONCURRENT_TRANSACTIONS: the markers of the last transaction are on their way, and soon there. */
+/* KN_KAFKA_CONCURRENT_TRANSACTIONS: the markers of the last transaction are on their way, and soon there. */
 static int64_t backoff_us(const struct kn_engine_config *config, int32_t attempts, int16_t error_code)
 {
     int doublings = attempts > 1 ? attempts - 1 : 0;
     if (doublings > BACKOFF_DOUBLINGS_MAX) doublings = BACKOFF_DOUBLINGS_MAX;
     int64_t ms = (int64_t)config->retry_backoff_ms << doublings;
     if (ms > config->retry_backoff_max_ms) ms = config->retry_backoff_max_ms;
-    if (error_code == KN_CONCURRENT_TRANSACTIONS && ms > CONCURRENT_BACKOFF_MAX_MS) ms = CONCURRENT_BACKOFF_MAX_MS;
+    if (error_code == KN_KAFKA_CONCURRENT_TRANSACTIONS && ms > CONCURRENT_BACKOFF_MAX_MS) ms = CONCURRENT_BACKOFF_MAX_MS;
     return ms * (800 + (int64_t)kn_random_below(401)); /* jitter: 80 to 120 % of it */
 }
 

@@ -1,5 +1,6 @@
 /* A partition that is produced to, alone: batches, buffers, notifications, order, expiry. */
 #include <pthread.h>
+#include "base/kafka_errors.h"
 #include "produce_fakes.h"
 
 static struct kn_engine *engine;
@@ -571,8 +572,8 @@ static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
     accumulator.sequence.proved = 1;
     struct kn_batch *second = take_number(2, 0);
     first->encoded = second->encoded = 1;
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, second, KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RETRY);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first, KN_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, second, KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RETRY);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first, KN_KAFKA_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(&accumulator, first, 0);
     CHECK(take_now(&leader) == NULL); /* the second is still out there */
     kn_accumulator_requeue(&accumulator, second, 0);
@@ -599,18 +600,18 @@ static void test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lo
     }
     /* The first was written: nothing explains that the second should be out of order. That its producer is forgotten is no loss yet. */
     settle_and_free(batches[0]);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_LOST);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_LOST);
     kn_batch_raise_persistence(batches[1], KN_POSSIBLY_PERSISTED);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_LOST);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_KAFKA_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_LOST);
     CHECK(!accumulator.sequence.restart);
     /* The third has failed before the second is written: what comes behind the third may be refused, but nothing once the fourth is written. */
     settle_as(batches[2], KN_NOT_PERSISTED);
     settle_and_free(batches[1]);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[3], KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[3], KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
     accumulator.sequence.restart = 0;
     settle_and_free(batches[3]);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_LOST);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_LOST);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_KAFKA_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
     settle_and_free(batches[4]);
     settle_and_free(batches[5]);
     teardown();
@@ -627,7 +628,7 @@ static void test_where_idempotence_is_only_wanted_a_loss_numbers_anew(void)
     append("c");
     append("d");
     struct kn_batch *batch = take_number(2, 0);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batch, KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batch, KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(&accumulator, batch, 0);
     CHECK(take_now(&leader) == NULL); /* not before there is another epoch */
     kn_accumulator_grant(&accumulator, 9, 1);

@@ -1,5 +1,6 @@
 /* The gate of a transactional producer: when messages are taken, when a partition's batches may be sent, what is told of failures. */
 #include <pthread.h>
+#include "base/kafka_errors.h"
 #include "engine_check.h"
 #include "engine/engine.h"
 
@@ -226,7 +227,7 @@ static void test_numbers_that_are_refused_cost_the_transaction_only(void)
     CHECK_EQ(produce_to(0), KN_OK);
     struct kn_batch *batch = take(0);
     CHECK(batch);
-    CHECK_EQ(kn_accumulator_out_of_sequence(partition_of(0), batch, KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
+    CHECK_EQ(kn_accumulator_out_of_sequence(partition_of(0), batch, KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(partition_of(0), batch, 0);
     CHECK(take(0) == NULL); /* under this epoch no more */
     CHECK_EQ(kn_engine_purge(engine, 1, 0), KN_OK);
