@@ -3,11 +3,10 @@
  *
  * The loops over a block are written for one field and one width each (always_inline with constants), because they are what consuming columns costs.
  */
-#include "arrow/column_put.h"
+#include "arrow/columns.h"
 
 #include <stdlib.h>
 
-#include "arrow/slab.h"
 #include "base/utf8.h"
 
 #define INLINE static inline __attribute__((always_inline))

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include "arrow/slab.h"
 #include "engine/chunk.h"
 #include "records/record_reader.h"
 
@@ -43,12 +44,6 @@ struct kn_column_spec {
     enum kn_column_layout layout;
     int is_text;   /* UTF-8, checked: string rather than binary */
     int32_t ticks; /* of a timestamp: how many of its units are a millisecond; otherwise 0 */
-};
-
-struct kn_slab { /* bytes on a boundary of 64, in a buffer of the pool */
-    struct kn_buffer *buffer;
-    uint8_t *data; /* NULL: none yet */
-    size_t capacity_bytes;
 };
 
 struct kn_view_source { /* what the long values of a view column point into */
@@ -145,5 +140,13 @@ void kn_columns_settle(struct kn_columns *columns);
 void kn_columns_truncate(struct kn_columns *columns, int64_t row_count);
 /* What the buffers hold, with what views point into. */
 int64_t kn_columns_size_bytes(const struct kn_columns *columns);
+
+/* --- for column_put.c --- */
+/* The index of a name, which is added where it is new. KN_OK, KN_ERR_NOMEM or KN_ERR_FULL. */
+int kn_names_find(struct kn_names *names, struct kn_pool *pool, const char *name, int32_t size_bytes, int32_t *index);
+
+/* A reference to a chunk more, and all of them less. */
+void kn_columns_keep(struct kn_columns *columns, struct kn_chunk *chunk); /* there is room in columns->chunks */
+void kn_columns_let_go(struct kn_columns *columns);
 
 #endif

@@ -6,10 +6,16 @@
 #define KN_ARROW_SLAB_H
 
 #include <string.h>
-#include "arrow/columns.h"
+#include "base/buffer.h"
 #include "base/status.h"
 
 #define KN_SLAB_ALIGNMENT 64
+
+struct kn_slab { /* bytes on a boundary of 64, in a buffer of the pool */
+    struct kn_buffer *buffer;
+    uint8_t *data; /* NULL: none yet */
+    size_t capacity_bytes;
+};
 
 /* Room for size_bytes in all, of which used_bytes are kept. It grows by doubling at least. KN_OK or KN_ERR_NOMEM, and then nothing has changed. */
 int kn_slab_grow(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes, size_t size_bytes);

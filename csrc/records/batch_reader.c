@@ -13,7 +13,6 @@
 #include "records/batch_writer.h"
 #include "records/legacy_reader.h"
 #include "records/lz4_legacy.h"
-#include "records/record_reader.h"
 
 #define PREFIX_BYTES 12 /* base offset, length: what every magic starts with */
 #define AT_LENGTH 8

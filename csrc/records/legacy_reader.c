@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "records/batch_writer.h"
-#include "records/record_reader.h"
+#include "records/codec.h"
 
 #define CRC_END 16 /* the checksum covers what follows it */
 

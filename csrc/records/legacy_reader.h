@@ -9,7 +9,7 @@
 #ifndef KN_RECORDS_LEGACY_READER_H
 #define KN_RECORDS_LEGACY_READER_H
 
-#include "records/batch_reader.h"
+#include "records/record_types.h"
 
 #define KN_LEGACY_PREFIX_BYTES 12  /* offset, size */
 #define KN_LEGACY_MESSAGE_MIN_BYTES 14 /* crc, magic, attributes, key and value sizes */
@@ -20,8 +20,6 @@ int kn_legacy_view_check(const struct kn_batch_view *view);
 /* After the decompression of a wrapper: counts the messages inside. KN_OK or KN_ERR_INVALID. */
 int kn_legacy_view_opened(struct kn_batch_view *view);
 
-struct kn_record;
-struct kn_record_reader;
 int kn_legacy_reader_init(struct kn_record_reader *reader);
 int kn_legacy_reader_next(struct kn_record_reader *reader, struct kn_record *record);
 

@@ -16,36 +16,8 @@
 #include "records/batch_writer.h"
 #include "records/legacy_reader.h"
 
-#define KN_RECORD_MIN_BYTES 7 /* length, attributes, five varints */
 #define KN_RECORD_NUMBERS_BYTES (1 + 5 * KN_UVARINT_SHORT_BYTES) /* attributes, five varints before the value */
 #define KN_PREFETCH_BYTES 1024 /* ahead of a record's end: half as much and more is as quick, less is slower */
-
-struct kn_record {
-    int64_t offset;
-    int64_t timestamp_ms;     /* -1: none (magic 0) */
-    const uint8_t *key;       /* NULL: null */
-    const uint8_t *value;     /* NULL: null */
-    const uint8_t *headers;   /* header_count headers in wire form */
-    int32_t key_bytes;
-    int32_t value_bytes;
-    int32_t headers_bytes;
-    int32_t header_count;
-    int8_t attributes;
-    int8_t timestamp_type;    /* 0 create time, 1 log append time, -1 not available */
-};
-
-/* Of key, value and headers: what a record counts with against limits. */
-static inline int64_t kn_record_bytes(const struct kn_record *record)
-{
-    return (record->key ? record->key_bytes : 0) + (int64_t)(record->value ? record->value_bytes : 0) + record->headers_bytes;
-}
-
-struct kn_record_reader {
-    struct kn_span span;
-    struct kn_batch_view view; /* by value: the reader outlives the caller's copy */
-    int32_t left;              /* records left (magic 2) */
-    int64_t legacy_base;       /* what to add to a v1 wrapper's relative offsets */
-};
 
 int kn_record_reader_init(struct kn_record_reader *reader, const struct kn_batch_view *opened_view);
 /* Key, value and headers once more, of a record of magic 2 that kn_record_reader_next() has accepted; `start` is where its span

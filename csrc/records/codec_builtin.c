@@ -2,10 +2,9 @@
  *
  * Thread: any. Lock: none. Who frees: nobody; library names are static.
  */
-#include "records/codec.h"
+#include "records/codec_builtin.h"
 
 #include <string.h>
-#include "records/codec_builtin.h"
 
 #define FIRST_ROOM_BYTES 4096
 
