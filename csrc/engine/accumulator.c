@@ -12,8 +12,8 @@
 #include "base/kafka_errors.h"
 #include "base/status.h"
 #include "engine/broker.h"
-#include "engine/engine.h"
-#include "engine/sticky.h"
+#include "engine/message.h"
+#include "engine/producer.h"
 
 #define FIRST_BUFFER_BYTES ((size_t)16 << 10) /* of a cold partition: ten thousand of them stay affordable */
 #define SMALLEST_BUFFER_BYTES ((size_t)1 << 10)
@@ -42,18 +42,17 @@ struct want {
 
 const uint8_t kn_no_topic_id[16];
 
-static inline const struct kn_engine_config *config_of(const struct kn_accumulator *accumulator)
-{
-    return &accumulator->topic->engine->config;
-}
+static inline const struct kn_produce_config *config_of(const struct kn_accumulator *accumulator) { return accumulator->producer->config; }
 
-void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_topic *topic, int32_t partition)
+void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer *producer, struct kn_topic *topic, uint64_t topic_token, int32_t partition)
 {
-    const struct kn_engine_config *config = &topic->engine->config;
+    const struct kn_produce_config *config = producer->config;
     memset(accumulator, 0, sizeof *accumulator);
     atomic_init(&accumulator->leader, NULL);
     atomic_init(&accumulator->batches, 0);
+    accumulator->producer = producer;
     accumulator->topic = topic;
+    accumulator->topic_token = topic_token;
     accumulator->partition = partition;
     int32_t limit = config->batch_bytes < config->message_max_bytes ? config->batch_bytes : config->message_max_bytes;
     accumulator->batch_limit_bytes = limit > 0 ? (size_t)limit : 1;
@@ -103,9 +102,9 @@ static void want_check(struct kn_accumulator *accumulator, int64_t at_us, struct
 static int64_t open_due_us(const struct kn_accumulator *accumulator)
 {
     const struct kn_batch *batch = accumulator->open;
-    struct kn_engine *engine = accumulator->topic->engine;
-    if (atomic_load_explicit(&engine->flushing, memory_order_relaxed) > 0) return batch->created_us;
-    return batch->created_us + engine->config.linger_us;
+    const struct kn_producer *producer = accumulator->producer;
+    if (atomic_load_explicit(&producer->flushing, memory_order_relaxed) > 0) return batch->created_us;
+    return batch->created_us + producer->config->linger_us;
 }
 
 /* Under lock: the open batch takes no more records. */
@@ -224,12 +223,12 @@ static int append_fetch(struct kn_accumulator *accumulator, const struct kn_appe
     spare->used = 1;
     if (need == NEED_BUFFER) {
         kn_buffer_give(spare->buffer);
-        spare->buffer = kn_buffer_take(accumulator->topic->engine->pool, want->buffer_bytes);
+        spare->buffer = kn_buffer_take(accumulator->producer->client->pool, want->buffer_bytes);
         return spare->buffer ? KN_OK : KN_ERR_NOMEM;
     }
     if (need == NEED_ARRAYS) return fetch_arrays(spare, want->array_capacity, staging);
     kn_batch_free(spare->batch);
-    spare->batch = kn_batch_new(accumulator->topic, accumulator->partition, want->buffer_bytes);
+    spare->batch = kn_batch_new(accumulator->producer->client->pool, accumulator->topic, accumulator->partition, want->buffer_bytes);
     if (!spare->batch) return KN_ERR_NOMEM;
     if (!append->created_us) spare->now_us = kn_clock_us();
     if (staging || append->message->opaque) {
@@ -301,14 +300,13 @@ static inline void fetch_ahead(const struct kn_accumulator *accumulator)
 /* Under the lock of staging: whether the record's partition is known by now. A table is published under this lock, behind what was staged. */
 static inline int is_known(const struct kn_accumulator *staging, const struct kn_message *message)
 {
-    const struct kn_partition_table *table = atomic_load_explicit(&staging->topic->table, memory_order_acquire);
-    return table && message->partition < table->count;
+    return staging->known_partitions > 0 && message->partition < staging->known_partitions;
 }
 
 int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct kn_append *appends, int32_t count, int32_t *appended,
                               struct kn_notice *notice)
 {
-    struct kn_engine *engine = accumulator->topic->engine;
+    const struct kn_producer *producer = accumulator->producer;
     struct spare spare = {0};
     struct want want = {0};
     int status = KN_OK;
@@ -320,7 +318,7 @@ int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct k
     fetch_ahead(accumulator);
     while (done < count && notice->move_on == KN_STAY) {
         /* Checked under the lock: what gets in before the closing client drains this partition is drained, the rest is refused. */
-        status = atomic_load_explicit(&engine->refusing, memory_order_acquire);
+        status = atomic_load_explicit(&producer->refusing, memory_order_acquire);
         if (status == KN_OK && accumulator->partition == KN_STAGING && is_known(accumulator, appends[done].message)) status = KN_ERR_STALE;
         if (status != KN_OK) break;
         enum need need = append_ready(accumulator, &appends[done], &spare, &want, notice);
@@ -352,7 +350,7 @@ int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batc
 {
     *notice = (struct kn_notice){0};
     kn_mutex_lock(&accumulator->lock);
-    int status = atomic_load_explicit(&accumulator->topic->engine->refusing, memory_order_acquire);
+    int status = atomic_load_explicit(&accumulator->producer->refusing, memory_order_acquire);
     if (status == KN_OK) {
         if (accumulator->open && accumulator->open->writer.record_count > 0) complete_open(accumulator, notice);
         batch->id = take_id(accumulator);
@@ -432,14 +430,14 @@ void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number)
 /* Under lock: when to look again, because nothing of the transaction is to be sent yet; KN_NEVER: because of something else. */
 static int64_t held_until_us(const struct kn_accumulator *accumulator, int64_t now_us)
 {
-    int64_t held_us = atomic_load(&accumulator->topic->engine->transaction.held_us);
+    int64_t held_us = atomic_load(&accumulator->producer->transaction.held_us);
     return held_us > now_us && next_check_us(accumulator) <= now_us ? held_us : KN_NEVER;
 }
 
 /* Under lock: whether the partition is in the transaction. *asks: it has something to send in it for the first time, and somebody has to hear of it. */
 static int is_admitted(struct kn_accumulator *accumulator, int *asks)
 {
-    const struct kn_transaction *transaction = &accumulator->topic->engine->transaction;
+    const struct kn_transaction *transaction = &accumulator->producer->transaction;
     int64_t number = atomic_load(&transaction->number);
     int implicit = atomic_load(&transaction->implicit);
     *asks = accumulator->asked_number != number;
@@ -450,16 +448,16 @@ static int is_admitted(struct kn_accumulator *accumulator, int *asks)
 /* Without lock. */
 static void ask_for_admission(struct kn_accumulator *accumulator, struct kn_broker *broker)
 {
-    struct kn_engine *engine = accumulator->topic->engine;
-    struct kn_event *event = kn_event_new(&engine->spare_events, KN_EVENT_TXN_PARTITION, broker->handle);
+    struct kn_producer *producer = accumulator->producer;
+    struct kn_event *event = kn_event_new(&producer->client->spare_events, KN_EVENT_TXN_PARTITION, broker->handle);
     if (!event) return; /* asked again at the next look */
-    event->token = accumulator->topic->token;
+    event->token = accumulator->topic_token;
     event->partition = accumulator->partition;
-    event->offset = atomic_load(&engine->transaction.number);
+    event->offset = atomic_load(&producer->transaction.number);
     kn_mutex_lock(&accumulator->lock);
     accumulator->asked_number = event->offset;
     kn_mutex_unlock(&accumulator->lock);
-    kn_engine_post_event(engine, event);
+    kn_client_post_event(producer->client, event);
 }
 
 enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator, const struct kn_batch *batch, int16_t error_code)
@@ -471,7 +469,7 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
         int lost_acknowledged = error_code == KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER && sequence->failed_id <= sequence->written_id;
         int lost_possible = error_code == KN_KAFKA_UNKNOWN_PRODUCER_ID && batch->persistence == KN_POSSIBLY_PERSISTED;
         /* In a transaction it costs that one: an abort undoes the rest. */
-        int demanded = config_of(accumulator)->idempotence == KN_IDEMPOTENCE_DEMANDED && !kn_engine_is_transactional(accumulator->topic->engine);
+        int demanded = config_of(accumulator)->idempotence == KN_IDEMPOTENCE_DEMANDED && !kn_producer_is_transactional(accumulator->producer);
         verdict = demanded && (lost_acknowledged || lost_possible) ? KN_SEQUENCE_LOST : KN_SEQUENCE_RESTART;
         if (verdict == KN_SEQUENCE_RESTART) sequence->restart = 1;
     }
@@ -540,7 +538,7 @@ static void number_batch(struct kn_sequence *sequence, struct kn_batch *batch)
 struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us)
 {
     struct kn_batch *batch = NULL;
-    int was_open = 0, asks = 0, transactional = kn_engine_is_transactional(accumulator->topic->engine);
+    int asks = 0, transactional = kn_producer_is_transactional(accumulator->producer);
     *next_us = KN_NEVER;
     kn_mutex_lock(&accumulator->lock);
     if (kn_accumulator_leader(accumulator) != broker) { /* notified_us is about the new leader: not ours to touch */
@@ -557,11 +555,11 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
         blocked = 1;
     }
     if (transactional && !blocked && next_check_us(accumulator) <= now_us) blocked = !is_admitted(accumulator, &asks);
-    if (!blocked && !atomic_load_explicit(&accumulator->topic->engine->refusing, memory_order_acquire)) {
+    if (!blocked && !atomic_load_explicit(&accumulator->producer->refusing, memory_order_acquire)) {
         if (next_check_us(accumulator) <= now_us) {
             struct kn_list *node = kn_list_pop_front(&accumulator->waiting);
-            was_open = !node;
             batch = node ? KN_LIST_ENTRY(node, struct kn_batch, node) : close_open(accumulator);
+            batch->was_open = !node;
             if (numbered) number_batch(&accumulator->sequence, batch);
             memcpy(batch->topic_id, accumulator->topic_id, 16);
             accumulator->in_flight++;
@@ -572,7 +570,6 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     }
     kn_mutex_unlock(&accumulator->lock);
     if (asks) ask_for_admission(accumulator, broker);
-    if (was_open) kn_sticky_check(accumulator->topic, atomic_load_explicit(&accumulator->topic->table, memory_order_acquire), accumulator);
     return batch;
 }
 
@@ -624,7 +621,7 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
     struct kn_notice notice = {0};
     struct kn_batch *halves[2];
     size_t size_bytes = batch->plain ? batch->plain->size_bytes : batch->wire->size_bytes;
-    int status = kn_batch_split(batch, &accumulator->topic->engine->codecs, at, halves);
+    int status = kn_batch_split(batch, &accumulator->producer->client->codecs, at, halves);
     if (status != KN_OK) return status;
     kn_mutex_lock(&accumulator->lock);
     struct kn_list *place = place_of(accumulator, batch->id);
@@ -668,7 +665,7 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
     batch_is_back(accumulator, batch, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
-    kn_engine_deliver(accumulator->topic->engine, batch);
+    kn_client_deliver(accumulator->producer->client, batch);
 }
 
 /* --- the control thread's side --- */
@@ -679,7 +676,7 @@ static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *f
     while ((node = kn_list_pop_front(failed))) {
         struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, node);
         kn_batch_set_error(batch, status, error_code, text, text ? strlen(text) : 0);
-        kn_engine_deliver(accumulator->topic->engine, batch);
+        kn_client_deliver(accumulator->producer->client, batch);
     }
 }
 

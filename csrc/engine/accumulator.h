@@ -21,8 +21,8 @@
 #include "engine/batch.h"
 #include "engine/thread.h"
 
-struct kn_engine;
 struct kn_broker;
+struct kn_producer;
 struct kn_topic;
 struct kn_message;
 
@@ -55,7 +55,7 @@ struct kn_accumulator {
     atomic_int batches;                /* open, waiting, in flight */
     int32_t leader_epoch;
     /* immutable */
-    struct kn_topic *topic;
+    struct kn_producer *producer;
     int32_t partition;                 /* KN_STAGING: a topic's staging accumulator */
     /* under lock */
     size_t batch_limit_bytes;          /* a batch of several records stays below */
@@ -76,6 +76,10 @@ struct kn_accumulator {
     int64_t closed_messages;           /* ever, in batches that were closed */
     int64_t delivered_messages, delivered_bytes; /* ever; bytes of keys, values and headers */
     int64_t in_flight_messages;
+    int32_t known_partitions;          /* staging: of the table that is published; 0: there is none */
+    /* immutable */
+    struct kn_topic *topic;
+    uint64_t topic_token;              /* the topic's */
 };
 
 #define KN_STAGING (-1)
@@ -108,7 +112,7 @@ struct kn_append {
     int sticks;           /* a keyless record, here because others are (sticky.h) */
 };
 
-void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_topic *topic, int32_t partition);
+void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer *producer, struct kn_topic *topic, uint64_t topic_token, int32_t partition);
 void kn_accumulator_deinit(struct kn_accumulator *accumulator); /* frees what is left */
 
 /* Appends one record in wire form. KN_OK, KN_ERR_NOMEM, KN_ERR_CLOSED, KN_ERR_STALE (staging only: its partition is known by now). The caller passes
@@ -145,7 +149,7 @@ void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch 
  * half of the bytes; after at = 0 what is appended makes smaller batches, too. Fails (KN_ERR_INVALID: no two parts, KN_ERR_NOMEM) with the batch as it
  * was. */
 int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *batch, int32_t at);
-/* A taken batch has its outcome: the in-flight count drops, the batch goes to kn_engine_deliver(). */
+/* A taken batch has its outcome: the in-flight count drops, the batch goes to kn_client_deliver(). */
 void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *batch);
 /* Control thread: the partition is in transaction `number`, its batches may be sent. */
 void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number);

@@ -18,10 +18,9 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "engine/connection.h"
 #include "engine/thread.h"
 
-int kn_address_resolve(struct kn_address_list *list, const char *host, uint16_t port, const struct kn_connection_config *config, const char **why)
+int kn_address_resolve(struct kn_address_list *list, const char *host, uint16_t port, const struct kn_socket_config *config, const char **why)
 {
     kn_address_list_rewind(list);
     if (list->head && kn_clock_us() < list->fresh_until_us) return KN_OK;
@@ -77,7 +76,7 @@ void kn_address_text(const struct sockaddr *address, socklen_t address_bytes, ch
 }
 
 /* Options are wishes: a system that refuses one still has a connection. */
-static void socket_options(int fd, const struct kn_connection_config *config)
+static void socket_options(int fd, const struct kn_socket_config *config)
 {
     int on = 1;
     if (config->nagle_disable) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -107,7 +106,7 @@ static int socket_new(const struct addrinfo *address)
 #endif
 }
 
-int kn_address_connect(const struct addrinfo *address, const struct kn_connection_config *config, int *connected)
+int kn_address_connect(const struct addrinfo *address, const struct kn_socket_config *config, int *connected)
 {
     *connected = 0;
     int fd = socket_new(address);

@@ -7,8 +7,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/line.h"
 #include "base/status.h"
-#include "engine/engine.h"
+#include "engine/thread.h"
 #include "records/record_reader.h"
 
 static atomic_long live_batches; /* the leak check of the test session reads it */
@@ -33,12 +34,12 @@ static struct kn_batch *batch_new(struct kn_topic *topic, int32_t partition)
     return batch;
 }
 
-struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t capacity_bytes)
+struct kn_batch *kn_batch_new(struct kn_pool *pool, struct kn_topic *topic, int32_t partition, size_t capacity_bytes)
 {
     struct kn_batch *batch = batch_new(topic, partition);
     if (!batch) return NULL;
     if (capacity_bytes < KN_BATCH_HEADER_BYTES) capacity_bytes = KN_BATCH_HEADER_BYTES;
-    batch->plain = kn_buffer_take(topic->engine->pool, capacity_bytes);
+    batch->plain = kn_buffer_take(pool, capacity_bytes);
     if (!batch->plain || kn_batch_writer_init(&batch->writer, batch->plain) != KN_OK) {
         kn_batch_free(batch);
         return NULL;
@@ -46,11 +47,11 @@ struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t 
     return batch;
 }
 
-struct kn_batch *kn_batch_new_of_view(struct kn_topic *topic, int32_t partition, const struct kn_batch_view *view)
+struct kn_batch *kn_batch_new_of_view(struct kn_pool *pool, struct kn_topic *topic, int32_t partition, const struct kn_batch_view *view)
 {
     struct kn_batch *batch = batch_new(topic, partition);
     if (!batch) return NULL;
-    batch->wire = kn_buffer_take(topic->engine->pool, view->raw_bytes);
+    batch->wire = kn_buffer_take(pool, view->raw_bytes);
     if (!batch->wire) {
         kn_batch_free(batch);
         return NULL;
@@ -154,7 +155,8 @@ int kn_batch_view_records(const struct kn_batch *batch, const struct kn_codec_ta
 /* A half that takes up to record_count records from a batch with records_bytes of them. */
 static struct kn_batch *half_new(const struct kn_batch *batch, size_t records_bytes, int32_t record_count)
 {
-    struct kn_batch *half = kn_batch_new(batch->topic, batch->partition,
+    struct kn_pool *pool = (batch->plain ? batch->plain : batch->wire)->pool;
+    struct kn_batch *half = kn_batch_new(pool, batch->topic, batch->partition,
                                          KN_BATCH_HEADER_BYTES + records_bytes + KN_RECORD_OVERHEAD_MAX_BYTES + (size_t)record_count * SPLIT_SLACK_BYTES);
     void **opaques = batch->opaques ? calloc((size_t)record_count, sizeof *opaques) : NULL;
     if (!half || (batch->opaques && !opaques)) {

@@ -43,6 +43,7 @@ struct kn_batch { /* on a cache line, which is what every append touches of it *
     uint8_t topic_id[16];      /* the topic's when the batch was taken, zeros: none; given by kn_accumulator_take() */
     int32_t attempts;          /* requests of which at least a byte was written */
     uint8_t encoded;            /* header and checksum written: immutable from then on */
+    uint8_t was_open;          /* it was taken while it was open: see kn_topic_take() */
     uint8_t counted;           /* its messages are in the statistics' int_latency */
     int8_t codec;              /* of wire, enum kn_codec_id */
     int8_t magic;              /* of wire. 0 and 1 are for a broker before 0.11; plain is then kept, for the next try may go to a newer one */
@@ -60,10 +61,10 @@ struct kn_batch { /* on a cache line, which is what every append touches of it *
     int32_t base_sequence;
 };
 
-/* An empty batch whose buffer holds capacity_bytes. NULL: no memory. */
-struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t capacity_bytes);
+/* An empty batch whose buffer, of the pool, holds capacity_bytes. NULL: no memory. */
+struct kn_batch *kn_batch_new(struct kn_pool *pool, struct kn_topic *topic, int32_t partition, size_t capacity_bytes);
 /* A batch of records that are in their wire form already: a copy of what the view, which isn't opened, was read from. Its header is written anew by the encoder. */
-struct kn_batch *kn_batch_new_of_view(struct kn_topic *topic, int32_t partition, const struct kn_batch_view *view);
+struct kn_batch *kn_batch_new_of_view(struct kn_pool *pool, struct kn_topic *topic, int32_t partition, const struct kn_batch_view *view);
 struct kn_batch *kn_batch_new_completion(struct kn_delivery_counter *counter); /* what stands in `deliveries` for a counter; NULL: no memory */
 void kn_batch_free(struct kn_batch *batch); /* opaques must have been given back */
 void kn_batch_drop_bytes(struct kn_batch *batch); /* only its opaques and its outcome are wanted any more */

@@ -3,19 +3,20 @@
 
 #include <string.h>
 #include "base/status.h"
-#include "engine/engine.h"
 #include "engine/produce_codec.h"
+#include "engine/producer.h"
+#include "engine/topic.h"
 #include "records/batch_writer.h"
 #include "records/legacy_writer.h"
 
 /* The compressed form of a batch, its header not filled yet; NULL: send it as it is. */
-static struct kn_buffer *compress(struct kn_engine *engine, const struct kn_codec *codec, const struct kn_batch *batch)
+static struct kn_buffer *compress(const struct kn_producer *producer, const struct kn_codec *codec, const struct kn_batch *batch)
 {
     const struct kn_buffer *plain = batch->plain;
     const uint8_t *records = plain->data + KN_BATCH_HEADER_BYTES;
     size_t records_bytes = plain->size_bytes - KN_BATCH_HEADER_BYTES;
-    int level = engine->config.codec_level;
-    struct kn_buffer *out = kn_buffer_take(engine->pool, plain->size_bytes);
+    int level = producer->config->codec_level;
+    struct kn_buffer *out = kn_buffer_take(producer->client->pool, plain->size_bytes);
     if (!out) return NULL;
     out->size_bytes = KN_BATCH_HEADER_BYTES;
     int status = level == KN_CODEC_LEVEL_DEFAULT ? kn_adaptive_level_compress(&batch->topic->adaptive_level, codec, records, records_bytes, &out)
@@ -25,25 +26,25 @@ static struct kn_buffer *compress(struct kn_engine *engine, const struct kn_code
     return NULL;
 }
 
-static void encode(struct kn_engine *engine, struct kn_batch *batch, int16_t produce_version)
+static void encode(const struct kn_producer *producer, struct kn_batch *batch, int16_t produce_version)
 {
-    const struct kn_codec *codec = &engine->codecs.codecs[engine->config.codec];
+    const struct kn_codec *codec = &producer->client->codecs.codecs[producer->config->codec];
     struct kn_batch_meta meta = {
         .partition_leader_epoch = -1,
         .producer_id = batch->producer_id,
         .producer_epoch = batch->producer_epoch,
         .base_sequence = batch->base_sequence,
     };
-    if (kn_engine_is_transactional(engine)) meta.attributes |= KN_ATTR_TRANSACTIONAL;
+    if (kn_producer_is_transactional(producer)) meta.attributes |= KN_ATTR_TRANSACTIONAL;
     int again = batch->wire != NULL; /* numbered anew: the records stay as they are */
-    int usable = !again && engine->config.codec != KN_CODEC_NONE && codec->compress &&
-                 (engine->config.codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
-    struct kn_buffer *compressed = usable ? compress(engine, codec, batch) : NULL;
+    int usable = !again && producer->config->codec != KN_CODEC_NONE && codec->compress &&
+                 (producer->config->codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
+    struct kn_buffer *compressed = usable ? compress(producer, codec, batch) : NULL;
     if (!again) batch->wire = compressed ? compressed : batch->plain;
-    if (!again) batch->codec = (int8_t)(compressed ? engine->config.codec : KN_CODEC_NONE);
+    if (!again) batch->codec = (int8_t)(compressed ? producer->config->codec : KN_CODEC_NONE);
     meta.attributes |= batch->codec;
     if (compressed) {
-        if (!batch->opaques && !engine->config.report_all) { /* nobody will ask for the messages */
+        if (!batch->opaques && !producer->config->report_all) { /* nobody will ask for the messages */
             kn_buffer_give(batch->plain);
             batch->plain = NULL;
         }
@@ -51,19 +52,19 @@ static void encode(struct kn_engine *engine, struct kn_batch *batch, int16_t pro
     kn_batch_close(batch->wire, &batch->writer, &meta);
 }
 
-static int encode_legacy(struct kn_engine *engine, struct kn_batch *batch, int8_t magic)
+static int encode_legacy(const struct kn_producer *producer, struct kn_batch *batch, int8_t magic)
 {
-    const struct kn_codec *codec = &engine->codecs.codecs[engine->config.codec];
+    const struct kn_codec *codec = &producer->client->codecs.codecs[producer->config->codec];
     struct kn_batch_view view;
     struct kn_legacy_form form = {
         .magic = magic,
-        .codec_id = codec->compress || engine->config.codec == KN_CODEC_ZSTD ? (int8_t)engine->config.codec : KN_CODEC_NONE,
+        .codec_id = codec->compress || producer->config->codec == KN_CODEC_ZSTD ? (int8_t)producer->config->codec : KN_CODEC_NONE,
         .codec = codec,
-        .level = engine->config.codec_level,
+        .level = producer->config->codec_level,
     };
     int status = kn_batch_view_plain(batch, &view);
     if (status != KN_OK) return status;
-    struct kn_buffer *set = kn_buffer_take(engine->pool, batch->plain->size_bytes);
+    struct kn_buffer *set = kn_buffer_take(producer->client->pool, batch->plain->size_bytes);
     if (!set) return KN_ERR_NOMEM;
     status = kn_legacy_write(&view, &form, &set);
     if (status != KN_OK) {
@@ -81,14 +82,14 @@ static int is_in_form(const struct kn_batch *batch, int16_t produce_version)
 }
 
 /* The leader of an earlier try, or who wrote the batch, spoke a newer or older protocol than the leader of now: back to the records as they were appended. */
-static int reopen(struct kn_engine *engine, struct kn_batch *batch)
+static int reopen(const struct kn_producer *producer, struct kn_batch *batch)
 {
     if (!batch->plain) {
         struct kn_batch_view view;
         struct kn_buffer *opened;
-        int status = kn_batch_view_records(batch, &engine->codecs, &view, &opened);
+        int status = kn_batch_view_records(batch, &producer->client->codecs, &view, &opened);
         if (status != KN_OK) return status;
-        struct kn_buffer *plain = kn_buffer_take(engine->pool, KN_BATCH_HEADER_BYTES + view.records_bytes);
+        struct kn_buffer *plain = kn_buffer_take(producer->client->pool, KN_BATCH_HEADER_BYTES + view.records_bytes);
         if (plain) {
             plain->size_bytes = KN_BATCH_HEADER_BYTES + view.records_bytes;
             memset(plain->data, 0, KN_BATCH_HEADER_BYTES);
@@ -105,14 +106,14 @@ static int reopen(struct kn_engine *engine, struct kn_batch *batch)
     return KN_OK;
 }
 
-int kn_batch_prepare(struct kn_engine *engine, struct kn_batch *batch, int16_t produce_version)
+int kn_batch_prepare(const struct kn_producer *producer, struct kn_batch *batch, int16_t produce_version)
 {
     int8_t magic = kn_produce_magic(produce_version);
     int status = KN_OK;
-    if (batch->wire && !is_in_form(batch, produce_version)) status = reopen(engine, batch);
+    if (batch->wire && !is_in_form(batch, produce_version)) status = reopen(producer, batch);
     if (status != KN_OK || batch->encoded) return status;
-    if (magic < 2) status = encode_legacy(engine, batch, magic);
-    else encode(engine, batch, produce_version);
+    if (magic < 2) status = encode_legacy(producer, batch, magic);
+    else encode(producer, batch, produce_version);
     if (status != KN_OK) return status;
     batch->magic = magic;
     batch->encoded = 1;

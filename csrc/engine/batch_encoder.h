@@ -10,10 +10,10 @@
 
 #include "engine/batch.h"
 
-struct kn_engine;
+struct kn_producer;
 
 /* Encodes the batch for a broker that speaks this version of Produce. What is encoded in the right form already stays as it is; no request may point into a
  * batch that isn't. KN_OK, KN_ERR_NOMEM (try again later), or why it can't be sent to such a broker: KN_ERR_UNSUPPORTED (zstd), KN_ERR_TOO_LARGE. */
-int kn_batch_prepare(struct kn_engine *engine, struct kn_batch *batch, int16_t produce_version);
+int kn_batch_prepare(const struct kn_producer *producer, struct kn_batch *batch, int16_t produce_version);
 
 #endif

@@ -1,25 +1,23 @@
-/* One broker: a thread, a connection, a sender and a fetcher, driven by kn_broker_step().
+/* One broker: a thread, a connection, a sender and a fetcher, driven by kn_broker_thread_step().
  *
  * Thread: step() and everything marked "broker thread" by its own thread (tests drive step() by hand); post/notify/wake from any thread.
  * Lock: `lock` (leaf) guards the inbox. The inbox knows these operations and nothing else.
- * Who frees: the engine, after the thread was joined. A broker object lives as long as its engine, so pointers to it stay valid.
+ * Who frees: the engine, after the thread was joined.
  *
  * Connection demand is sparse: connected while a SUBMIT is queued, the sender or the fetcher has work, or the control plane asked; reconnects
  * with exponential backoff and jitter (reconnect.backoff.ms .. reconnect.backoff.max.ms).
  */
-#ifndef KN_ENGINE_BROKER_H
-#define KN_ENGINE_BROKER_H
+#ifndef KN_ENGINE_BROKER_THREAD_H
+#define KN_ENGINE_BROKER_THREAD_H
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include "engine/broker.h"
 #include "engine/heartbeat.h"
-#include "engine/connection.h"
 #include "engine/fetcher.h"
 #include "engine/sender.h"
 #include "engine/thread.h"
 #include "engine/wake.h"
-
-struct kn_engine;
 
 enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_HOLD, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_PURGE, KN_OP_HEARTBEAT, KN_OP_STOP };
 
@@ -28,7 +26,7 @@ struct kn_op {
     enum kn_op_kind kind;
     struct kn_request *request; /* SUBMIT: owned */
     struct kn_cursor *cursor;   /* ATTACH, DETACH: a reference */
-    struct kn_heartbeat *heartbeat;       /* HEARTBEAT: owned, NULL to stop */
+    struct kn_heartbeat *heartbeat; /* HEARTBEAT: owned, NULL to stop */
     uint32_t epoch;
     int64_t offset;
     int32_t leader_epoch;
@@ -38,21 +36,16 @@ struct kn_op {
     int status;                 /* CLOSE: why */
 };
 
-enum kn_broker_state { KN_BROKER_INIT, KN_BROKER_DOWN, KN_BROKER_CONNECTING, KN_BROKER_HANDSHAKE, KN_BROKER_UP, KN_BROKER_STOPPED };
-
 struct kn_ready { /* an accumulator that wants this broker's attention from at_us on */
     struct kn_accumulator *accumulator;
     int64_t at_us;
 };
 
-struct kn_broker {
+struct kn_broker_thread {
+    struct kn_broker broker;
     /* immutable */
-    struct kn_engine *engine;
-    int32_t handle;
-    int32_t node_id;            /* -1: bootstrap */
-    char *host;
-    uint16_t port;
-    pthread_t thread;
+    struct kn_producer *producer;
+    pthread_t id;
     int has_thread;
     struct kn_wake wake;
     /* under lock */
@@ -63,18 +56,15 @@ struct kn_broker {
     int ready_lost;             /* no memory for a notification: look at every accumulator that this broker leads */
     struct kn_list woken;      /* cursors that rested and may be fetched again; each a reference */
     int wake_all;              /* one couldn't be put there: look at every one that rests */
-    int wake_pending;                  /* kn_broker_wake() came: one more turn before sleeping */
+    int wake_pending;                  /* kn_broker_thread_wake() came: one more turn before sleeping */
     int stop_asked;
     int inbox_closed;           /* the thread is gone: posts complete at once */
     int64_t sleep_until_us;     /* the thread sleeps until then; 0: it is awake and will look at the inbox */
     /* broker thread only */
-    struct kn_connection *connection;
     struct kn_list unsent;      /* control requests waiting for the handshake to end */
-    struct kn_heartbeat *heartbeat;       /* sent again and again on this connection; NULL: none */
     struct kn_ready *taken;     /* the other half of `ready`: swapped under the lock, worked through outside */
     int32_t taken_capacity;
     struct kn_event *down_event;/* DISCONNECTED, allocated when connecting begins, so that it can't fail to be sent */
-    int32_t generation;
     int wanted;                 /* CONNECT was asked for: one attempt, also when there is nothing to send */
     int32_t failures;           /* connections in a row that failed before they worked */
     int works;                  /* this connection has answered more than its handshake, or has lasted */
@@ -90,37 +80,23 @@ struct kn_broker {
     int has_owner;
     struct kn_sender sender;
     struct kn_fetcher fetcher;
-    /* atomic */
-    atomic_int state;           /* enum kn_broker_state, for everybody to read */
-    _Atomic int64_t state_since_us;
-    _Atomic int64_t connects, disconnects, wakeups; /* connects: attempts */
-    _Atomic int64_t retries;    /* batches that go back for another try */
-    _Atomic int64_t unsent_timeouts, partial_batches;
-    struct kn_broker_windows *windows; /* immutable; NULL: no statistics */
-    struct kn_means means;
 };
 
-struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_t node_id, const char *host, uint16_t port);
-int kn_broker_start(struct kn_broker *broker); /* its thread */
-void kn_broker_free(struct kn_broker *broker); /* joined already */
+struct kn_broker_thread *kn_broker_thread_new(struct kn_client *client, struct kn_producer *producer, struct kn_consumer *consumer, int32_t handle,
+                                              int32_t node_id, const char *host, uint16_t port); /* NULL: no memory or descriptors */
+int kn_broker_thread_start(struct kn_broker_thread *thread);
+void kn_broker_thread_free(struct kn_broker_thread *thread); /* joined already */
 /* Any thread, no lock held. The op is the inbox's from here on. */
-void kn_broker_post(struct kn_broker *broker, struct kn_op *op);
-/* Any thread, no lock held: look at this accumulator from at_us on. Wakes the thread only if it would sleep longer than that. */
-void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator, int64_t at_us);
-/* Any thread, no lock held: this cursor doesn't have enough queued any more (see kn_cursor_rests()). */
-void kn_broker_wake_cursor(struct kn_broker *broker, struct kn_cursor *cursor);
-void kn_broker_wake(struct kn_broker *broker);
-static inline int kn_broker_state_now(struct kn_broker *broker) { return atomic_load_explicit(&broker->state, memory_order_acquire); } /* one more turn, whatever for */
-void kn_broker_stop(struct kn_broker *broker); /* for good; needs no memory, so it can't fail. The thread ends soon. */
-void kn_broker_join(struct kn_broker *broker); /* after stop; twice is harmless */
-/* Control thread: joins `gone`, whose thread has ended, and gives its descriptor to `broker`, whose own thread isn't running yet. So brokers that leave and come back for
- * years cost no descriptors and no stacks. The descriptor isn't closed: a signal that was decided on before the end may still come, and wakes `broker` for nothing.
+void kn_broker_thread_post(struct kn_broker_thread *thread, struct kn_op *op);
+void kn_broker_thread_wake(struct kn_broker_thread *thread); /* one more turn, whatever for */
+void kn_broker_thread_stop(struct kn_broker_thread *thread); /* for good; needs no memory, so it can't fail. The thread ends soon. */
+void kn_broker_thread_join(struct kn_broker_thread *thread); /* after stop; twice is harmless */
+/* Control thread: joins `gone`, whose thread has ended, and gives its descriptor to `thread`, whose own thread isn't running yet. So brokers that leave and come back for
+ * years cost no descriptors and no stacks. The descriptor isn't closed: a signal that was decided on before the end may still come, and wakes `thread` for nothing.
  * 0: `gone` hasn't ended, or has nothing left to give. */
-int kn_broker_inherit(struct kn_broker *broker, struct kn_broker *gone);
+int kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_thread *gone);
 /* One turn: inbox, connection, sender, fetcher, timeouts. `revents` from poll(2) on the connection. Returns when to run again at the latest. */
-int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us);
-/* For the sender and the fetcher (broker thread): queue a request on the open connection (on_done comes at once when there is none). */
-void kn_broker_send(struct kn_broker *broker, struct kn_request *request, int64_t now_us);
-long kn_broker_live(void);
+int64_t kn_broker_thread_step(struct kn_broker_thread *thread, short revents, int64_t now_us);
+long kn_broker_thread_live(void);
 
 #endif

@@ -250,7 +250,7 @@ static int connection_try_next(struct kn_connection *connection, int64_t now_us)
             const struct sockaddr *target = connection->target ? connection->target->ai_addr : NULL;
             kn_tunnel_begin(&connection->tunnel, proxy, connection->host, connection->port, target);
         }
-        int fd = kn_address_connect(connection->address, &connection->config, &connected);
+        int fd = kn_address_connect(connection->address, &connection->config.socket, &connected);
         if (fd < 0) {
             connection_note_attempt(connection, kn_errno_text(-fd, phrase, sizeof phrase));
             continue;
@@ -298,11 +298,11 @@ static int connection_resolve(struct kn_connection *connection)
     const struct kn_proxy *proxy = connection->config.proxy;
     const char *why = "";
     const char *host = proxy ? proxy->host : connection->host;
-    int status = kn_address_resolve(&connection->addresses, host, proxy ? proxy->port : connection->port, &connection->config, &why);
+    int status = kn_address_resolve(&connection->addresses, host, proxy ? proxy->port : connection->port, &connection->config.socket, &why);
     if (status) return connection_fail(connection, status, "cannot resolve the %s name: %s", proxy ? "proxy's" : "host", why);
     connection->target = NULL;
     if (!proxy || proxy->resolves) return KN_OK;
-    status = kn_address_resolve(&connection->targets, connection->host, connection->port, &connection->config, &why);
+    status = kn_address_resolve(&connection->targets, connection->host, connection->port, &connection->config.socket, &why);
     if (status) return connection_fail(connection, status, "cannot resolve the host name: %s; with socks5h:// the proxy does it", why);
     connection->target = kn_address_next(&connection->targets);
     return KN_OK;

@@ -11,6 +11,7 @@
 #include "base/buffer.h"
 #include "base/list.h"
 #include "base/span.h"
+#include "engine/address.h"
 #include "engine/chunk.h"
 #include "engine/counting.h"
 
@@ -49,18 +50,10 @@ struct kn_request {
     void *context;
 };
 
-/* Writes length, api_key, api_version, (room for) the correlation id, client id and, when flexible, an empty tag section; returns bytes written.
- * `to` has KN_FRAME_HEADER_MAX_BYTES + client id. The length and correlation id are patched by kn_connection_send(). */
-#define KN_FRAME_HEADER_MAX_BYTES 20
-size_t kn_frame_header_write(uint8_t *to, int16_t api_key, int16_t api_version, const char *client_id, int flexible);
-
 struct kn_connection_config {
     size_t receive_max_bytes;      /* receive.message.max.bytes */
     int32_t setup_timeout_ms;      /* socket.connection.setup.timeout.ms */
-    int32_t send_buffer_bytes, receive_buffer_bytes; /* 0: the system's */
-    int keepalive, nagle_disable;
-    int address_family;            /* 0 any, 4, 6 */
-    int32_t address_ttl_ms;        /* broker.address.ttl: how long a name's addresses are good */
+    struct kn_socket_config socket;
     struct kn_tls *tls;            /* NULL: plain TCP */
     struct kn_proxy *proxy;        /* NULL: straight to the brokers */
 };

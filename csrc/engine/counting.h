@@ -12,8 +12,6 @@
 #include <stdint.h>
 #include "base/histogram.h"
 
-struct kn_batch;
-
 #define KN_STATS_APIS 128 /* requests are counted by their API key; those of a higher one not at all */
 
 /* A counter with one writer. */
@@ -29,11 +27,6 @@ struct kn_broker_windows {
     struct kn_histogram outbuf_latency; /* microseconds from there until it is written */
     struct kn_histogram rtt;            /* microseconds from there to its answer */
     struct kn_histogram throttle;       /* milliseconds */
-};
-
-struct kn_topic_windows {
-    struct kn_histogram batchsize; /* bytes as sent */
-    struct kn_histogram batchcnt;  /* messages */
 };
 
 enum kn_mean_kind { KN_MEAN_QUEUED, KN_MEAN_PRODUCE, KN_MEAN_FETCH, KN_MEAN_OTHER, KN_MEAN_KINDS };
@@ -57,10 +50,7 @@ static inline void kn_mean_record(struct kn_mean *mean, int64_t value)
 }
 
 struct kn_broker_windows *kn_broker_windows_new(void); /* NULL: no memory */
-struct kn_topic_windows *kn_topic_windows_new(void);
-/* Broker thread: these batches go into a request, the first time or again. With windows NULL, as below, and means that are off: nothing is recorded. */
-void kn_count_batches(struct kn_broker_windows *windows, struct kn_means *means, struct kn_batch *const *batches, int32_t count);
-/* Broker thread: the answer to a request of this API has come after so long. */
+/* Broker thread: the answer to a request of this API has come after so long. With windows NULL and means that are off: nothing is recorded. */
 void kn_count_answer(struct kn_broker_windows *windows, struct kn_means *means, int16_t api_key, int64_t rtt_us);
 /* A request was held back by a quota. */
 void kn_count_throttle(struct kn_broker_windows *windows, int64_t throttle_ms);

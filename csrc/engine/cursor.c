@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/broker.h"
+#include "engine/consumer.h"
 
 static atomic_long live_cursors;
 static atomic_long live_segments;
 
-struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int32_t topic_bytes, const uint8_t topic_id[16],
+struct kn_cursor *kn_cursor_new(struct kn_consumer *consumer, const char *topic, int32_t topic_bytes, const uint8_t topic_id[16],
                                 int32_t partition, uint64_t token)
 {
     struct kn_cursor *cursor = calloc(1, sizeof *cursor);
@@ -22,7 +23,7 @@ struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int
     memcpy(cursor->topic, topic, (size_t)topic_bytes);
     cursor->topic[topic_bytes] = '\0';
     cursor->topic_bytes = topic_bytes;
-    cursor->engine = engine;
+    cursor->consumer = consumer;
     cursor->partition = partition;
     memcpy(cursor->topic_id, topic_id, sizeof cursor->topic_id);
     cursor->token = token;
@@ -66,7 +67,7 @@ uint32_t kn_cursor_next_epoch(struct kn_cursor *cursor)
 
 int kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker)
 {
-    int64_t enough = cursor->engine->config.queued_min_messages;
+    int64_t enough = cursor->consumer->config->queued_min_messages;
     if (atomic_load_explicit(&cursor->queued_messages, memory_order_relaxed) < enough) return 0;
     /* The mark, then the count; kn_cursor_unqueued() does it the other way round. One of the two sees the other (sequentially consistent), so no
      * partition rests for ever. A partition that moves may rest at two brokers for a moment: the one whose mark is replaced looks again. */
@@ -86,7 +87,7 @@ void kn_cursor_queued(struct kn_cursor *cursor, int64_t message_count)
 void kn_cursor_unqueued(struct kn_cursor *cursor, int64_t message_count)
 {
     int64_t left = atomic_fetch_sub(&cursor->queued_messages, message_count) - message_count;
-    if (!atomic_load(&cursor->rester) || left >= cursor->engine->config.queued_min_messages) return;
+    if (!atomic_load(&cursor->rester) || left >= cursor->consumer->config->queued_min_messages) return;
     struct kn_broker *rester = atomic_exchange(&cursor->rester, NULL);
     if (rester) kn_broker_wake_cursor(rester, cursor);
 }
@@ -107,7 +108,7 @@ void kn_segment_account(struct kn_segment *segment, int64_t size_bytes)
 {
     segment->size_bytes = size_bytes;
     atomic_fetch_add_explicit(&segment->cursor->queued_bytes, size_bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&segment->cursor->engine->queued_bytes, size_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&segment->cursor->consumer->queued_bytes, size_bytes, memory_order_relaxed);
 }
 
 void kn_segment_free(struct kn_segment *segment)
@@ -120,7 +121,7 @@ void kn_segment_free(struct kn_segment *segment)
     for (int32_t i = 0; i < segment->batch_count; i++) kn_chunk_unref(segment->batches[i].chunk);
     if (segment->size_bytes) {
         atomic_fetch_sub_explicit(&cursor->queued_bytes, segment->size_bytes, memory_order_relaxed);
-        kn_engine_consumed(cursor->engine, segment->size_bytes);
+        kn_consumer_consumed(cursor->consumer, segment->size_bytes);
     }
     if (segment->message_count) kn_cursor_unqueued(cursor, segment->message_count);
     free(segment);

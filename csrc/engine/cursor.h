@@ -13,13 +13,13 @@
 #include "records/batch_reader.h"
 
 struct kn_broker;
-struct kn_engine;
+struct kn_consumer;
 
 #define KN_OFFSET_UNKNOWN (-1001) /* librdkafka's RD_KAFKA_OFFSET_INVALID */
 
 struct kn_cursor {
     /* immutable */
-    struct kn_engine *engine;
+    struct kn_consumer *consumer;
     char *topic;
     int32_t topic_bytes;
     int32_t partition;
@@ -68,7 +68,7 @@ struct kn_segment {
     struct kn_segment_batch batches[];
 };
 
-struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int32_t topic_bytes, const uint8_t topic_id[16],
+struct kn_cursor *kn_cursor_new(struct kn_consumer *consumer, const char *topic, int32_t topic_bytes, const uint8_t topic_id[16],
                                 int32_t partition, uint64_t token);
 struct kn_cursor *kn_cursor_ref(struct kn_cursor *cursor);
 void kn_cursor_unref(struct kn_cursor *cursor);

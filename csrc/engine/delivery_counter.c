@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "engine/engine.h"
+#include "engine/batch.h"
+#include "engine/queue.h"
 
 #define FIRST_SLOTS 8
 
@@ -14,9 +15,14 @@ static atomic_long live_counters; /* the leak check of the test session reads it
 
 long kn_delivery_counter_live(void) { return atomic_load_explicit(&live_counters, memory_order_relaxed); }
 
-void kn_delivery_counters_init(struct kn_delivery_counters *counters)
+void kn_delivery_counters_init(struct kn_delivery_counters *counters, struct kn_queue *deliveries, _Atomic int64_t *undelivered, int report_all,
+                               int report_errors_only)
 {
     memset(counters, 0, sizeof *counters);
+    counters->deliveries = deliveries;
+    counters->undelivered = undelivered;
+    counters->report_all = report_all;
+    counters->report_errors_only = report_errors_only;
     kn_mutex_init(&counters->lock, KN_RANK_LEAF);
 }
 
@@ -74,15 +80,15 @@ static int table_add(struct kn_delivery_counters *counters, struct kn_delivery_c
     }
 }
 
-struct kn_delivery_counter *kn_delivery_counter_new(struct kn_engine *engine, void *binding)
+struct kn_delivery_counter *kn_delivery_counter_new(struct kn_delivery_counters *counters, void *binding)
 {
     struct kn_delivery_counter *counter = calloc(1, sizeof *counter);
     if (!counter) return NULL;
-    counter->engine = engine;
+    counter->counters = counters;
     counter->binding = binding;
     counter->completion = kn_batch_new_completion(counter);
     atomic_init(&counter->pending, 1);
-    if (!counter->completion || !table_add(&engine->counters, counter)) {
+    if (!counter->completion || !table_add(counters, counter)) {
         kn_batch_free(counter->completion);
         free(counter);
         return NULL;
@@ -94,7 +100,7 @@ struct kn_delivery_counter *kn_delivery_counter_new(struct kn_engine *engine, vo
 void kn_delivery_counter_free(struct kn_delivery_counter *counter)
 {
     if (!counter) return;
-    struct kn_delivery_counters *counters = &counter->engine->counters;
+    struct kn_delivery_counters *counters = counter->counters;
     kn_mutex_lock(&counters->lock);
     counters->slots[counter->slot - 1] = NULL;
     kn_mutex_unlock(&counters->lock);
@@ -110,9 +116,8 @@ void kn_delivery_counter_discard(struct kn_delivery_counter *counter)
     kn_batch_free(completion);
 }
 
-struct kn_delivery_counter *kn_delivery_counter_of(struct kn_engine *engine, const void *token)
+struct kn_delivery_counter *kn_delivery_counter_of(struct kn_delivery_counters *counters, const void *token)
 {
-    struct kn_delivery_counters *counters = &engine->counters;
     uint32_t slot = kn_token_slot(token);
     if (!slot) return NULL;
     kn_mutex_lock(&counters->lock);
@@ -126,24 +131,24 @@ static int settle(struct kn_delivery_counter *counter, int64_t rows, int64_t del
 {
     if (delivered) atomic_fetch_add(&counter->delivered, delivered);
     if (atomic_fetch_sub(&counter->pending, rows) != rows) return 0;
-    atomic_fetch_add(&counter->engine->undelivered, 1);
+    atomic_fetch_add(counter->counters->undelivered, 1);
     return 1;
 }
 
 void kn_delivery_counter_settle(struct kn_delivery_counter *counter, int64_t rows, int64_t delivered)
 {
-    struct kn_engine *engine = counter->engine;
+    struct kn_queue *deliveries = counter->counters->deliveries;
     struct kn_batch *completion = counter->completion;
-    if (settle(counter, rows, delivered)) kn_queue_push(&engine->deliveries, &completion->node);
+    if (settle(counter, rows, delivered)) kn_queue_push(deliveries, &completion->node);
 }
 
 int kn_delivery_counter_close(struct kn_delivery_counter *counter) { return settle(counter, 1, 0); }
 
 /* Whether all that anybody wants to know of the batch is in counters. */
-static int is_alone(const struct kn_engine *engine, const struct kn_batch *batch, int failed)
+static int is_alone(const struct kn_delivery_counters *counters, const struct kn_batch *batch, int failed)
 {
     int32_t count = batch->writer.record_count;
-    int silent = !engine->config.report_all || (engine->config.report_errors_only && !failed);
+    int silent = !counters->report_all || (counters->report_errors_only && !failed);
     int alone = 1, tokens = 0;
     for (int32_t i = 0; i < count; i++) {
         int token = kn_token_is(batch->opaques[i]);
@@ -156,7 +161,7 @@ static int is_alone(const struct kn_engine *engine, const struct kn_batch *batch
 /* Delivered rows, numbers first to before end of the batch. Those that there is no memory for stay unknown. */
 static void keep_runs(struct kn_delivery_counter *counter, const struct kn_batch *batch, int32_t first, int32_t end)
 {
-    struct kn_delivery_counters *counters = &counter->engine->counters;
+    struct kn_delivery_counters *counters = counter->counters;
     kn_mutex_lock(&counters->lock);
     for (int32_t at = first, next; at < end; at = next) {
         int64_t row = kn_token_row(batch->opaques[at]);
@@ -166,10 +171,10 @@ static void keep_runs(struct kn_delivery_counter *counter, const struct kn_batch
     kn_mutex_unlock(&counters->lock);
 }
 
-enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_engine *engine, struct kn_batch *batch, struct kn_list *completions)
+enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_delivery_counters *counters, struct kn_batch *batch, struct kn_list *completions)
 {
     int failed = batch->status != KN_OK || batch->error_code != 0;
-    if (!is_alone(engine, batch, failed)) return KN_DELIVERY_COUNTER_NOT_ALONE;
+    if (!is_alone(counters, batch, failed)) return KN_DELIVERY_COUNTER_NOT_ALONE;
     if (failed) {
         kn_batch_drop_bytes(batch);
         return KN_DELIVERY_COUNTER_FAILED;
@@ -179,7 +184,7 @@ enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_engine *e
         const void *token = batch->opaques[first];
         uint32_t slot = kn_token_slot(token);
         for (end = first + 1; end < count && kn_token_slot(batch->opaques[end]) == slot; end++) continue;
-        struct kn_delivery_counter *counter = kn_delivery_counter_of(engine, token);
+        struct kn_delivery_counter *counter = kn_delivery_counter_of(counters, token);
         if (!counter) continue; /* messages without a callback */
         struct kn_batch *completion = counter->completion;
         if (counter->keeps_runs && batch->base_offset >= 0) keep_runs(counter, batch, first, end);
@@ -188,8 +193,8 @@ enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_engine *e
     return KN_DELIVERY_COUNTER_COUNTED;
 }
 
-void kn_delivery_counter_send(struct kn_engine *engine, struct kn_list *completions)
+void kn_delivery_counter_send(struct kn_delivery_counters *counters, struct kn_list *completions)
 {
     struct kn_list *completion;
-    while ((completion = kn_list_pop_front(completions))) kn_queue_push(&engine->deliveries, completion);
+    while ((completion = kn_list_pop_front(completions))) kn_queue_push(counters->deliveries, completion);
 }

@@ -21,7 +21,8 @@
 #include "engine/thread.h"
 
 struct kn_batch;
-struct kn_engine;
+struct kn_delivery_counters;
+struct kn_queue;
 
 #define KN_DELIVERY_COUNTER_ROW_BITS 40
 #define KN_DELIVERY_COUNTER_ROWS_MAX ((int64_t)1 << KN_DELIVERY_COUNTER_ROW_BITS)
@@ -29,7 +30,7 @@ struct kn_engine;
 
 struct kn_delivery_counter {
     /* immutable */
-    struct kn_engine *engine;
+    struct kn_delivery_counters *counters;
     uint32_t slot;          /* 1 .. KN_DELIVERY_COUNTER_SLOTS_MAX: its place in the table plus one */
     void *binding;          /* the binding's: an object that it holds for as long as the counter lives */
     struct kn_batch *completion;/* in `deliveries` after the last outcome, and the binding's from then on */
@@ -41,7 +42,11 @@ struct kn_delivery_counter {
     _Atomic int64_t delivered;
 };
 
-struct kn_delivery_counters { /* of an engine */
+struct kn_delivery_counters { /* of a client */
+    /* immutable */
+    struct kn_queue *deliveries;       /* where completions go */
+    _Atomic int64_t *undelivered;      /* reports that wait there */
+    int report_all, report_errors_only; /* as in struct kn_produce_config */
     struct kn_mutex lock;
     struct kn_delivery_counter **slots; /* under lock, as what follows; NULL: free */
     uint32_t capacity;
@@ -60,13 +65,14 @@ static inline int kn_token_is(const void *opaque) { return (int)((uintptr_t)opaq
 static inline uint32_t kn_token_slot(const void *opaque) { return (uint32_t)((uint64_t)(uintptr_t)opaque >> (KN_DELIVERY_COUNTER_ROW_BITS + 1)); }
 static inline int64_t kn_token_row(const void *opaque) { return (int64_t)(((uint64_t)(uintptr_t)opaque >> 1) & (((uint64_t)1 << KN_DELIVERY_COUNTER_ROW_BITS) - 1)); }
 
-void kn_delivery_counters_init(struct kn_delivery_counters *counters);
+void kn_delivery_counters_init(struct kn_delivery_counters *counters, struct kn_queue *deliveries, _Atomic int64_t *undelivered, int report_all,
+                               int report_errors_only);
 void kn_delivery_counters_deinit(struct kn_delivery_counters *counters); /* frees what is left; what `deliveries` holds was freed before */
 
 /* NULL: no memory, or too many at a time. */
-struct kn_delivery_counter *kn_delivery_counter_new(struct kn_engine *engine, void *binding);
+struct kn_delivery_counter *kn_delivery_counter_new(struct kn_delivery_counters *counters, void *binding);
 void kn_delivery_counter_free(struct kn_delivery_counter *counter); /* its completion was freed, or is to be freed by kn_engine_delivered(); NULL is harmless */
-struct kn_delivery_counter *kn_delivery_counter_of(struct kn_engine *engine, const void *token); /* NULL: the token was taken out */
+struct kn_delivery_counter *kn_delivery_counter_of(struct kn_delivery_counters *counters, const void *token); /* NULL: the token was taken out */
 
 /* So many rows are about to be queued: before the first of them is. Those that weren't are taken back with kn_delivery_counter_settle(). */
 static inline void kn_delivery_counter_begin(struct kn_delivery_counter *counter, int64_t rows) { atomic_fetch_add(&counter->pending, rows); }
@@ -83,8 +89,8 @@ enum kn_delivery_counter_verdict {
     KN_DELIVERY_COUNTER_COUNTED    /* done: the batch can be freed */
 };
 /* A batch with its outcome. The counters that are done by it have their completions in the initialised list `completions`, for kn_delivery_counter_send(). */
-enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_engine *engine, struct kn_batch *batch, struct kn_list *completions);
-void kn_delivery_counter_send(struct kn_engine *engine, struct kn_list *completions);
+enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_delivery_counters *counters, struct kn_batch *batch, struct kn_list *completions);
+void kn_delivery_counter_send(struct kn_delivery_counters *counters, struct kn_list *completions);
 
 long kn_delivery_counter_live(void);
 

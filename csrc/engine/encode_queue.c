@@ -1,8 +1,10 @@
 /* Requests to be: see encode_queue.h for threads and owners. */
 #include "engine/encode_queue.h"
 
+#include "engine/batch.h"
 #include "engine/batch_encoder.h"
-#include "engine/engine.h"
+#include "engine/broker.h"
+#include "engine/producer.h"
 
 #define ENCODE_HERE_BYTES ((size_t)32 << 10) /* a tenth of a millisecond, or gzip's half: not worth another thread's waking up */
 
@@ -12,23 +14,23 @@ static void encode(struct kn_task *task)
     struct kn_encoding *encoding = KN_LIST_ENTRY(task, struct kn_encoding, task);
     for (int32_t i = 0; i < encoding->picks.count; i++) {
         struct kn_batch *batch = encoding->picks.batches[i];
-        batch->status = kn_batch_prepare(encoding->broker->engine, batch, encoding->produce_version);
+        batch->status = kn_batch_prepare(encoding->producer, batch, encoding->produce_version);
     }
 }
 
 static void wake(void *broker) { kn_broker_wake(broker); }
 
-void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_broker *broker, int16_t produce_version)
+void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_producer *producer, struct kn_broker *broker, int16_t produce_version)
 {
-    struct kn_engine *engine = broker->engine;
     struct kn_encoding *encoding = KN_LIST_ENTRY(kn_encode_queue_next(encode_queue), struct kn_encoding, picks);
     encoding->task.work = encode;
     encoding->task.notify = wake;
-    encoding->task.whom = encoding->broker = broker;
+    encoding->task.whom = broker;
+    encoding->producer = producer;
     encoding->produce_version = produce_version;
     encode_queue->count++;
-    if (engine->config.codec == KN_CODEC_NONE || encoding->picks.size_bytes < ENCODE_HERE_BYTES) kn_task_do_here(&encoding->task);
-    else kn_worker_pool_begin(&engine->workers, &encoding->task);
+    if (producer->config->codec == KN_CODEC_NONE || encoding->picks.size_bytes < ENCODE_HERE_BYTES) kn_task_do_here(&encoding->task);
+    else kn_worker_pool_begin(&producer->workers, &encoding->task);
 }
 
 struct kn_picks *kn_encode_queue_take_encoded(struct kn_encode_queue *encode_queue)

@@ -15,6 +15,7 @@
 
 struct kn_batch;
 struct kn_broker;
+struct kn_producer;
 
 struct kn_picks { /* what one request will carry */
     int32_t count;
@@ -24,7 +25,7 @@ struct kn_picks { /* what one request will carry */
 
 struct kn_encoding {
     struct kn_task task;
-    struct kn_broker *broker;
+    const struct kn_producer *producer;
     int16_t produce_version;
     struct kn_picks picks;
 };
@@ -40,7 +41,7 @@ static inline struct kn_picks *kn_encode_queue_next(struct kn_encode_queue *enco
     return &encode_queue->ring[(encode_queue->first + encode_queue->count) % KN_ENCODE_QUEUE_MAX].picks;
 }
 /* Has what kn_encode_queue_next() was filled with encoded, and then the broker woken; what is quick is done here. */
-void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_broker *broker, int16_t produce_version);
+void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_producer *producer, struct kn_broker *broker, int16_t produce_version);
 /* Takes the oldest out if it is encoded, else NULL; valid until the next kn_encode_queue_next(). A batch that couldn't be has its status set. */
 struct kn_picks *kn_encode_queue_take_encoded(struct kn_encode_queue *encode_queue);
 /* The same, and waits for whoever encodes it. NULL: there is none. */

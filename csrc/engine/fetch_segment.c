@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "engine/engine.h"
+#include "engine/consumer.h"
 #include "records/record_reader.h"
 
 /* Offset and length in front of everything: enough to know how large a partial batch is. */
@@ -74,7 +74,7 @@ static int aborted_filter_new(struct kn_fetch_job *job)
 {
     int32_t count = job->result.aborted_count;
     uint32_t size = 2;
-    if (job->filter || job->cursor->engine->config.isolation_level == 0 || count == 0) return KN_OK;
+    if (job->filter || job->cursor->consumer->config->isolation_level == 0 || count == 0) return KN_OK;
     while (size < (uint32_t)count * 2) size *= 2;
     struct kn_aborted_filter *filter = calloc(1, sizeof *filter + (size_t)count * sizeof filter->list[0]);
     if (filter) filter->table = calloc(size, sizeof filter->table[0]);
@@ -132,23 +132,23 @@ static void count_received(struct kn_fetch_job *job, int64_t size_bytes)
     struct kn_cursor *cursor = job->cursor;
     atomic_fetch_add_explicit(&cursor->received_messages, job->opened_count, memory_order_relaxed);
     atomic_fetch_add_explicit(&cursor->received_bytes, size_bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&cursor->engine->received_messages, job->opened_count, memory_order_relaxed);
-    atomic_fetch_add_explicit(&cursor->engine->received_bytes, size_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&cursor->consumer->received_messages, job->opened_count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&cursor->consumer->received_bytes, size_bytes, memory_order_relaxed);
     job->opened_count = 0;
 }
 
 /* Opens one batch into the segment; batches that are not for the application only count for next_offset. */
 static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view, struct kn_segment *segment)
 {
-    struct kn_engine *engine = job->cursor->engine;
+    struct kn_consumer *consumer = job->cursor->consumer;
     int status = KN_OK;
-    if (engine->config.check_crcs && (status = kn_batch_view_check(view)) != KN_OK) return status;
+    if (consumer->config->check_crcs && (status = kn_batch_view_check(view)) != KN_OK) return status;
     if (view->last_offset < job->offset) return KN_OK; /* a broker may begin before what was asked for */
     if (aborted_filter_drops(job->filter, view) || kn_batch_view_is_control(view)) return KN_OK;
 
     struct kn_buffer *opened = NULL;
-    if (!atomic_load_explicit(&engine->keeps_batches, memory_order_relaxed)) {
-        status = kn_batch_view_open(view, &engine->codecs, engine->config.decompressed_max_bytes, engine->pool, &opened);
+    if (!atomic_load_explicit(&consumer->keeps_batches, memory_order_relaxed)) {
+        status = kn_batch_view_open(view, &consumer->client->codecs, consumer->config->decompressed_max_bytes, consumer->client->pool, &opened);
         if (status != KN_OK) return status;
     }
     struct kn_chunk *chunk = opened ? kn_chunk_new(opened) : kn_chunk_ref(job->chunk);

@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/kafka_errors.h"
 #include "base/status.h"
-#include "engine/engine.h"
+#include "engine/broker.h"
+#include "engine/consumer.h"
 #include "engine/fetch_codec.h"
 #include "engine/fetch_segment.h"
-#include "engine/fetch_slots.h"
+#include "engine/frame.h"
 
 /* A response larger than this only delays the one after it. */
 #define RESPONSE_MAX_BYTES (16 << 20)
@@ -22,6 +24,7 @@
 /* What is opened between two looks at the socket: a broker whose answer isn't read can't go on sending it. */
 #define OPEN_BYTES (256 << 10)
 #define SESSION_EPOCH_FULL 0
+#define BUCKETS_AT_FIRST 16
 /* How long a broker may wait for news of the other partitions while some rest: these may be drained meanwhile. */
 #define WAIT_WHILE_RESTING_MAX_MS 10
 
@@ -32,10 +35,196 @@ struct fetch_request { /* a request and what on_done must know of it */
     uint32_t serial;
 };
 
-void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker)
+/* --- the table of slots: the attached cursors, found by topic and partition --- */
+
+static int slot_in_session(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot) { return slot->session == fetcher->session_serial; }
+
+static int has_id(const struct kn_cursor *cursor)
+{
+    static const uint8_t zeros[16];
+    return memcmp(cursor->topic_id, zeros, sizeof zeros) != 0;
+}
+
+static uint32_t bucket_of(const struct kn_fetcher *fetcher, const void *topic, size_t topic_bytes, int32_t partition)
+{
+    return (kn_fnv1a(topic, topic_bytes) + (uint32_t)partition * 0x9e3779b1u) & (fetcher->bucket_count - 1);
+}
+
+static const void *key_of(const struct kn_fetcher *fetcher, const struct kn_cursor *cursor, size_t *bytes)
+{
+    *bytes = fetcher->by_id ? sizeof cursor->topic_id : (size_t)cursor->topic_bytes;
+    return fetcher->by_id ? (const void *)cursor->topic_id : cursor->topic;
+}
+
+static void link_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
+{
+    size_t bytes;
+    const void *key = key_of(fetcher, slot->cursor, &bytes);
+    struct kn_fetch_slot **bucket = &fetcher->buckets[bucket_of(fetcher, key, bytes, slot->cursor->partition)];
+    slot->next = *bucket;
+    *bucket = slot;
+}
+
+static void relink_all(struct kn_fetcher *fetcher)
+{
+    struct kn_list *lists[2] = {&fetcher->slots, &fetcher->forgotten};
+    memset(fetcher->buckets, 0, fetcher->bucket_count * sizeof fetcher->buckets[0]);
+    for (int i = 0; i < 2; i++)
+        for (struct kn_list *node = lists[i]->next; node != lists[i]; node = node->next)
+            link_slot(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
+}
+
+static struct kn_fetch_slot *find(struct kn_fetcher *fetcher, const void *topic, size_t topic_bytes, int32_t partition, int gone)
+{
+    if (!fetcher->bucket_count) return NULL;
+    struct kn_fetch_slot *slot = fetcher->buckets[bucket_of(fetcher, topic, topic_bytes, partition)];
+    for (; slot; slot = slot->next) {
+        size_t bytes;
+        const void *key = key_of(fetcher, slot->cursor, &bytes);
+        if (slot->gone == gone && slot->cursor->partition == partition && bytes == topic_bytes && memcmp(key, topic, bytes) == 0) return slot;
+    }
+    return NULL;
+}
+
+static int grow(struct kn_fetcher *fetcher)
+{
+    uint32_t count = fetcher->bucket_count ? fetcher->bucket_count * 2 : BUCKETS_AT_FIRST;
+    struct kn_fetch_slot **buckets = realloc(fetcher->buckets, count * sizeof buckets[0]);
+    if (!buckets) return KN_ERR_NOMEM;
+    fetcher->buckets = buckets;
+    fetcher->bucket_count = count;
+    relink_all(fetcher);
+    return KN_OK;
+}
+
+static int add_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
+{
+    if ((uint32_t)fetcher->slot_count >= fetcher->bucket_count && grow(fetcher) != KN_OK) return KN_ERR_NOMEM;
+    kn_list_push_back(&fetcher->slots, &slot->node);
+    if (fetcher->slot_count++ == 0) atomic_fetch_add_explicit(&fetcher->consumer->fetcher_count, 1, memory_order_relaxed);
+    fetcher->idless_count += !has_id(slot->cursor);
+    link_slot(fetcher, slot);
+    return KN_OK;
+}
+
+/* Out of its bucket. */
+static void unlink_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
+{
+    size_t bytes;
+    const void *key = key_of(fetcher, slot->cursor, &bytes);
+    struct kn_fetch_slot **at = &fetcher->buckets[bucket_of(fetcher, key, bytes, slot->cursor->partition)];
+    while (*at != slot) at = &(*at)->next;
+    *at = slot->next;
+}
+
+static void free_slot(struct kn_fetch_slot *slot)
+{
+    kn_cursor_unref(slot->cursor);
+    free(slot);
+}
+
+static void unfile_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
+{
+    if (slot->file == KN_FETCH_FILE_CHANGED) fetcher->changed_count--;
+    if (slot->file == KN_FETCH_FILE_LEAVING) fetcher->leaving_count--;
+    kn_list_remove(&slot->file_node);
+    slot->file = KN_FETCH_FILE_NONE;
+}
+
+/* Unlinks the slot and forgets it: into `forgotten` when the session knows it, else freed. */
+static void remove_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
+{
+    unfile_slot(fetcher, slot);
+    kn_list_remove(&slot->node);
+    if (--fetcher->slot_count == 0) atomic_fetch_sub_explicit(&fetcher->consumer->fetcher_count, 1, memory_order_relaxed);
+    fetcher->resting_count -= slot->resting;
+    fetcher->idless_count -= !has_id(slot->cursor);
+    if (slot_in_session(fetcher, slot)) {
+        slot->gone = 1;
+        kn_list_push_back(&fetcher->forgotten, &slot->node);
+        fetcher->forgotten_count++;
+    } else {
+        unlink_slot(fetcher, slot);
+        free_slot(slot);
+    }
+}
+
+/* After any change: files the slot where the next request looks for it. */
+static void file_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
+{
+    int known = slot_in_session(fetcher, slot);
+    enum kn_fetch_file file = KN_FETCH_FILE_NONE;
+    if (slot->resting && known) file = KN_FETCH_FILE_LEAVING;
+    if (!slot->resting && (!known || slot->sent_offset != slot->offset)) file = KN_FETCH_FILE_CHANGED;
+    if (file == slot->file) return;
+    unfile_slot(fetcher, slot);
+    slot->file = file;
+    if (file == KN_FETCH_FILE_CHANGED) {
+        kn_list_push_back(&fetcher->changed, &slot->file_node);
+        fetcher->changed_count++;
+    } else if (file == KN_FETCH_FILE_LEAVING) {
+        kn_list_push_back(&fetcher->leaving, &slot->file_node);
+        fetcher->leaving_count++;
+    }
+}
+
+/* Whether a detached slot of this partition is still known to the session; it is freed, its place in the session must be taken over. (By the session's own
+ * key: a topic that was deleted and made anew has the same name, and whoever told it to the session and forgot it in one request would lose it.) */
+static int unforget(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
+{
+    size_t bytes;
+    const void *key = key_of(fetcher, cursor, &bytes);
+    struct kn_fetch_slot *old = find(fetcher, key, bytes, cursor->partition, 1);
+    if (!old) return 0;
+    unlink_slot(fetcher, old);
+    kn_list_remove(&old->node);
+    fetcher->forgotten_count--;
+    free_slot(old);
+    return 1;
+}
+
+/* By topic id or name, as the table is keyed. */
+static struct kn_fetch_slot *find_slot(struct kn_fetcher *fetcher, const void *topic, size_t topic_bytes, int32_t partition)
+{
+    return find(fetcher, topic, topic_bytes, partition, 0);
+}
+
+static struct kn_fetch_slot *find_cursor(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
+{
+    size_t bytes;
+    const void *key = key_of(fetcher, cursor, &bytes);
+    if (!fetcher->bucket_count) return NULL;
+    struct kn_fetch_slot *slot = fetcher->buckets[bucket_of(fetcher, key, bytes, cursor->partition)];
+    while (slot && (slot->cursor != cursor || slot->gone)) slot = slot->next;
+    return slot;
+}
+
+/* Without a session: the table keeps what is attached only. */
+static void key_by(struct kn_fetcher *fetcher, int by_id)
+{
+    if (fetcher->by_id == by_id) return;
+    fetcher->by_id = by_id;
+    if (fetcher->bucket_count) relink_all(fetcher);
+}
+
+static void drop_forgotten(struct kn_fetcher *fetcher)
+{
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(&fetcher->forgotten))) {
+        struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
+        unlink_slot(fetcher, slot);
+        free_slot(slot);
+    }
+    fetcher->forgotten_count = 0;
+}
+
+/* --- life --- */
+
+void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker, struct kn_consumer *consumer)
 {
     memset(fetcher, 0, sizeof *fetcher);
     fetcher->broker = broker;
+    fetcher->consumer = consumer;
     fetcher->fetch_version = -1;
     fetcher->session_serial = 1;
     fetcher->expansion = EXPANSION_GUESS;
@@ -50,8 +239,8 @@ void kn_fetcher_deinit(struct kn_fetcher *fetcher)
     for (int32_t i = fetcher->job_next; i < fetcher->job_count; i++) kn_fetch_job_deinit(&fetcher->jobs[i]);
     free(fetcher->jobs);
     struct kn_list *node;
-    kn_fetch_slots_drop_forgotten(fetcher);
-    while ((node = kn_list_pop_front(&fetcher->slots))) kn_fetch_slot_free(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
+    drop_forgotten(fetcher);
+    while ((node = kn_list_pop_front(&fetcher->slots))) free_slot(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
     free(fetcher->buckets);
 }
 
@@ -62,7 +251,7 @@ static void reset_session(struct kn_fetcher *fetcher)
     fetcher->session_id = 0;
     fetcher->session_epoch = SESSION_EPOCH_FULL;
     fetcher->session_serial++;
-    kn_fetch_slots_drop_forgotten(fetcher);
+    drop_forgotten(fetcher);
 }
 
 void kn_fetcher_on_down(struct kn_fetcher *fetcher)
@@ -82,12 +271,12 @@ static void let_rest(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
     fetcher->resting_count -= slot->resting;
     slot->resting = kn_cursor_rests(slot->cursor, fetcher->broker);
     fetcher->resting_count += slot->resting;
-    kn_fetch_slots_file(fetcher, slot);
+    file_slot(fetcher, slot);
 }
 
 void kn_fetcher_wake(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
 {
-    struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, cursor);
+    struct kn_fetch_slot *slot = find_cursor(fetcher, cursor);
     if (slot && slot->resting) let_rest(fetcher, slot);
 }
 
@@ -104,19 +293,19 @@ static struct kn_fetch_slot *new_slot(struct kn_fetcher *fetcher, struct kn_curs
     struct kn_fetch_slot *slot = calloc(1, sizeof *slot);
     if (!slot) return NULL;
     slot->cursor = kn_cursor_ref(cursor);
-    slot->max_bytes = fetcher->broker->engine->config.partition_fetch_bytes;
+    slot->max_bytes = fetcher->consumer->config->partition_fetch_bytes;
     kn_list_init(&slot->node);
     kn_list_init(&slot->file_node);
     /* What the session still has from an earlier attach must not be forgotten, only moved. */
-    if (kn_fetch_slots_unforget(fetcher, cursor)) slot->session = fetcher->session_serial;
-    if (kn_fetch_slots_add(fetcher, slot) == KN_OK) return slot;
-    kn_fetch_slot_free(slot);
+    if (unforget(fetcher, cursor)) slot->session = fetcher->session_serial;
+    if (add_slot(fetcher, slot) == KN_OK) return slot;
+    free_slot(slot);
     return NULL;
 }
 
 int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint32_t epoch, int64_t offset, int32_t leader_epoch)
 {
-    struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, cursor);
+    struct kn_fetch_slot *slot = find_cursor(fetcher, cursor);
     if (slot && (int32_t)(epoch - slot->epoch) < 0) return KN_OK; /* a newer attach was faster */
     if (!slot && !(slot = new_slot(fetcher, cursor))) return KN_ERR_NOMEM;
     slot->epoch = epoch;
@@ -127,16 +316,16 @@ int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint
     slot->eof_offset = KN_OFFSET_UNKNOWN;
     slot->ignore_through = fetcher->serial;
     /* In a session the broker answers only for partitions with news, so the end of one that was moved to its end would never be seen. */
-    if (fetcher->broker->engine->config.partition_eof && kn_fetch_slot_in_session(fetcher, slot)) reset_session(fetcher);
+    if (fetcher->consumer->config->partition_eof && slot_in_session(fetcher, slot)) reset_session(fetcher);
     let_rest(fetcher, slot);
     return KN_OK;
 }
 
 void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor)
 {
-    struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, cursor);
+    struct kn_fetch_slot *slot = find_cursor(fetcher, cursor);
     if (!slot) return;
-    kn_fetch_slots_remove(fetcher, slot);
+    remove_slot(fetcher, slot);
     if (fetcher->slot_count == 0) reset_session(fetcher);
 }
 
@@ -144,7 +333,7 @@ void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor)
 
 static void post_cursor_event(struct kn_fetcher *fetcher, enum kn_event_kind kind, const struct kn_fetch_job *job, int status, int64_t offset)
 {
-    struct kn_event *event = kn_event_new(&fetcher->broker->engine->spare_events, kind, fetcher->broker->handle);
+    struct kn_event *event = kn_event_new(&fetcher->broker->client->spare_events, kind, fetcher->broker->handle);
     if (!event) return; /* out of memory: the slot is gone, the control plane's own check finds it */
     event->token = job->cursor->token;
     event->partition = job->cursor->partition;
@@ -154,18 +343,18 @@ static void post_cursor_event(struct kn_fetcher *fetcher, enum kn_event_kind kin
     event->error_code = job->result.error_code;
     event->leader_id = kind == KN_EVENT_REPLICA ? job->result.preferred_read_replica : job->result.leader_id;
     event->leader_epoch = job->result.leader_epoch;
-    kn_engine_post_event(fetcher->broker->engine, event);
+    kn_client_post_event(fetcher->broker->client, event);
 }
 
 static void push_segment(struct kn_fetcher *fetcher, struct kn_segment *segment)
 {
-    kn_queue_push(&fetcher->broker->engine->fetched, &segment->node);
+    fetcher->broker->client->on->fetched(fetcher->broker->client->owner, segment);
 }
 
 /* The slot stops; the control plane is told where and why, and starts it again when that makes sense. */
 static void stop_slot(struct kn_fetcher *fetcher, enum kn_event_kind kind, const struct kn_fetch_job *job, int status, int64_t offset)
 {
-    struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, job->cursor);
+    struct kn_fetch_slot *slot = find_cursor(fetcher, job->cursor);
     if (!slot || slot->epoch != job->epoch) return; /* restarted meanwhile: this news is old */
     kn_fetcher_detach(fetcher, job->cursor);
     post_cursor_event(fetcher, kind, job, status, offset);
@@ -190,9 +379,9 @@ static void fail_job(struct kn_fetcher *fetcher, const struct kn_fetch_job *job,
 
 static void report_end(struct kn_fetcher *fetcher, const struct kn_fetch_job *job)
 {
-    int8_t isolation = fetcher->broker->engine->config.isolation_level;
+    int8_t isolation = fetcher->consumer->config->isolation_level;
     int64_t end = isolation ? job->result.last_stable_offset : job->result.high_watermark;
-    struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, job->cursor);
+    struct kn_fetch_slot *slot = find_cursor(fetcher, job->cursor);
     if (!slot || slot->epoch != job->epoch || end < 0 || job->next_offset < end || slot->eof_offset == job->next_offset) return;
     struct kn_segment *segment = kn_segment_new(KN_SEGMENT_EOF, job->cursor, job->epoch, 0);
     if (!segment) return; /* told again with the next empty answer */
@@ -213,7 +402,7 @@ static int open_job(struct kn_fetcher *fetcher, struct kn_fetch_job *job)
     if (job->is_done) fetcher->opened_from_bytes += (int64_t)job->result.records_bytes;
     if (status != KN_OK)
         fail_job(fetcher, job, status, failed_offset, next_offset);
-    else if (job->is_done && fetcher->broker->engine->config.partition_eof)
+    else if (job->is_done && fetcher->consumer->config->partition_eof)
         report_end(fetcher, job);
     return job->is_done;
 }
@@ -232,11 +421,11 @@ static void note_expansion(struct kn_fetcher *fetcher)
 /* Whether nothing more may be queued now: then `starved` is set, and whoever frees segments wakes us. */
 static int queue_is_full(struct kn_fetcher *fetcher)
 {
-    struct kn_engine *engine = fetcher->broker->engine;
-    if (atomic_load(&engine->queued_bytes) < engine->config.queued_max_bytes) return 0;
-    atomic_store(&engine->starved, 1);
+    struct kn_consumer *consumer = fetcher->consumer;
+    if (atomic_load(&consumer->queued_bytes) < consumer->config->queued_max_bytes) return 0;
+    atomic_store(&consumer->starved, 1);
     /* The consumer may have emptied the queue between the two lines above and not have seen the flag: look again. */
-    return atomic_load(&engine->queued_bytes) >= engine->config.queued_max_bytes;
+    return atomic_load(&consumer->queued_bytes) >= consumer->config->queued_max_bytes;
 }
 
 /* As much as the queue has room for, and not much more than this many bytes. Whether the queue is full. */
@@ -293,7 +482,7 @@ static void note_progress(struct kn_cursor *cursor, const struct kn_fetch_job *j
 /* A batch that is larger than what we ask for arrives whole from any broker since 0.10.1; from older ones only a larger request gets it. */
 static void grow_fetch(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot, size_t wanted_bytes)
 {
-    size_t most = fetcher->broker->engine->config.connection.receive_max_bytes;
+    size_t most = fetcher->broker->client->config->connection.receive_max_bytes;
     if (wanted_bytes <= (size_t)slot->max_bytes || wanted_bytes > most) return;
     slot->max_bytes = (int32_t)wanted_bytes;
     slot->sent_offset = KN_OFFSET_UNKNOWN;
@@ -308,7 +497,7 @@ static int prefers_replica(const struct kn_fetcher *fetcher, const struct kn_fet
 
 static void log_result(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot, const struct kn_fetch_result *result)
 {
-    struct kn_log *log = &fetcher->broker->engine->log;
+    struct kn_log *log = &fetcher->broker->client->log;
     if (!kn_log_is_on(log, KN_LOG_FETCH)) return;
     kn_log_say(log, KN_LOG_FETCH, fetcher->broker->handle, -1, "%.*s [%d]: %zu bytes from offset %lld on, high watermark %lld, error %d",
                slot->cursor->topic_bytes < 80 ? (int)slot->cursor->topic_bytes : 80, slot->cursor->topic, (int)result->partition, result->records_bytes,
@@ -318,8 +507,8 @@ static void log_result(const struct kn_fetcher *fetcher, const struct kn_fetch_s
 static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_response *response, const struct kn_fetch_result *result,
                        struct kn_chunk *chunk, uint32_t serial)
 {
-    struct kn_fetch_slot *slot = fetcher->by_id ? kn_fetch_slots_find(fetcher, response->topic_id, 16, result->partition)
-                                                : kn_fetch_slots_find(fetcher, response->topic, (size_t)response->topic_bytes, result->partition);
+    struct kn_fetch_slot *slot = fetcher->by_id ? find_slot(fetcher, response->topic_id, 16, result->partition)
+                                                : find_slot(fetcher, response->topic, (size_t)response->topic_bytes, result->partition);
     if (!slot || (int32_t)(serial - slot->ignore_through) <= 0) return KN_OK; /* detached or moved meanwhile */
     log_result(fetcher, slot, result);
     if (!result->error_code) note_offsets(slot->cursor, slot->epoch, result);
@@ -332,7 +521,7 @@ static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_respons
         return KN_OK;
     }
     if (result->records_bytes == 0 && slot->offset >= result->high_watermark) kn_note(&slot->cursor->eof_offset, slot->offset);
-    if (result->records_bytes == 0 && !fetcher->broker->engine->config.partition_eof) return KN_OK;
+    if (result->records_bytes == 0 && !fetcher->consumer->config->partition_eof) return KN_OK;
     struct kn_fetch_job *job = add_job(fetcher);
     if (!job) return KN_ERR_NOMEM;
     *job = (struct kn_fetch_job){.cursor = kn_cursor_ref(slot->cursor), .epoch = slot->epoch, .offset = slot->offset,
@@ -357,13 +546,13 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
     if (status != KN_OK) return status;
     if (response.throttle_ms > 0) {
         fetcher->not_before_us = now_us + kn_throttle_us(response.throttle_ms);
-        struct kn_event *event = kn_event_throttled(&fetcher->broker->engine->spare_events, fetcher->broker->handle, KN_API_FETCH, response.throttle_ms);
-        if (event) kn_engine_post_event(fetcher->broker->engine, event);
+        struct kn_event *event = kn_event_throttled(&fetcher->broker->client->spare_events, fetcher->broker->handle, KN_API_FETCH, response.throttle_ms);
+        if (event) kn_client_post_event(fetcher->broker->client, event);
     }
     if (response.error_code) {
         reset_session(fetcher);
         /* Asked again at once, but not again and again: a broker may say the same of each request. */
-        int is_first = now_us - fetcher->session_failed_us >= (int64_t)fetcher->broker->engine->config.fetch_error_backoff_ms * 1000;
+        int is_first = now_us - fetcher->session_failed_us >= (int64_t)fetcher->consumer->config->fetch_error_backoff_ms * 1000;
         int session_error = response.error_code == KN_KAFKA_FETCH_SESSION_ID_NOT_FOUND || response.error_code == KN_KAFKA_INVALID_FETCH_SESSION_EPOCH ||
                             response.error_code == KN_KAFKA_FETCH_SESSION_TOPIC_ID_ERROR;
         if (session_error) fetcher->session_failed_us = now_us;
@@ -396,7 +585,7 @@ static void on_fetched(struct kn_request *request, int status, struct kn_chunk *
     if (status == KN_OK) status = take_response(fetcher, chunk, body, version, serial, now_us);
     if (status == KN_OK) return;
     reset_session(fetcher);
-    fetcher->not_before_us = now_us + (int64_t)fetcher->broker->engine->config.fetch_error_backoff_ms * 1000;
+    fetcher->not_before_us = now_us + (int64_t)fetcher->consumer->config->fetch_error_backoff_ms * 1000;
 }
 
 /* --- the request --- */
@@ -404,7 +593,7 @@ static void on_fetched(struct kn_request *request, int status, struct kn_chunk *
 /* A broker waits between two requests, so small responses leave it idle: where few partitions share one, each may fill more of it. */
 static int32_t partition_max_bytes(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot)
 {
-    int32_t share = fetcher->broker->engine->config.shared_fetch_bytes / (fetcher->slot_count > 0 ? fetcher->slot_count : 1);
+    int32_t share = fetcher->consumer->config->shared_fetch_bytes / (fetcher->slot_count > 0 ? fetcher->slot_count : 1);
     return share > slot->max_bytes ? share : slot->max_bytes;
 }
 
@@ -420,7 +609,7 @@ static struct kn_fetch_partition wire_of(const struct kn_fetcher *fetcher, const
 static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request, struct kn_fetch_partition **out)
 {
     int full = fetcher->session_epoch == SESSION_EPOCH_FULL;
-    if (full) kn_fetch_slots_drop_forgotten(fetcher);
+    if (full) drop_forgotten(fetcher);
     size_t most = full ? (size_t)fetcher->slot_count : (size_t)fetcher->changed_count + (size_t)fetcher->leaving_count + (size_t)fetcher->forgotten_count;
     *out = malloc((most + 1) * sizeof **out);
     if (!*out) return KN_ERR_NOMEM;
@@ -447,7 +636,7 @@ static void mark_slot_sent(struct kn_fetcher *fetcher, struct kn_fetch_slot *slo
 {
     slot->sent_offset = slot->resting ? KN_OFFSET_UNKNOWN : slot->offset;
     slot->session = slot->resting || fetcher->fetch_version < KN_FETCH_SESSION_SINCE ? 0 : fetcher->session_serial;
-    kn_fetch_slots_unfile(fetcher, slot);
+    unfile_slot(fetcher, slot);
 }
 
 static void mark_sent(struct kn_fetcher *fetcher)
@@ -457,21 +646,21 @@ static void mark_sent(struct kn_fetcher *fetcher)
         for (node = fetcher->slots.next; node != &fetcher->slots; node = node->next) mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
     while ((node = kn_list_first(&fetcher->changed))) mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
     while ((node = kn_list_first(&fetcher->leaving))) mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
-    kn_fetch_slots_drop_forgotten(fetcher);
+    drop_forgotten(fetcher);
 }
 
 static struct fetch_request *encode_request(struct kn_fetcher *fetcher, const struct kn_fetch_request *body)
 {
-    struct kn_engine *engine = fetcher->broker->engine;
+    struct kn_consumer *consumer = fetcher->consumer;
     struct fetch_request *fetch = calloc(1, sizeof *fetch);
     if (!fetch) return NULL;
-    fetch->frame = kn_buffer_take(engine->pool, KN_FRAME_HEADER_MAX_BYTES + sizeof engine->config.client_id);
+    fetch->frame = kn_buffer_take(consumer->client->pool, KN_FRAME_HEADER_MAX_BYTES + sizeof consumer->client->config->client_id);
     if (!fetch->frame) {
         free(fetch);
         return NULL;
     }
     int flexible = body->version >= KN_FETCH_FLEXIBLE_SINCE;
-    fetch->frame->size_bytes = kn_frame_header_write(fetch->frame->data, KN_API_FETCH, body->version, engine->config.client_id, flexible);
+    fetch->frame->size_bytes = kn_frame_header_write(fetch->frame->data, KN_API_FETCH, body->version, consumer->client->config->client_id, flexible);
     if (kn_fetch_request_encode(body, &fetch->frame) != KN_OK) {
         kn_buffer_give(fetch->frame);
         free(fetch);
@@ -499,7 +688,7 @@ static int16_t choose_version(struct kn_fetcher *fetcher)
     int by_id = version >= KN_FETCH_TOPIC_ID_SINCE;
     if (by_id != fetcher->by_id) {
         reset_session(fetcher);
-        kn_fetch_slots_key_by(fetcher, by_id);
+        key_by(fetcher, by_id);
     }
     return version;
 }
@@ -507,9 +696,9 @@ static int16_t choose_version(struct kn_fetcher *fetcher)
 /* As large as what it becomes when it is opened fits in, but large enough to be worth a request. */
 static int64_t response_max_bytes(struct kn_fetcher *fetcher, int64_t room_bytes)
 {
-    struct kn_engine *engine = fetcher->broker->engine;
-    int fetchers = atomic_load_explicit(&engine->fetcher_count, memory_order_relaxed);
-    int64_t share_bytes = engine->config.queued_max_bytes / UNDER_WAY_PART / (fetchers > 0 ? fetchers : 1);
+    struct kn_consumer *consumer = fetcher->consumer;
+    int fetchers = atomic_load_explicit(&consumer->fetcher_count, memory_order_relaxed);
+    int64_t share_bytes = consumer->config->queued_max_bytes / UNDER_WAY_PART / (fetchers > 0 ? fetchers : 1);
     int64_t most = room_bytes < share_bytes ? room_bytes : share_bytes;
     if (most < RESPONSE_MIN_BYTES) most = RESPONSE_MIN_BYTES;
     most = most * EXPANSION_ONE / fetcher->expansion;
@@ -519,7 +708,7 @@ static int64_t response_max_bytes(struct kn_fetcher *fetcher, int64_t room_bytes
 
 static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t now_us)
 {
-    const struct kn_engine_config *config = &fetcher->broker->engine->config;
+    const struct kn_fetch_config *config = fetcher->consumer->config;
     int16_t version = choose_version(fetcher); /* may begin a new session */
     struct kn_fetch_request body = {.version = version, .max_wait_ms = config->fetch_wait_max_ms,
                                     .min_bytes = config->fetch_min_bytes, .isolation_level = config->isolation_level,
@@ -536,15 +725,15 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
         fetcher->not_before_us = now_us + (int64_t)config->fetch_error_backoff_ms * 1000;
         return KN_ERR_NOMEM;
     }
-    if (kn_log_is_on(&fetcher->broker->engine->log, KN_LOG_FETCH)) {
-        kn_log_say(&fetcher->broker->engine->log, KN_LOG_FETCH, fetcher->broker->handle, -1,
+    if (kn_log_is_on(&fetcher->broker->client->log, KN_LOG_FETCH)) {
+        kn_log_say(&fetcher->broker->client->log, KN_LOG_FETCH, fetcher->broker->handle, -1,
                    "fetch of %d partition(s), %d told anew and %d taken out (session %d, epoch %d), %d rest with enough queued; at most %d bytes within %d ms",
                    (int)fetcher->slot_count, (int)body.partition_count, (int)body.forgotten_count, (int)body.session_id, (int)body.session_epoch,
                    (int)fetcher->resting_count, (int)body.max_bytes, (int)body.max_wait_ms);
     }
     mark_sent(fetcher);
     fetch->serial = ++fetcher->serial;
-    fetch->request.deadline_us = now_us + ((int64_t)config->fetch_wait_max_ms + config->request_timeout_ms) * 1000;
+    fetch->request.deadline_us = now_us + ((int64_t)config->fetch_wait_max_ms + fetcher->broker->client->config->request_timeout_ms) * 1000;
     fetcher->in_flight = 1;
     kn_broker_send(fetcher->broker, &fetch->request, now_us);
     return KN_OK;
@@ -553,17 +742,17 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
 /* Bytes that may still be fetched, or 0: then `starved` is set, and whoever frees segments wakes us. */
 static int64_t room(struct kn_fetcher *fetcher)
 {
-    struct kn_engine *engine = fetcher->broker->engine;
-    int64_t limit = engine->config.queued_max_bytes - fetcher->job_bytes * fetcher->expansion / EXPANSION_ONE;
-    int64_t left = limit - atomic_load(&engine->queued_bytes);
+    struct kn_consumer *consumer = fetcher->consumer;
+    int64_t limit = consumer->config->queued_max_bytes - fetcher->job_bytes * fetcher->expansion / EXPANSION_ONE;
+    int64_t left = limit - atomic_load(&consumer->queued_bytes);
     if (left > 0) return left;
-    atomic_store(&engine->starved, 1);
-    if (kn_log_is_on(&engine->log, KN_LOG_FETCH)) {
-        kn_log_say(&engine->log, KN_LOG_FETCH, fetcher->broker->handle, -1, "no fetch: %lld bytes wait to be consumed (queued.max.messages.kbytes)",
-                   (long long)atomic_load(&engine->queued_bytes));
+    atomic_store(&consumer->starved, 1);
+    if (kn_log_is_on(&consumer->client->log, KN_LOG_FETCH)) {
+        kn_log_say(&consumer->client->log, KN_LOG_FETCH, fetcher->broker->handle, -1, "no fetch: %lld bytes wait to be consumed (queued.max.messages.kbytes)",
+                   (long long)atomic_load(&consumer->queued_bytes));
     }
     /* The consumer may have emptied the queue between the two lines above and not have seen the flag: look again. */
-    left = limit - atomic_load(&engine->queued_bytes);
+    left = limit - atomic_load(&consumer->queued_bytes);
     return left > 0 ? left : 0;
 }
 

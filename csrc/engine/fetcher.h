@@ -20,11 +20,34 @@
 #include "engine/cursor.h"
 
 struct kn_broker;
+struct kn_consumer;
 struct kn_fetch_job;
-struct kn_fetch_slot;
+
+enum kn_fetch_file { KN_FETCH_FILE_NONE, KN_FETCH_FILE_CHANGED, KN_FETCH_FILE_LEAVING };
+
+struct kn_fetch_slot {
+    struct kn_list node;         /* fetcher->slots or ->forgotten */
+    struct kn_list file_node;    /* fetcher->changed or ->leaving */
+    enum kn_fetch_file file;     /* which of them */
+    struct kn_fetch_slot *next;  /* in its hash bucket */
+    struct kn_cursor *cursor;    /* a reference */
+    uint32_t epoch;
+    uint32_t ignore_through;     /* results of requests up to this serial are from before the attach */
+    int32_t leader_epoch;
+    int32_t max_bytes;           /* grows when a batch doesn't fit */
+    int64_t offset;              /* the fetch position */
+    int64_t sent_offset;         /* what the session has; KN_OFFSET_UNKNOWN: must be sent */
+    int64_t eof_offset;          /* where the end was reported last */
+    uint32_t session;            /* the session that knows it, by fetcher->session_serial; 0: none */
+    int resting;                 /* left out of requests: enough of it is queued */
+    int gone;                    /* detached, and kept only until the session has forgotten it */
+};
 
 struct kn_fetcher {
+    /* immutable */
     struct kn_broker *broker;
+    struct kn_consumer *consumer;
+    /* its own */
     struct kn_list slots;        /* every attached cursor */
     int32_t slot_count;
     int32_t idless_count;        /* slots whose topic has no id: they need version 12 or older */
@@ -32,7 +55,7 @@ struct kn_fetcher {
     struct kn_list leaving;      /* resting slots that the session still has */
     struct kn_list forgotten;    /* detached slots that the session still has */
     int32_t changed_count, leaving_count, forgotten_count, resting_count;
-    struct kn_fetch_slot **buckets; /* hash table over the slots */
+    struct kn_fetch_slot **buckets; /* hash table over the slots, by topic and partition */
     uint32_t bucket_count;       /* a power of two, 0 before the first slot */
     int by_id;                   /* hashed by topic id (version 13 and newer) or by name */
     int32_t session_id;          /* 0: none */
@@ -51,7 +74,7 @@ struct kn_fetcher {
     int64_t opened_from_bytes, opened_to_bytes; /* the same of the response being opened */
 };
 
-void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker);
+void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker, struct kn_consumer *consumer);
 void kn_fetcher_deinit(struct kn_fetcher *fetcher);
 /* Start (or restart, with a newer epoch) fetching this cursor at `offset`. Takes a reference of its own. KN_OK or KN_ERR_NOMEM. */
 int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint32_t epoch, int64_t offset, int32_t leader_epoch);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "engine/connection.h"
 #include "base/endian.h"
 #include "base/varint.h"
 

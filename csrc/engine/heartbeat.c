@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "engine/engine.h"
+#include "engine/broker.h"
+#include "engine/frame.h"
 
 #define NOMEM_RETRY_US 100000
 
@@ -32,7 +33,7 @@ long kn_heartbeat_live(void) { return atomic_load(&live_count); }
 static int make_event(struct kn_heartbeat *heartbeat)
 {
     if (heartbeat->event) return KN_OK;
-    heartbeat->event = kn_event_new(&heartbeat->broker->engine->spare_events, KN_EVENT_REPLY, heartbeat->broker->handle);
+    heartbeat->event = kn_event_new(&heartbeat->broker->client->spare_events, KN_EVENT_REPLY, heartbeat->broker->handle);
     if (!heartbeat->event) return KN_ERR_NOMEM;
     heartbeat->event->token = heartbeat->token;
     heartbeat->event->api_key = heartbeat->request.api_key;
@@ -51,7 +52,7 @@ static void tell(struct kn_heartbeat *heartbeat, int status, struct kn_chunk *ch
 {
     struct kn_event *event = heartbeat->event;
     heartbeat->event = NULL;
-    kn_engine_post_reply(heartbeat->broker, event, heartbeat->request.generation, status, chunk, body);
+    kn_broker_post_reply(heartbeat->broker, event, heartbeat->request.generation, status, chunk, body);
 }
 
 static int is_news(const struct kn_heartbeat *heartbeat, struct kn_span body)
@@ -81,7 +82,7 @@ static void heartbeat_done(struct kn_request *request, int status, struct kn_chu
 
 struct kn_heartbeat *kn_heartbeat_new(struct kn_broker *broker, const struct kn_heartbeat_plan *plan)
 {
-    const char *client_id = broker->engine->config.client_id;
+    const char *client_id = broker->client->config->client_id;
     struct kn_heartbeat *heartbeat = calloc(1, sizeof *heartbeat + KN_FRAME_HEADER_MAX_BYTES + strlen(client_id) + plan->body_bytes);
     if (!heartbeat) return NULL;
     atomic_fetch_add(&live_count, 1);

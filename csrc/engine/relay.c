@@ -64,8 +64,8 @@ void kn_relay_give(struct kn_relay *relay, struct kn_fetched *fetched, int64_t f
 
 static int goes_whole(const struct kn_relay *relay, const struct kn_batch_view *view)
 {
-    const struct kn_engine_config *config = &relay->topic->engine->config;
-    const struct kn_budget *budget = &relay->topic->engine->budget;
+    const struct kn_produce_config *config = relay->topic->producer->config;
+    const struct kn_budget *budget = &relay->topic->producer->budget;
     int codec = kn_batch_view_codec(view);
     int64_t count = view->record_count, bytes = (int64_t)view->raw_bytes;
     if (view->magic != 2 || count < 1 || count > relay->stop - relay->rows || view->last_offset - view->base_offset != count - 1) return 0;
@@ -80,7 +80,7 @@ static int goes_whole(const struct kn_relay *relay, const struct kn_batch_view *
 
 static int make_whole(struct kn_relay *relay, const struct kn_batch_view *view)
 {
-    struct kn_batch *batch = kn_batch_new_of_view(relay->topic, relay->partition, view);
+    struct kn_batch *batch = kn_batch_new_of_view(relay->engine->client.pool, relay->topic, relay->partition, view);
     if (!batch) return KN_ERR_NOMEM;
     batch->opaques = malloc((size_t)view->record_count * sizeof *batch->opaques);
     if (!batch->opaques) {
@@ -160,9 +160,9 @@ static int put_records(struct kn_relay *relay)
 
 static int begin_reading(struct kn_relay *relay, const struct kn_batch_view *fetched)
 {
-    const struct kn_engine *engine = relay->topic->engine;
+    const struct kn_engine *engine = relay->engine;
     struct kn_batch_view view = *fetched;
-    int status = kn_batch_view_open(&view, &engine->codecs, engine->config.decompressed_max_bytes, engine->pool, &relay->opened);
+    int status = kn_batch_view_open(&view, &engine->client.codecs, engine->config.fetch.decompressed_max_bytes, engine->client.pool, &relay->opened);
     if (status == KN_OK) status = kn_record_reader_init(&relay->reader, &view);
     relay->is_reading = status == KN_OK;
     if (status != KN_OK) stop_reading(relay);
@@ -235,7 +235,7 @@ int kn_relay_run_waiting(struct kn_relay *relay, int64_t most, int64_t deadline_
 {
     int tries = 0, status = kn_relay_run(relay, most);
     while (status == KN_ERR_FULL) {
-        status = kn_engine_wait_for_room(relay->topic->engine, run_again, relay, deadline_us, &tries);
+        status = kn_engine_wait_for_room(relay->engine, run_again, relay, deadline_us, &tries);
         if (status == KN_ERR_FULL) break;
         if (status == KN_OK) status = run(relay);
     }

@@ -27,7 +27,8 @@ void kn_fetched_free(struct kn_fetched *fetched);              /* NULL is allowe
 
 struct kn_relay {
     /* set by the binding before the first batch */
-    struct kn_topic *topic;
+    struct kn_engine *engine;
+    struct kn_topic *topic;         /* of the engine */
     int32_t partition;
     struct kn_delivery_counter *counter;      /* hears of each record: row 0 is the first */
     /* so far */

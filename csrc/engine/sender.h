@@ -3,6 +3,9 @@
  * Thread: its broker's only; no locks of its own (it takes accumulators' locks one at a time). Who frees: embedded in struct kn_broker; a request in
  * flight is the connection's until its outcome is told, and its batches with it.
  *
+ * A struct kn_produce, a request on its way, frees itself once its outcome is told; its batches go back to their accumulators or are settled, and not before,
+ * because the connection may be writing from their buffers until then.
+ *
  * A request carries at most one batch a partition, of as many partitions as are ready, until it has about 1 MB; a few requests are out at once, and none
  * is built while much is unsent, so under load batches grow by themselves.
  */
@@ -12,14 +15,18 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "engine/accumulator.h"
+#include "engine/connection.h"
 #include "engine/schedule.h"
 #include "engine/encode_queue.h"
+#include "engine/produce_codec.h"
+#include "engine/producer.h"
 
 struct kn_sender {
+    /* immutable */
     struct kn_broker *broker;
+    struct kn_producer *producer;
+    /* its own */
     struct kn_schedule schedule; /* partitions to look at, each once, with the time from when on */
-    atomic_int in_flight;       /* Produce requests out there; read by who chooses a partition, as is: */
-    _Atomic int64_t blocked_since_us; /* something is due since then and can't be sent: not connected, held back, or too much in flight; 0: no */
     int16_t produce_version;    /* negotiated, -1 before open */
     int64_t held_until_us;      /* throttled by the broker */
     int picked_full;            /* the last request that was picked: there is more than one request carries */
@@ -27,7 +34,28 @@ struct kn_sender {
     struct kn_encode_queue encode_queue;
 };
 
-void kn_sender_init(struct kn_sender *sender, struct kn_broker *broker);
+struct kn_produce_outcome { /* of one batch; text borrows from the response */
+    int answered;
+    int16_t error_code;
+    int64_t base_offset;
+    int64_t log_append_time_ms;
+    int32_t bad_record;      /* the first one that the broker names as the reason (KIP-467), -1: none */
+    int32_t bad_run;         /* it and its neighbours that are named, too */
+    int32_t leader_id, leader_epoch;
+    const char *text;
+    int32_t text_bytes;
+};
+
+struct kn_produce {
+    struct kn_request request;
+    struct kn_sender *sender;
+    int32_t batch_count;
+    struct kn_batch **batches;                /* by topic, then partition */
+    struct kn_produce_partition *partitions;  /* the same, as sent */
+    struct kn_produce_outcome *outcomes;      /* filled from the response */
+};
+
+void kn_sender_init(struct kn_sender *sender, struct kn_broker *broker, struct kn_producer *producer);
 void kn_sender_deinit(struct kn_sender *sender); /* nothing in flight */
 /* Look at this accumulator from at_us on (entries may repeat; an accumulator with nothing to take is harmless). KN_OK or KN_ERR_NOMEM. */
 int kn_sender_add(struct kn_sender *sender, struct kn_accumulator *accumulator, int64_t at_us);

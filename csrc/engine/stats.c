@@ -128,12 +128,12 @@ void kn_stats_client(struct kn_engine *engine, struct kn_client_snapshot *snapsh
     struct kn_broker *broker;
     *snapshot = (struct kn_client_snapshot){
         .replyq = kn_queue_count(&engine->deliveries) + kn_queue_count(&engine->fetched),
-        .msg_cnt = atomic_load_explicit(&engine->budget.messages, memory_order_relaxed),
-        .msg_size = atomic_load_explicit(&engine->budget.bytes, memory_order_relaxed),
-        .msg_max = engine->budget.messages_max,
-        .msg_size_max = engine->budget.bytes_max,
-        .rxmsgs = kn_counted(&engine->received_messages),
-        .rxmsg_bytes = kn_counted(&engine->received_bytes),
+        .msg_cnt = atomic_load_explicit(&engine->producer.budget.messages, memory_order_relaxed),
+        .msg_size = atomic_load_explicit(&engine->producer.budget.bytes, memory_order_relaxed),
+        .msg_max = engine->producer.budget.messages_max,
+        .msg_size_max = engine->producer.budget.bytes_max,
+        .rxmsgs = kn_counted(&engine->consumer.received_messages),
+        .rxmsg_bytes = kn_counted(&engine->consumer.received_bytes),
     };
     for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) {
         struct kn_connection_stats *from = kn_connection_stats(broker->connection);
@@ -142,5 +142,5 @@ void kn_stats_client(struct kn_engine *engine, struct kn_client_snapshot *snapsh
         snapshot->rx += kn_counted(&from->rx);
         snapshot->rx_bytes += kn_counted(&from->rx_bytes);
     }
-    for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) add_topic(topic, snapshot);
+    for (struct kn_topic *topic = kn_producer_topic_next(&engine->producer, NULL); topic; topic = kn_producer_topic_next(&engine->producer, topic)) add_topic(topic, snapshot);
 }

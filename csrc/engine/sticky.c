@@ -1,7 +1,7 @@
 /* Where a message goes that belongs to no partition. What, threads and state: sticky.h. */
 #include "engine/sticky.h"
 
-#include "engine/engine.h"
+#include "engine/broker.h"
 
 #define LEADER_TRIES 4 /* random partitions tried for one that has a leader, then */
 #define LEADER_SCAN 32 /* so many next to the last one */
@@ -28,14 +28,14 @@ static int32_t queue_of(struct kn_accumulator *accumulator, int64_t not_blocked_
 {
     const struct kn_broker *leader = kn_accumulator_leader(accumulator);
     if (!leader) return -1;
-    int64_t blocked_us = atomic_load_explicit(&leader->sender.blocked_since_us, memory_order_relaxed);
+    int64_t blocked_us = atomic_load_explicit(&leader->blocked_since_us, memory_order_relaxed);
     if (blocked_us && blocked_us < not_blocked_before_us) return -1;
-    return atomic_load_explicit(&accumulator->batches, memory_order_relaxed) + atomic_load_explicit(&leader->sender.in_flight, memory_order_relaxed);
+    return atomic_load_explicit(&accumulator->batches, memory_order_relaxed) + atomic_load_explicit(&leader->in_flight, memory_order_relaxed);
 }
 
-int32_t kn_sticky_choose(const struct kn_topic *topic, const struct kn_partition_table *table, int32_t not)
+int32_t kn_sticky_choose(const struct kn_sticky *sticky, const struct kn_partition_table *table, int32_t not)
 {
-    const struct kn_engine_config *config = &topic->engine->config;
+    const struct kn_produce_config *config = sticky->config;
     if (table->count == 1) return 0;
     if (!config->adaptive_partitioning) return kn_sticky_random(table, not);
     int32_t queues[CANDIDATES_MAX];
@@ -59,51 +59,51 @@ int32_t kn_sticky_choose(const struct kn_topic *topic, const struct kn_partition
     }
 }
 
-static struct kn_accumulator *next_of(const struct kn_topic *topic, const struct kn_partition_table *table, const struct kn_accumulator *last)
+static struct kn_accumulator *next_of(const struct kn_sticky *sticky, const struct kn_partition_table *table, const struct kn_accumulator *last)
 {
-    return table->partitions[kn_sticky_choose(topic, table, last ? last->partition : -1)];
+    return table->partitions[kn_sticky_choose(sticky, table, last ? last->partition : -1)];
 }
 
-static struct kn_accumulator *settle_on(struct kn_topic *topic, struct kn_accumulator *last, struct kn_accumulator *next, int64_t wall_ms)
+static struct kn_accumulator *settle_on(struct kn_sticky *sticky, struct kn_accumulator *last, struct kn_accumulator *next, int64_t wall_ms)
 {
-    if (!atomic_compare_exchange_strong(&topic->sticky, &last, next)) return last;
+    if (!atomic_compare_exchange_strong(&sticky->accumulator, &last, next)) return last;
     if (!wall_ms) wall_ms = kn_wall_ms();
-    atomic_store_explicit(&topic->sticky_until_ms, wall_ms + topic->sticky_linger_ms, memory_order_relaxed);
+    atomic_store_explicit(&sticky->until_ms, wall_ms + sticky->linger_ms, memory_order_relaxed);
     return next;
 }
 
-struct kn_accumulator *kn_sticky_anew(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms)
+struct kn_accumulator *kn_sticky_anew(struct kn_sticky *sticky, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms)
 {
-    return settle_on(topic, last, next_of(topic, table, last), wall_ms);
+    return settle_on(sticky, last, next_of(sticky, table, last), wall_ms);
 }
 
 /* Since when what is due there waits for the broker; 0: it doesn't. */
 static int64_t behind_since_us(const struct kn_accumulator *accumulator, int64_t now_us)
 {
     const struct kn_broker *leader = kn_accumulator_leader(accumulator);
-    int64_t blocked_us = leader ? atomic_load_explicit(&leader->sender.blocked_since_us, memory_order_relaxed) : 0;
+    int64_t blocked_us = leader ? atomic_load_explicit(&leader->blocked_since_us, memory_order_relaxed) : 0;
     return blocked_us <= now_us ? blocked_us : 0;
 }
 
-struct kn_accumulator *kn_sticky_when_over(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms)
+struct kn_accumulator *kn_sticky_when_over(struct kn_sticky *sticky, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms)
 {
-    struct kn_accumulator *next = next_of(topic, table, last);
-    if (last && topic->engine->config.adaptive_partitioning) {
+    struct kn_accumulator *next = next_of(sticky, table, last);
+    if (last && sticky->config->adaptive_partitioning) {
         int64_t now_us = kn_clock_us();
         int64_t since_us = behind_since_us(last, now_us), next_since_us = behind_since_us(next, now_us);
         if (since_us && next_since_us && since_us >= next_since_us) next = last;
     }
-    return settle_on(topic, last, next, wall_ms);
+    return settle_on(sticky, last, next, wall_ms);
 }
 
-void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from)
+void kn_sticky_move_on(struct kn_sticky *sticky, const struct kn_partition_table *table, struct kn_accumulator *from)
 {
-    if (!table || table->count < 2 || atomic_load_explicit(&topic->sticky, memory_order_relaxed) != from) return;
-    kn_sticky_anew(topic, table, from, 0);
+    if (!table || table->count < 2 || atomic_load_explicit(&sticky->accumulator, memory_order_relaxed) != from) return;
+    kn_sticky_anew(sticky, table, from, 0);
 }
 
-void kn_sticky_check(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from)
+void kn_sticky_check(struct kn_sticky *sticky, const struct kn_partition_table *table, struct kn_accumulator *from)
 {
-    if (!table || table->count < 2 || atomic_load_explicit(&topic->sticky, memory_order_relaxed) != from) return;
-    if (kn_sticky_is_over(topic, kn_wall_ms())) kn_sticky_when_over(topic, table, from, 0);
+    if (!table || table->count < 2 || atomic_load_explicit(&sticky->accumulator, memory_order_relaxed) != from) return;
+    if (kn_sticky_is_over(sticky, kn_wall_ms())) kn_sticky_when_over(sticky, table, from, 0);
 }

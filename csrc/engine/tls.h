@@ -9,8 +9,8 @@
 #define KN_ENGINE_TLS_H
 
 #include <stdint.h>
+#include "engine/stream.h"
 #include "engine/thread.h"
-#include "engine/transport.h"
 
 #define KN_TLS_RECORD_BYTES 16384 /* most of a record's plain bytes */
 #define KN_TLS_TICKET_MAX_S 3600  /* how long a session is resumed before the peer's certificate is verified again */

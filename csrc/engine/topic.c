@@ -5,12 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
-#include "engine/engine.h"
-#include "engine/sticky.h"
 
 #define UNLOCKED_DRAINS 8 /* rounds before the one that holds the staging lock */
 
-struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token)
+static struct kn_topic_windows *windows_new(void)
+{
+    struct kn_topic_windows *windows = malloc(sizeof *windows);
+    if (!windows) return NULL;
+    kn_histogram_init(&windows->batchsize);
+    kn_histogram_init(&windows->batchcnt);
+    return windows;
+}
+
+struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, int32_t name_bytes, uint64_t token)
 {
     struct kn_topic *topic = kn_line_new(sizeof *topic);
     if (!topic) return NULL;
@@ -22,19 +29,20 @@ struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_
     memcpy(topic->name, name, (size_t)name_bytes);
     topic->name[name_bytes] = 0;
     topic->name_bytes = name_bytes;
-    topic->engine = engine;
+    topic->producer = producer;
     topic->created_us = kn_clock_us();
-    if (engine->config.statistics) topic->windows = kn_topic_windows_new(); /* without memory for them, they stay empty */
+    if (producer->client->config->statistics) topic->windows = windows_new(); /* without memory for them, they stay empty */
     topic->token = token;
-    topic->partitioner = engine->config.partitioner;
-    topic->sticky_linger_ms = engine->config.sticky_linger_ms;
+    topic->partitioner = producer->config->partitioner;
+    topic->sticky.linger_ms = producer->config->sticky_linger_ms;
     kn_list_init(&topic->node);
     atomic_init(&topic->adaptive_level.batches, 0);
     atomic_init(&topic->adaptive_level.form, 0);
     atomic_init(&topic->table, NULL);
-    atomic_init(&topic->sticky, NULL);
-    atomic_init(&topic->sticky_until_ms, 0);
-    kn_accumulator_init(&topic->staging, topic, KN_STAGING);
+    atomic_init(&topic->sticky.accumulator, NULL);
+    atomic_init(&topic->sticky.until_ms, 0);
+    topic->sticky.config = producer->config;
+    kn_accumulator_init(&topic->staging, producer, topic, token, KN_STAGING);
     kn_mutex_init(&topic->lock, KN_RANK_LEAF);
     return topic;
 }
@@ -75,10 +83,10 @@ static inline struct kn_accumulator *choose_partition(struct kn_topic *topic, co
     if (message->partition >= 0) return message->partition < table->count ? table->partitions[message->partition] : NULL;
     int32_t chosen = kn_partitioner_choose(topic->partitioner, message->key, message->key_bytes, table->count);
     if (chosen >= 0) return table->partitions[chosen];
-    if (!topic->sticky_linger_ms || !kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes))
+    if (!topic->sticky.linger_ms || !kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes))
         return table->partitions[kn_sticky_random(table, -1)];
     append->sticks = 1;
-    return kn_sticky_accumulator(topic, table, append->wall_ms);
+    return kn_sticky_accumulator(&topic->sticky, table, append->wall_ms);
 }
 
 /* --- produce --- */
@@ -90,10 +98,10 @@ static void want_metadata(struct kn_topic *topic)
     topic->wanted = 1;
     kn_mutex_unlock(&topic->lock);
     if (!first) return;
-    struct kn_event *event = kn_event_new(&topic->engine->spare_events, KN_EVENT_TOPIC_WANTED, -1);
+    struct kn_event *event = kn_event_new(&topic->producer->client->spare_events, KN_EVENT_TOPIC_WANTED, -1);
     if (event) {
         event->token = topic->token;
-        kn_engine_post_event(topic->engine, event);
+        kn_client_post_event(topic->producer->client, event);
         return;
     }
     kn_mutex_lock(&topic->lock);
@@ -103,8 +111,8 @@ static void want_metadata(struct kn_topic *topic)
 
 static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from, enum kn_move_on why)
 {
-    if (why == KN_MOVE_ON_NOW) kn_sticky_move_on(topic, table, from);
-    else kn_sticky_check(topic, table, from);
+    if (why == KN_MOVE_ON_NOW) kn_sticky_move_on(&topic->sticky, table, from);
+    else kn_sticky_check(&topic->sticky, table, from);
 }
 
 static inline int append_to(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *accumulator,
@@ -125,17 +133,17 @@ static int produce_staged(struct kn_topic *topic, const struct kn_append *append
     return status;
 }
 
-/* KN_OK, or why the engine takes nothing. It is asked before any lock is taken: in a forked child a lock's holder may be a thread that doesn't exist. */
-static inline int refusal_of(const struct kn_engine *engine) { return atomic_load_explicit(&engine->refusing, memory_order_acquire); }
+/* KN_OK, or why the client takes nothing. It is asked before any lock is taken: in a forked child a lock's holder may be a thread that doesn't exist. */
+static inline int refusal_of(const struct kn_producer *producer) { return atomic_load_explicit(&producer->refusing, memory_order_acquire); }
 
 static inline int append_init(const struct kn_topic *topic, const struct kn_message *message, struct kn_append *append)
 {
-    int refusal = refusal_of(topic->engine);
+    int refusal = refusal_of(topic->producer);
     if (refusal != KN_OK) return refusal;
     int32_t key_bytes = message->key ? message->key_bytes : -1;
     int32_t value_bytes = message->value ? message->value_bytes : -1;
     size_t bound_bytes = kn_record_bound_bytes(key_bytes, value_bytes, message->headers_bytes);
-    if (bound_bytes > (size_t)topic->engine->config.message_max_bytes) return KN_ERR_TOO_LARGE;
+    if (bound_bytes > (size_t)topic->producer->config->message_max_bytes) return KN_ERR_TOO_LARGE;
     *append = (struct kn_append){
         .message = message,
         .bound_bytes = bound_bytes,
@@ -177,33 +185,33 @@ static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_
 }
 
 /* Looked at behind the budget: who ends the transaction shuts it, then waits until the budget is empty. */
-static inline int in_transaction(const struct kn_engine *engine)
+static inline int in_transaction(const struct kn_producer *producer)
 {
-    return !kn_engine_is_transactional(engine) || atomic_load(&engine->transaction.open);
+    return !kn_producer_is_transactional(producer) || atomic_load(&producer->transaction.open);
 }
 
 /* Why there is none: a fatal error is said first. */
-static int no_transaction(const struct kn_engine *engine)
+static int no_transaction(const struct kn_producer *producer)
 {
-    int refusal = refusal_of(engine);
+    int refusal = refusal_of(producer);
     return refusal != KN_OK ? refusal : KN_ERR_NO_TRANSACTION;
 }
 
 int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
 {
-    struct kn_engine *engine = topic->engine;
+    struct kn_producer *producer = topic->producer;
     struct kn_append append;
     int status = append_init(topic, message, &append);
-    if (status == KN_OK) status = kn_budget_take(&engine->budget, 1, append.budget_bytes);
+    if (status == KN_OK) status = kn_budget_take(&producer->budget, 1, append.budget_bytes);
     if (status != KN_OK) return status;
-    status = in_transaction(engine) ? append_one(topic, &append) : no_transaction(engine);
-    if (status != KN_OK) kn_budget_give(&engine->budget, 1, append.budget_bytes);
+    status = in_transaction(producer) ? append_one(topic, &append) : no_transaction(producer);
+    if (status != KN_OK) kn_budget_give(&producer->budget, 1, append.budget_bytes);
     return status;
 }
 
 int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messages, int32_t count, int32_t *queued)
 {
-    struct kn_budget *budget = &topic->engine->budget;
+    struct kn_budget *budget = &topic->producer->budget;
     struct kn_append appends[KN_PRODUCE_RUN_MAX];
     int32_t ready = 0;
     int64_t bytes = 0;
@@ -220,7 +228,7 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
         if (ready < most) refusal = KN_ERR_FULL;
         if (ready == 0) return refusal;
     }
-    if (!in_transaction(topic->engine)) status = no_transaction(topic->engine);
+    if (!in_transaction(topic->producer)) status = no_transaction(topic->producer);
     while (*queued < ready && (status == KN_OK || status == KN_ERR_STALE)) {
         int32_t appended;
         status = append_some(topic, appends + *queued, ready - *queued, &appended);
@@ -234,21 +242,31 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
 
 int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch)
 {
-    struct kn_engine *engine = topic->engine;
+    struct kn_producer *producer = topic->producer;
     struct kn_notice notice;
     const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
     int32_t count = batch->writer.record_count;
-    int refusal = refusal_of(engine);
+    int refusal = refusal_of(producer);
     if (refusal != KN_OK) return refusal;
     if (!table || batch->partition >= table->count) return KN_ERR_STALE;
     struct kn_accumulator *accumulator = table->partitions[batch->partition];
     int64_t budget_bytes = batch->budget_bytes; /* once it is the engine's it may be gone at any time */
-    int status = kn_budget_take(&engine->budget, count, budget_bytes);
+    int status = kn_budget_take(&producer->budget, count, budget_bytes);
     if (status != KN_OK) return status;
-    status = in_transaction(engine) ? kn_accumulator_put(accumulator, batch, &notice) : no_transaction(engine);
-    if (status != KN_OK) kn_budget_give(&engine->budget, count, budget_bytes);
+    status = in_transaction(producer) ? kn_accumulator_put(accumulator, batch, &notice) : no_transaction(producer);
+    if (status != KN_OK) kn_budget_give(&producer->budget, count, budget_bytes);
     else kn_notice_send(&notice, accumulator);
     return status;
+}
+
+/* --- sending --- */
+
+struct kn_batch *kn_topic_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us)
+{
+    struct kn_batch *batch = kn_accumulator_take(accumulator, broker, now_us, next_us);
+    struct kn_topic *topic = accumulator->topic;
+    if (batch && batch->was_open) kn_sticky_check(&topic->sticky, atomic_load_explicit(&topic->table, memory_order_acquire), accumulator);
+    return batch;
 }
 
 /* --- metadata --- */
@@ -317,7 +335,7 @@ static void drain_batch(struct kn_topic *topic, const struct kn_partition_table 
     }
     batch->accumulator = NULL;
     kn_batch_set_error(batch, reason, 0, NULL, 0);
-    kn_engine_deliver(topic->engine, batch);
+    kn_client_deliver(topic->producer->client, batch);
 }
 
 static void drain_list(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_list *batches, struct kn_list *unknown)
@@ -346,6 +364,7 @@ static void publish(struct kn_topic *topic, struct kn_partition_table *table)
     drain_list(topic, table, &batches, &unknown);
     kn_accumulator_return(&topic->staging, &unknown);
     atomic_store_explicit(&topic->table, table, memory_order_release);
+    topic->staging.known_partitions = table->count;
     kn_mutex_unlock(&topic->staging.lock);
 }
 
@@ -369,8 +388,8 @@ static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t coun
             free(table);
             return NULL;
         }
-        kn_accumulator_init(accumulator, topic, i);
-        kn_accumulator_grant(accumulator, topic->engine->producer_id, topic->engine->producer_epoch);
+        kn_accumulator_init(accumulator, topic->producer, topic, topic->token, i);
+        kn_accumulator_grant(accumulator, topic->producer->producer_id, topic->producer->producer_epoch);
         kn_accumulator_set_topic_id(accumulator, topic->id);
         table->partitions[i] = accumulator;
     }
@@ -436,6 +455,7 @@ void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const
     kn_mutex_unlock(&topic->lock);
     kn_mutex_lock(&topic->staging.lock);
     atomic_store_explicit(&topic->table, NULL, memory_order_release);
+    topic->staging.known_partitions = 0;
     kn_mutex_unlock(&topic->staging.lock);
     kn_accumulator_fail(&topic->staging, status, error_code, text);
     for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
@@ -472,4 +492,42 @@ void kn_topic_expire(struct kn_topic *topic, int64_t now_us)
 {
     kn_accumulator_expire(&topic->staging, now_us);
     for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) kn_accumulator_expire(topic->largest->partitions[i], now_us);
+}
+
+/* --- the client's topics --- */
+
+/* Under the lock. */
+static struct kn_topic *find_topic(struct kn_producer *producer, const char *name, int32_t name_bytes)
+{
+    for (struct kn_list *node = producer->topics.next; node != &producer->topics; node = node->next) {
+        struct kn_topic *topic = KN_LIST_ENTRY(node, struct kn_topic, node);
+        if (topic->name_bytes == name_bytes && memcmp(topic->name, name, (size_t)name_bytes) == 0) return topic;
+    }
+    return NULL;
+}
+
+struct kn_topic *kn_producer_topic(struct kn_producer *producer, const char *name, int32_t name_bytes, uint64_t token)
+{
+    kn_mutex_lock(&producer->lock);
+    struct kn_topic *topic = find_topic(producer, name, name_bytes);
+    kn_mutex_unlock(&producer->lock);
+    if (topic) return topic;
+    struct kn_topic *made = kn_topic_new(producer, name, name_bytes, token);
+    if (!made) return NULL;
+    kn_mutex_lock(&producer->lock);
+    topic = find_topic(producer, name, name_bytes);
+    if (!topic) kn_list_push_back(&producer->topics, &made->node);
+    kn_mutex_unlock(&producer->lock);
+    if (!topic) return made;
+    kn_topic_free(made); /* another thread was faster */
+    return topic;
+}
+
+struct kn_topic *kn_producer_topic_next(struct kn_producer *producer, const struct kn_topic *topic)
+{
+    kn_mutex_lock(&producer->lock);
+    struct kn_list *next = topic ? topic->node.next : producer->topics.next;
+    if (next == &producer->topics) next = NULL;
+    kn_mutex_unlock(&producer->lock);
+    return next ? KN_LIST_ENTRY(next, struct kn_topic, node) : NULL;
 }

@@ -14,26 +14,25 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include "base/histogram.h"
 #include "engine/accumulator.h"
 #include "engine/adaptive_level.h"
-#include "engine/partitioner.h"
-#include "records/record_reader.h"
+#include "engine/message.h"
+#include "engine/producer.h"
+#include "engine/sticky.h"
 
-struct kn_partition_table {
-    struct kn_partition_table *older;
-    int32_t count;
-    struct kn_accumulator *partitions[]; /* count; shared with the older tables */
+struct kn_topic_windows { /* for statistics: counting.h */
+    struct kn_histogram batchsize; /* bytes as sent */
+    struct kn_histogram batchcnt;  /* messages */
 };
 
 struct kn_topic { /* on a cache line, the first of which is what produce() needs of it */
     /* immutable */
-    struct kn_engine *engine;
+    struct kn_producer *producer;
     enum kn_partitioner partitioner;
-    int32_t sticky_linger_ms;    /* sticky.partitioning.linger.ms; 0: keyless records don't stick */
     /* atomic */
     _Atomic(struct kn_partition_table *) table; /* NULL: unknown, records are staged, as those for a partition that isn't in it */
-    _Atomic(struct kn_accumulator *) sticky; /* for keyless records (sticky.h); NULL: none yet */
-    _Atomic int64_t sticky_until_ms; /* Unix time: they go to another one then */
+    struct kn_sticky sticky;
     /* immutable */
     char *name;
     int32_t name_bytes;
@@ -41,7 +40,7 @@ struct kn_topic { /* on a cache line, the first of which is what produce() needs
     int64_t created_us;
     struct kn_topic_windows *windows; /* NULL: no statistics */
     struct kn_adaptive_level adaptive_level;     /* atomic */
-    struct kn_list node;         /* in the engine's list of topics, under the engine's lock */
+    struct kn_list node;         /* in the producer's list of topics, under the producer's lock */
     /* guards itself */
     struct kn_accumulator staging;
     /* control thread only */
@@ -52,37 +51,6 @@ struct kn_topic { /* on a cache line, the first of which is what produce() needs
     struct kn_mutex lock;
     int wanted;                  /* TOPIC_WANTED was sent for what is staged */
 };
-
-struct kn_message { /* what produce() was called with; borrowed for the call */
-    const uint8_t *key;    /* NULL: null */
-    const uint8_t *value;
-    const uint8_t *headers;/* wire form, see batch_writer.h */
-    size_t headers_bytes;
-    int32_t key_bytes;
-    int32_t value_bytes;
-    int32_t header_count;
-    int32_t partition;     /* -1: the partitioner's choice */
-    int64_t timestamp_ms;  /* <= 0: now */
-    int64_t wall_ms;       /* kn_wall_ms(), if the caller has just looked; 0: it hasn't */
-    void *opaque;          /* a token, NULL: no callback */
-};
-
-/* A record once more as a message. */
-static inline struct kn_message kn_message_of(const struct kn_record *record, int32_t partition, void *opaque)
-{
-    return (struct kn_message){
-        .key = record->key,
-        .value = record->value,
-        .headers = record->headers,
-        .headers_bytes = (size_t)record->headers_bytes,
-        .key_bytes = record->key_bytes,
-        .value_bytes = record->value_bytes,
-        .header_count = record->header_count,
-        .partition = partition,
-        .timestamp_ms = record->timestamp_ms,
-        .opaque = opaque,
-    };
-}
 
 /* KN_OK: the record is in a batch and the opaque is the engine's. Otherwise nothing was kept: KN_ERR_FULL, KN_ERR_TOO_LARGE (over message.max.bytes),
  * KN_ERR_NOMEM, KN_ERR_CLOSED. A record for a partition that isn't known is staged, and TOPIC_WANTED is sent. Never blocks beyond a leaf lock. */
@@ -96,9 +64,12 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
  * kn_topic_produce(). Its messages may be more than the queue takes at all: then it is never KN_OK. */
 int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch);
 
+/* kn_accumulator_take(); where it takes a batch that was still open, keyless records look whether they are to go elsewhere. */
+struct kn_batch *kn_topic_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us);
+
 int32_t kn_topic_partition_count(struct kn_topic *topic); /* any thread; 0: not known now */
 
-struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token);
+struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, int32_t name_bytes, uint64_t token);
 void kn_topic_free(struct kn_topic *topic);
 /* Metadata has come, or changed: `leaders` holds count brokers (NULL: no leader now). Creates missing accumulators, moves staged records over in order
  * before the table is published, and sets leaders. A smaller count than before is ignored (partitions never go away while the topic lives) unless the
@@ -116,5 +87,9 @@ void kn_topic_purge(struct kn_topic *topic); /* control thread: what waits is de
 /* Control thread: the client's producer id and epoch, for every partition. */
 void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t producer_epoch);
 void kn_topic_expire(struct kn_topic *topic, int64_t now_us); /* staging and every accumulator */
+
+struct kn_topic *kn_producer_topic(struct kn_producer *producer, const char *name, int32_t name_bytes, uint64_t token); /* made at first use */
+/* The topic after `topic` (NULL: the first), NULL at the end. Topics never go away, so no lock is held between two calls. */
+struct kn_topic *kn_producer_topic_next(struct kn_producer *producer, const struct kn_topic *topic);
 
 #endif

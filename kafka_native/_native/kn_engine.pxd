@@ -172,20 +172,91 @@ cdef extern from "engine/proxy.h" nogil:
     void kn_tunnel_begin(kn_tunnel *tunnel, const kn_proxy *proxy, const char *host, uint16_t port, const sockaddr *target)
     int kn_tunnel_step(kn_tunnel *tunnel, kn_stream *stream, uint8_t *scratch)
 
-cdef extern from "engine/connection.h" nogil:
-    enum:
-        KN_REQUEST_HANDSHAKE
-    struct kn_connection_config:
-        size_t receive_max_bytes
-        int32_t setup_timeout_ms
+cdef extern from "engine/address.h" nogil:
+    struct kn_socket_config:
         int32_t send_buffer_bytes
         int32_t receive_buffer_bytes
         int keepalive
         int nagle_disable
         int address_family
         int32_t address_ttl_ms
+
+cdef extern from "engine/connection.h" nogil:
+    enum:
+        KN_REQUEST_HANDSHAKE
+    struct kn_connection_config:
+        size_t receive_max_bytes
+        int32_t setup_timeout_ms
+        kn_socket_config socket
         kn_tls *tls
         kn_proxy *proxy
+
+cdef extern from "engine/client.h" nogil:
+    struct kn_client_config:
+        char *client_id
+        kn_connection_config connection
+        int32_t reconnect_backoff_ms
+        int32_t reconnect_backoff_max_ms
+        int32_t request_timeout_ms
+        int32_t connections_max_idle_ms
+        int statistics
+        uint32_t log_contexts
+    struct kn_client:
+        kn_codec_table codecs
+        kn_pool *pool
+        kn_queue events
+        kn_log log
+
+cdef extern from "engine/producer.h" nogil:
+    enum kn_partitioner:
+        KN_PARTITIONER_CONSISTENT_RANDOM
+    struct kn_produce_config:
+        int64_t queue_messages_max
+        int64_t queue_bytes_max
+        int32_t linger_us
+        int32_t batch_bytes
+        int32_t batch_messages
+        int32_t message_max_bytes
+        int32_t max_in_flight
+        int32_t backpressure_requests
+        int16_t acks
+        int32_t produce_timeout_ms
+        int32_t message_timeout_ms
+        int32_t retries
+        int32_t retry_backoff_ms
+        int32_t retry_backoff_max_ms
+        int32_t codec
+        int32_t codec_level
+        kn_partitioner partitioner
+        int32_t sticky_linger_ms
+        int adaptive_partitioning
+        int32_t availability_timeout_ms
+        int idempotence
+        int gapless
+        char *transactional_id
+        int report_all
+        int report_errors_only
+    struct kn_producer:
+        kn_budget budget
+    void kn_producer_refuse(kn_producer *producer)
+
+cdef extern from "engine/consumer.h" nogil:
+    struct kn_fetch_config:
+        int32_t fetch_min_bytes
+        int32_t fetch_wait_max_ms
+        int32_t fetch_max_bytes
+        int32_t partition_fetch_bytes
+        int32_t shared_fetch_bytes
+        int64_t queued_max_bytes
+        int64_t queued_min_messages
+        int32_t fetch_error_backoff_ms
+        int check_crcs
+        int partition_eof
+        int8_t isolation_level
+        size_t decompressed_max_bytes
+        char *rack
+    struct kn_consumer:
+        int keeps_batches
 
 cdef extern from "engine/heartbeat.h" nogil:
     struct kn_heartbeat_plan:
@@ -212,6 +283,8 @@ cdef extern from "base/runs.h" nogil:
 cdef extern from "engine/delivery_counter.h" nogil:
     enum:
         KN_DELIVERY_COUNTER_ROWS_MAX
+    struct kn_delivery_counters:
+        pass
     struct kn_delivery_counter:
         void *binding
         kn_batch *completion
@@ -221,9 +294,9 @@ cdef extern from "engine/delivery_counter.h" nogil:
     void *KN_TOKEN_TAKEN
     int kn_token_is(const void *opaque)
     int64_t kn_token_row(const void *opaque)
-    kn_delivery_counter *kn_delivery_counter_new(kn_engine *engine, void *binding)
+    kn_delivery_counter *kn_delivery_counter_new(kn_delivery_counters *counters, void *binding)
     void kn_delivery_counter_free(kn_delivery_counter *counter)
-    kn_delivery_counter *kn_delivery_counter_of(kn_engine *engine, const void *token)
+    kn_delivery_counter *kn_delivery_counter_of(kn_delivery_counters *counters, const void *token)
     void kn_delivery_counter_begin(kn_delivery_counter *counter, int64_t rows)
     void kn_delivery_counter_settle(kn_delivery_counter *counter, int64_t rows, int64_t delivered)
     int kn_delivery_counter_close(kn_delivery_counter *counter)
@@ -255,8 +328,6 @@ cdef extern from "engine/accumulator.h" nogil:
     long kn_batch_live()
 
 cdef extern from "engine/topic.h" nogil:
-    enum kn_partitioner:
-        KN_PARTITIONER_CONSISTENT_RANDOM
     struct kn_topic:
         char *name
         int32_t name_bytes
@@ -276,6 +347,7 @@ cdef extern from "engine/topic.h" nogil:
     int32_t kn_topic_partition_count(kn_topic *topic)
     enum:
         KN_PRODUCE_RUN_MAX
+    kn_topic *kn_producer_topic(kn_producer *producer, const char *name, int32_t name_bytes, uint64_t token)
     int kn_topic_produce_run(kn_topic *topic, const kn_message *messages, int32_t count, int32_t *queued)
     int kn_topic_produce(kn_topic *topic, const kn_message *message)
     int kn_topic_set_partitions(kn_topic *topic, const uint8_t *id, int32_t count, kn_broker *const *leaders, const int32_t *leader_epochs)
@@ -304,7 +376,7 @@ cdef extern from "engine/cursor.h" nogil:
         int32_t batch_count
         int32_t batch_next
         kn_segment_batch *batches
-    kn_cursor *kn_cursor_new(kn_engine *engine, const char *topic, int32_t topic_bytes, const uint8_t *topic_id, int32_t partition,
+    kn_cursor *kn_cursor_new(kn_consumer *consumer, const char *topic, int32_t topic_bytes, const uint8_t *topic_id, int32_t partition,
                              uint64_t token)
     void kn_cursor_unref(kn_cursor *cursor)
     long kn_cursor_live()
@@ -326,6 +398,7 @@ cdef extern from "engine/relay.h" nogil:
     kn_fetched *kn_fetched_take(kn_segment *segment)
     void kn_fetched_free(kn_fetched *fetched)
     struct kn_relay:
+        kn_engine *engine
         kn_topic *topic
         int32_t partition
         kn_delivery_counter *counter
@@ -346,63 +419,18 @@ cdef extern from "engine/broker.h" nogil:
 
 cdef extern from "engine/engine.h" nogil:
     struct kn_engine_config:
-        char *client_id
-        kn_connection_config connection
-        int32_t reconnect_backoff_ms
-        int32_t reconnect_backoff_max_ms
-        int32_t request_timeout_ms
-        int32_t connections_max_idle_ms
-        int64_t queue_messages_max
-        int64_t queue_bytes_max
-        int32_t linger_us
-        int32_t batch_bytes
-        int32_t batch_messages
-        int32_t message_max_bytes
-        int32_t max_in_flight
-        int32_t backpressure_requests
-        int16_t acks
-        int32_t produce_timeout_ms
-        int32_t message_timeout_ms
-        int32_t retries
-        int32_t retry_backoff_ms
-        int32_t retry_backoff_max_ms
-        int32_t codec
-        int32_t codec_level
-        kn_partitioner partitioner
-        int32_t sticky_linger_ms
-        int adaptive_partitioning
-        int32_t availability_timeout_ms
-        int idempotence
-        int gapless
-        char *transactional_id
-        int report_all
-        int report_errors_only
-        int32_t fetch_min_bytes
-        int32_t fetch_wait_max_ms
-        int32_t fetch_max_bytes
-        int32_t partition_fetch_bytes
-        int32_t shared_fetch_bytes
-        int64_t queued_max_bytes
-        int64_t queued_min_messages
-        int32_t fetch_error_backoff_ms
-        int check_crcs
-        int partition_eof
-        int8_t isolation_level
-        size_t decompressed_max_bytes
-        char *rack
-        int statistics
-        uint32_t log_contexts
+        kn_client_config client
+        kn_produce_config produce
+        kn_fetch_config fetch
     struct kn_engine:
         kn_engine **owners[2]
         kn_engine_config config
-        kn_codec_table codecs
-        kn_pool *pool
-        kn_log log
-        kn_queue events
+        kn_client client
+        kn_producer producer
+        kn_consumer consumer
         kn_queue deliveries
         kn_queue fetched
-        kn_budget budget
-        int keeps_batches
+        kn_delivery_counters counters
     void kn_engine_config_init(kn_engine_config *config)
     kn_engine *kn_engine_new(const kn_engine_config *config)
     void kn_engine_stop(kn_engine *engine)
@@ -420,7 +448,6 @@ cdef extern from "engine/engine.h" nogil:
     int kn_engine_broker_close(kn_engine *engine, int32_t handle, int32_t generation, int status)
     int kn_engine_broker_connect(kn_engine *engine, int32_t handle)
     int kn_engine_broker_stop(kn_engine *engine, int32_t handle)
-    kn_topic *kn_engine_topic(kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token)
     void kn_engine_delivered(kn_engine *engine, kn_batch *batch)
     int64_t kn_engine_outstanding(kn_engine *engine)
     int64_t kn_engine_unsettled(kn_engine *engine)
@@ -434,7 +461,6 @@ cdef extern from "engine/engine.h" nogil:
     void kn_engine_room_begin(kn_engine *engine)
     void kn_engine_room_end(kn_engine *engine)
     int kn_engine_purge(kn_engine *engine, int in_queue, int in_flight)
-    void kn_engine_refuse(kn_engine *engine)
     int kn_engine_transaction_begin(kn_engine *engine, int64_t number, int implicit, int64_t hold_us)
     void kn_engine_transaction_shut(kn_engine *engine)
     void kn_engine_transaction_admit(kn_engine *engine, kn_topic *topic, int32_t partition, int64_t number)

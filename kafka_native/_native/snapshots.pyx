@@ -50,7 +50,7 @@ cdef extern from "engine/stats.h" nogil:
 cdef extern from "engine/broker.h" nogil:
     """
     #include "engine/engine.h"
-    static void measure(struct kn_engine *engine, int on) { atomic_store_explicit(&engine->measuring, on, memory_order_relaxed); }
+    static void measure(struct kn_engine *engine, int on) { atomic_store_explicit(&engine->client.measuring, on, memory_order_relaxed); }
     static struct kn_broker_windows *windows_of(struct kn_broker *broker) { return broker->windows; }
     """
     kn_broker_windows *windows_of(kn_broker *broker)

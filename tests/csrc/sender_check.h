@@ -2,7 +2,6 @@
 #ifndef KN_TESTS_SENDER_CHECK_H
 #define KN_TESTS_SENDER_CHECK_H
 
-#include "engine/produce_request.h"
 #include "base/endian.h"
 #include "base/varint.h"
 #include "produce_fakes.h"
@@ -10,33 +9,31 @@
 static struct kn_engine *engine;
 static struct kn_topic *topic, *second_topic;
 static struct kn_broker broker, other;
-static struct kn_sender *sender;
+static struct kn_sender the_sender, *sender = &the_sender;
 
 UNUSED static void setup_with(void (*configure)(struct kn_engine_config *config))
 {
     engine = fake_engine();
     if (configure) configure(&engine->config);
-    memset(&broker, 0, sizeof broker);
-    broker.engine = other.engine = engine;
-    broker.means.on = &engine->measuring;
+    fake_broker_init(&broker, engine);
+    fake_broker_init(&other, engine);
     broker.handle = 3;
-    sender = &broker.sender;
-    kn_sender_init(sender, &broker);
+    kn_sender_init(sender, &broker, &engine->producer);
     sender->produce_version = 12;
-    topic = kn_topic_new(engine, "one", 3, 71);
-    second_topic = kn_topic_new(engine, "two", 3, 72);
+    topic = kn_topic_new(&engine->producer, "one", 3, 71);
+    second_topic = kn_topic_new(&engine->producer, "two", 3, 72);
     struct kn_broker *leaders[8];
     for (int i = 0; i < 8; i++) leaders[i] = &broker;
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 8, leaders, NULL), KN_OK);
     CHECK_EQ(kn_topic_set_partitions(second_topic, NULL, 2, leaders, NULL), KN_OK);
 }
 
-UNUSED static void no_linger(struct kn_engine_config *config) { config->linger_us = 0; }
+UNUSED static void no_linger(struct kn_engine_config *config) { config->produce.linger_us = 0; }
 UNUSED static void setup(void) { setup_with(no_linger); }
 
 UNUSED static void teardown(void)
 {
-    CHECK_EQ(sender->in_flight, 0);
+    CHECK_EQ(broker.in_flight, 0);
     check_batches_of(topic);
     check_batches_of(second_topic);
     kn_sender_deinit(sender);
@@ -127,8 +124,8 @@ UNUSED static void answer_with(struct kn_produce *request, const struct answer *
 
 UNUSED static void check_idle(void)
 {
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
-    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.bytes), 0);
     CHECK_EQ(step(), KN_NEVER);
     CHECK(kn_list_empty(&fake.sent));
 }

@@ -43,7 +43,7 @@ static const char *why;
 
 static int resolve(const char *host, int32_t ttl_ms)
 {
-    const struct kn_connection_config config = {.address_family = 4, .address_ttl_ms = ttl_ms};
+    const struct kn_socket_config config = {.address_family = 4, .address_ttl_ms = ttl_ms};
     return kn_address_resolve(&list, host, 9092, &config, &why);
 }
 

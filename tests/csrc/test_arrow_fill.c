@@ -17,7 +17,7 @@ static void begin(int64_t rows_max)
     struct kn_engine_config config;
     kn_engine_config_init(&config);
     engine = kn_engine_new(&config);
-    for (int i = 0; i < 2; i++) cursors[i] = kn_cursor_new(engine, i ? "second" : "first", i ? 6 : 5, no_id, i, (uint64_t)i + 1);
+    for (int i = 0; i < 2; i++) cursors[i] = kn_cursor_new(&engine->consumer, i ? "second" : "first", i ? 6 : 5, no_id, i, (uint64_t)i + 1);
     memset(&fill, 0, sizeof fill);
     fill.columns = kn_columns_new(SPECS, 2, NULL, INT32_MAX);
     fill.queue = &engine->fetched;

@@ -1,6 +1,6 @@
 /* Means: recorded while somebody wants them, by the kind of request, and read without losing any. */
 #include "engine_check.h"
-#include "engine/batch.h"
+#include "engine/batch_stats.h"
 #include "engine/counting.h"
 #include "engine/engine.h"
 #include "engine/stats.h"
@@ -45,9 +45,9 @@ static void test_nothing_is_recorded_until_somebody_wants_it(void)
     kn_count_answer(NULL, NULL, PRODUCE, 100);
     kn_stats_means(broker, found);
     for (int i = 0; i < KN_MEAN_KINDS; i++) check_mean(&found[i], 0, 0, 0);
-    atomic_store(&engine->measuring, 1);
+    atomic_store(&engine->client.measuring, 1);
     kn_count_answer(NULL, &broker->means, PRODUCE, 100);
-    atomic_store(&engine->measuring, 0);
+    atomic_store(&engine->client.measuring, 0);
     kn_count_answer(NULL, &broker->means, PRODUCE, 100);
     kn_stats_means(broker, found);
     check_mean(&found[KN_MEAN_PRODUCE], 1, 100, 100);
@@ -59,7 +59,7 @@ static void test_kinds_are_apart_and_the_greatest_is_of_the_time_since_it_was_re
     struct kn_broker *broker;
     struct kn_mean_snapshot found[KN_MEAN_KINDS];
     struct kn_engine *engine = engine_new(&broker);
-    atomic_store(&engine->measuring, 1);
+    atomic_store(&engine->client.measuring, 1);
     kn_count_answer(NULL, &broker->means, PRODUCE, 5);
     kn_count_answer(NULL, &broker->means, FETCH, 500);
     kn_count_answer(NULL, &broker->means, FETCH, 300);
@@ -88,7 +88,7 @@ static void test_a_batchs_age_is_taken_when_it_goes_out_the_first_time(void)
     struct kn_batch *batches[2] = {&old, &unborn}, *others[1] = {&unmeasured};
     kn_count_batches(NULL, &broker->means, others, 1);
     CHECK_EQ(unmeasured.counted, 0);
-    atomic_store(&engine->measuring, 1);
+    atomic_store(&engine->client.measuring, 1);
     kn_count_batches(NULL, &broker->means, batches, 2);
     kn_count_batches(NULL, &broker->means, batches, 2); /* another try */
     kn_stats_means(broker, found);

@@ -16,17 +16,18 @@ static int halve(const uint8_t *src, size_t size_bytes, int level, struct kn_buf
 
 static void one_at_a_time(struct kn_engine_config *config)
 {
-    config->linger_us = 0;
-    config->codec = KN_CODEC_ZSTD;
-    config->max_in_flight = 1;
-    config->retry_backoff_ms = config->retry_backoff_max_ms = 50;
+    config->produce.linger_us = 0;
+    config->produce.codec = KN_CODEC_ZSTD;
+    config->produce.max_in_flight = 1;
+    config->produce.retry_backoff_ms = config->produce.retry_backoff_max_ms = 50;
 }
 
 static void setup_workers(int workers, void (*configure)(struct kn_engine_config *config))
 {
     setup_with(configure);
-    engine->codecs.codecs[KN_CODEC_ZSTD] = (struct kn_codec){.name = "zstd", .compress = halve};
-    kn_worker_pool_init(&engine->workers, workers);
+    engine->client.codecs.codecs[KN_CODEC_ZSTD] = (struct kn_codec){.name = "zstd", .compress = halve};
+    kn_worker_pool_deinit(&engine->producer.workers);
+    kn_worker_pool_init(&engine->producer.workers, workers);
     atomic_store(&compressions, 0);
     atomic_store(&slow_compressions, 0);
 }
@@ -34,8 +35,7 @@ static void setup_workers(int workers, void (*configure)(struct kn_engine_config
 static void teardown_workers(void)
 {
     CHECK_EQ(sender->encode_queue.count, 0);
-    kn_worker_pool_stop(&engine->workers);
-    kn_worker_pool_deinit(&engine->workers);
+    kn_worker_pool_stop(&engine->producer.workers);
     teardown();
 }
 
@@ -97,7 +97,7 @@ static void test_full_requests_are_encoded_ahead_and_sent_at_once_when_it_is_the
     await_encoded(AHEAD);
     CHECK(atomic_load(&fake.wakes) > 0);
     CHECK_EQ(list_count(&fake.sent), 0);
-    CHECK_EQ(sender->in_flight, 1);
+    CHECK_EQ(broker.in_flight, 1);
     CHECK_EQ(atomic_load(&compressions), AHEAD + 1);
     answer_ok(request);
     step();
@@ -113,7 +113,7 @@ static void test_full_requests_are_encoded_ahead_and_sent_at_once_when_it_is_the
 static void five_in_flight(struct kn_engine_config *config)
 {
     one_at_a_time(config);
-    config->max_in_flight = 5;
+    config->produce.max_in_flight = 5;
 }
 
 static void test_what_is_encoded_first_waits_for_what_was_picked_first(void)
@@ -130,7 +130,7 @@ static void test_what_is_encoded_first_waits_for_what_was_picked_first(void)
         CHECK_EQ(request->batches[0]->id, id + i * ID_STEP);
         kn_list_push_back(&out, &request->request.node);
     }
-    CHECK_EQ(sender->in_flight, 4);
+    CHECK_EQ(broker.in_flight, 4);
     for (int i = 0; i < 4; i++) {
         struct kn_list *node = kn_list_pop_front(&out);
         answer_ok(KN_LIST_ENTRY(KN_LIST_ENTRY(node, struct kn_request, node), struct kn_produce, request));
@@ -146,7 +146,7 @@ static void test_requests_that_arent_full_wait_and_grow(void)
     step();
     struct kn_produce *request = sent_first(); /* quick, so done here */
     CHECK(request);
-    CHECK_EQ(engine->workers.started, 0);
+    CHECK_EQ(engine->producer.workers.started, 0);
     produce(topic, 0, "b");
     step();
     produce(topic, 0, "c");
@@ -182,7 +182,7 @@ static void test_a_retry_isnt_overtaken_by_what_was_encoded_ahead(void)
 static void test_batch_that_is_split_isnt_overtaken_either(void)
 {
     setup_workers(WORKERS, one_at_a_time);
-    engine->config.report_all = 1;
+    engine->config.produce.report_all = 1;
     produce_full(3);
     struct kn_produce *request = await_request();
     await_encoded(2);
@@ -239,8 +239,8 @@ static void test_what_was_picked_fails_where_there_is_no_other_try(void)
         struct kn_produce *request = await_request();
         CHECK_EQ(sender->encode_queue.count, AHEAD);
         sender->purging = cases[i].purging;
-        engine->config.message_timeout_ms = cases[i].timeout_ms;
-        atomic_store(&engine->refusing, cases[i].refusing);
+        engine->config.produce.message_timeout_ms = cases[i].timeout_ms;
+        atomic_store(&engine->producer.refusing, cases[i].refusing);
         usleep(2000);
         if (cases[i].refusing) step(); /* sees it by itself */
         else kn_sender_fail_picked(sender, KN_ERR_TRANSPORT, kn_clock_us());

@@ -81,7 +81,7 @@ struct pair {
     int peer;
 };
 
-static const struct kn_connection_config CONFIG = {.receive_max_bytes = 1000000, .setup_timeout_ms = 1000, .nagle_disable = 1, .keepalive = 1};
+static const struct kn_connection_config CONFIG = {.receive_max_bytes = 1000000, .setup_timeout_ms = 1000, .socket = {.nagle_disable = 1, .keepalive = 1}};
 
 /* One turn, as a broker thread would take it. */
 static int turn(struct kn_connection *connection, int timeout_ms, int64_t now_us)
@@ -155,7 +155,7 @@ static void test_a_refused_connect_names_host_address_and_cause(void)
 static void test_a_host_without_an_address_of_the_family_is_a_resolve_error(void)
 {
     struct kn_connection_config config = CONFIG;
-    config.address_family = 6;
+    config.socket.address_family = 6;
     struct kn_connection *connection = kn_connection_new(&config, NULL);
     CHECK_EQ(kn_connection_open(connection, "127.0.0.1", 9092, 0), KN_ERR_RESOLVE);
     CHECK_TEXT(kn_connection_error_text(connection), "127.0.0.1:9092 (not connected): cannot resolve the host name: ");
@@ -439,7 +439,7 @@ static void test_a_peer_that_closes_within_a_large_response_is_noticed_at_once(v
 static void test_a_request_of_many_pieces_survives_partial_writes(void)
 {
     struct kn_connection_config config = CONFIG;
-    config.send_buffer_bytes = 65536;
+    config.socket.send_buffer_bytes = 65536;
     struct pair pair = pair_new(&config);
     size_t body_bytes = 3000000;
     struct call *call = call_new(0, body_bytes, 5501); /* more pieces than one write takes */

@@ -49,10 +49,10 @@ static int nothing_received(struct bench *bench)
 /* The answer to `correlation_id` arrives at now_us. */
 static void answer(struct bench *bench, int32_t correlation_id, const char *body, int64_t now_us)
 {
-    int64_t rx = kn_connection_stats(bench->broker->connection)->rx;
+    int64_t rx = kn_connection_stats(bench->broker->broker.connection)->rx;
     peer_reply(bench->peer, correlation_id, body, strlen(body));
-    for (int i = 0; i < 100 && kn_connection_stats(bench->broker->connection)->rx == rx; i++) turn(bench, 100, now_us);
-    CHECK_EQ(kn_connection_stats(bench->broker->connection)->rx, rx + 1);
+    for (int i = 0; i < 100 && kn_connection_stats(bench->broker->broker.connection)->rx == rx; i++) turn(bench, 100, now_us);
+    CHECK_EQ(kn_connection_stats(bench->broker->broker.connection)->rx, rx + 1);
 }
 
 /* The next event is a REPLY of this heartbeat, with this body. */
@@ -81,7 +81,7 @@ static void failed(struct bench *bench, uint64_t token, int status)
 static void gone(struct bench *bench)
 {
     kn_event_free(event(bench, KN_EVENT_DISCONNECTED));
-    CHECK(bench->broker->heartbeat == NULL);
+    CHECK(bench->broker->broker.heartbeat == NULL);
     no_event(bench);
 }
 
@@ -304,7 +304,7 @@ static void test_nonsense_is_refused(void)
     bench_free(&bench);
 }
 
-static void short_idle(struct kn_engine_config *config) { config->connections_max_idle_ms = 1000; }
+static void short_idle(struct kn_engine_config *config) { config->client.connections_max_idle_ms = 1000; }
 
 static void test_a_connection_with_a_heartbeat_is_not_idle(void)
 {
@@ -327,11 +327,11 @@ static struct kn_event *wait_for(struct kn_engine *engine, enum kn_event_kind ki
 {
     int64_t until_us = kn_clock_us() + 30000000;
     while (kn_clock_us() < until_us) {
-        struct kn_list *node = kn_queue_pop(&engine->events);
+        struct kn_list *node = kn_queue_pop(&engine->client.events);
         struct kn_event *got = node ? KN_LIST_ENTRY(node, struct kn_event, node) : NULL;
         if (got && got->kind == kind) return got;
         kn_event_free(got);
-        if (!got) kn_queue_wait(&engine->events, 100);
+        if (!got) kn_queue_wait(&engine->client.events, 100);
     }
     CHECK(!"the event came in time");
     return NULL;
@@ -358,7 +358,7 @@ static void test_threads_heartbeat_while_everybody_else_sleeps(void)
     CHECK(atomic_load(&server->requests) >= 50);
     long reported_count = 0;
     struct kn_list *node;
-    while ((node = kn_queue_pop(&engine->events))) {
+    while ((node = kn_queue_pop(&engine->client.events))) {
         got = KN_LIST_ENTRY(node, struct kn_event, node);
         CHECK(got->kind == KN_EVENT_REPLY || got->kind == KN_EVENT_WORKING);
         reported_count += got->kind == KN_EVENT_REPLY && got->token == 3;

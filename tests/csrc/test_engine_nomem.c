@@ -36,7 +36,7 @@ void *realloc(void *data, size_t size_bytes) { return fails() ? NULL : __libc_re
 
 struct talk {
     struct kn_engine *engine;
-    struct kn_broker *broker;
+    struct kn_broker_thread *broker;
     struct server *server;
     long accepted, reported;
     long submitted, replied, heartbeats;
@@ -46,19 +46,19 @@ static struct kn_engine *engine_for_test(void)
 {
     struct kn_engine_config config;
     kn_engine_config_init(&config);
-    config.report_all = 1;
-    config.linger_us = 0;
-    config.reconnect_backoff_ms = config.reconnect_backoff_max_ms = 1;
-    config.retry_backoff_ms = config.retry_backoff_max_ms = 1;
-    config.fetch_error_backoff_ms = 1;
-    config.fetch_wait_max_ms = 1;
+    config.produce.report_all = 1;
+    config.produce.linger_us = 0;
+    config.client.reconnect_backoff_ms = config.client.reconnect_backoff_max_ms = 1;
+    config.produce.retry_backoff_ms = config.produce.retry_backoff_max_ms = 1;
+    config.fetch.fetch_error_backoff_ms = 1;
+    config.fetch.fetch_wait_max_ms = 1;
     return kn_engine_new(&config);
 }
 
 static void serve_queues(struct talk *talk)
 {
     struct kn_list *node;
-    while ((node = kn_queue_pop(&talk->engine->events))) {
+    while ((node = kn_queue_pop(&talk->engine->client.events))) {
         struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
         if (event->kind == KN_EVENT_CONNECTED) CHECK_EQ(kn_engine_broker_open(talk->engine, 0, event->generation, 3, 4), KN_OK); /* from the reserve */
         if (event->kind == KN_EVENT_CONNECTED) {
@@ -80,10 +80,10 @@ static void serve_queues(struct talk *talk)
 static void turn(struct talk *talk)
 {
     struct pollfd fd;
-    fd.fd = kn_connection_poll_fd(talk->broker->connection, &fd.events);
+    fd.fd = kn_connection_poll_fd(talk->broker->broker.connection, &fd.events);
     fd.revents = 0;
     poll(&fd, 1, 1);
-    kn_broker_step(talk->broker, fd.revents, kn_clock_us());
+    kn_broker_thread_step(talk->broker, fd.revents, kn_clock_us());
     serve_queues(talk);
 }
 
@@ -92,8 +92,8 @@ static struct kn_cursor *converse(struct talk *talk)
 {
     static const uint8_t no_id[16] = {0};
     static const int32_t epochs[2] = {0, 0};
-    struct kn_broker *leaders[2] = {talk->broker, talk->broker};
-    struct kn_topic *topic = kn_engine_topic(talk->engine, "topic", 5, 1);
+    struct kn_broker *leaders[2] = {&talk->broker->broker, &talk->broker->broker};
+    struct kn_topic *topic = kn_producer_topic(&talk->engine->producer, "topic", 5, 1);
     for (uint32_t i = 0; topic && i < 12; i++) {
         uint8_t value[200] = {0};
         set_u32(value, i);
@@ -105,7 +105,7 @@ static struct kn_cursor *converse(struct talk *talk)
     for (int i = 0; i < 3; i++) {
         if (kn_engine_submit(talk->engine, 0, 0, 18, 0, 0, 0, 0, (const uint8_t *)"BODY", 4, 1, 5000) == KN_OK) talk->submitted++;
     }
-    struct kn_cursor *cursor = kn_cursor_new(talk->engine, "topic", 5, no_id, 0, 7);
+    struct kn_cursor *cursor = kn_cursor_new(&talk->engine->consumer, "topic", 5, no_id, 0, 7);
     if (cursor) CHECK_EQ(kn_engine_fetch_start(talk->engine, cursor, 0, kn_cursor_next_epoch(cursor), 0, -1), KN_OK);
     for (int i = 0; i < 12; i++) turn(talk);
     /* From here on there is memory: what was accepted must come to its end. */
@@ -126,7 +126,7 @@ static int conversation(struct server *server, long nth)
     armed = 1;
     left = nth;
     talk.engine = engine_for_test();
-    talk.broker = talk.engine ? kn_broker_new(talk.engine, 0, 0, "127.0.0.1", server->port) : NULL;
+    talk.broker = talk.engine ? kn_broker_thread_new(&talk.engine->client, &talk.engine->producer, &talk.engine->consumer, 0, 0, "127.0.0.1", server->port) : NULL;
     if (talk.broker) {
         armed = 0;
         talk.engine->brokers = malloc(8 * sizeof *talk.engine->brokers);
@@ -143,7 +143,7 @@ static int conversation(struct server *server, long nth)
         kn_engine_free(talk.engine);
     }
     CHECK_EQ(kn_engine_live(), 0);
-    CHECK_EQ(kn_broker_live(), 0);
+    CHECK_EQ(kn_broker_thread_live(), 0);
     CHECK_EQ(kn_event_live(), 0);
     CHECK_EQ(kn_control_request_live(), 0);
     CHECK_EQ(kn_heartbeat_live(), 0);

@@ -61,14 +61,14 @@ static void *control_main(void *argument)
     struct rig *rig = argument;
     int64_t expire_us = 0;
     while (!atomic_load(&rig->stop)) {
-        kn_queue_wait(&rig->engine->events, 20);
+        kn_queue_wait(&rig->engine->client.events, 20);
         if (kn_clock_us() > expire_us) {
             kn_engine_expire(rig->engine, kn_clock_us());
             take_statistics(rig);
             expire_us = kn_clock_us() + 100000;
         }
         struct kn_list *node;
-        while ((node = kn_queue_pop(&rig->engine->events))) {
+        while ((node = kn_queue_pop(&rig->engine->client.events))) {
             struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
             if (event->kind == KN_EVENT_CONNECTED) {
                 kn_engine_submit(rig->engine, event->broker, event->generation, 18, 0, 0, 0, KN_REQUEST_HANDSHAKE, NULL, 0,
@@ -116,15 +116,15 @@ static struct rig *rig_new(int64_t log_end, void (*configure)(struct kn_engine_c
     struct kn_broker *leaders[PARTITIONS];
     int32_t epochs[PARTITIONS] = {0};
     kn_engine_config_init(&config);
-    config.linger_us = 1000;
-    config.batch_bytes = 16384;
-    config.queue_messages_max = 3000;
-    config.report_all = 1;
-    config.statistics = 1;
-    config.reconnect_backoff_ms = 5;
-    config.reconnect_backoff_max_ms = 20;
-    config.retry_backoff_ms = 2;
-    config.retry_backoff_max_ms = 10;
+    config.produce.linger_us = 1000;
+    config.produce.batch_bytes = 16384;
+    config.produce.queue_messages_max = 3000;
+    config.produce.report_all = 1;
+    config.client.statistics = 1;
+    config.client.reconnect_backoff_ms = 5;
+    config.client.reconnect_backoff_max_ms = 20;
+    config.produce.retry_backoff_ms = 2;
+    config.produce.retry_backoff_max_ms = 10;
     if (configure) configure(&config);
     rig->engine = kn_engine_new(&config);
     rig->reported = calloc(SERVER_IDS_MAX, sizeof *rig->reported);
@@ -132,8 +132,8 @@ static struct rig *rig_new(int64_t log_end, void (*configure)(struct kn_engine_c
         rig->servers[i] = server_start(log_end);
         CHECK_EQ(kn_engine_broker_add(rig->engine, i, "127.0.0.1", rig->servers[i]->port), i);
     }
-    rig->topic = kn_engine_topic(rig->engine, "topic", 5, 1);
-    CHECK(kn_engine_topic(rig->engine, "topic", 5, 9) == rig->topic);
+    rig->topic = kn_producer_topic(&rig->engine->producer, "topic", 5, 1);
+    CHECK(kn_producer_topic(&rig->engine->producer, "topic", 5, 9) == rig->topic);
     for (int i = 0; i < PARTITIONS; i++) leaders[i] = kn_engine_broker(rig->engine, i % BROKERS);
     CHECK_EQ(kn_topic_set_partitions(rig->topic, NULL, PARTITIONS, leaders, epochs), KN_OK);
     CHECK_EQ(pthread_create(&rig->control, NULL, control_main, rig), 0);
@@ -157,7 +157,7 @@ static void rig_free(struct rig *rig)
     free(rig->reported);
     free(rig);
     CHECK_EQ(kn_engine_live(), 0);
-    CHECK_EQ(kn_broker_live(), 0);
+    CHECK_EQ(kn_broker_thread_live(), 0);
     CHECK_EQ(kn_event_live(), 0);
     CHECK_EQ(kn_chunk_live(), 0);
     CHECK_EQ(kn_batch_live(), 0);
@@ -290,7 +290,7 @@ static void start_reading(struct rig *rig, struct kn_cursor **cursors)
 {
     static const uint8_t no_id[16] = {0};
     for (int i = 0; i < PARTITIONS; i++) {
-        cursors[i] = kn_cursor_new(rig->engine, "topic", 5, no_id, i, (uint64_t)i);
+        cursors[i] = kn_cursor_new(&rig->engine->consumer, "topic", 5, no_id, i, (uint64_t)i);
         CHECK_EQ(kn_engine_fetch_start(rig->engine, cursors[i], i % BROKERS, kn_cursor_next_epoch(cursors[i]), 0, -1), KN_OK);
     }
 }
@@ -336,9 +336,9 @@ static long consume_some(struct rig *rig, struct kn_cursor **cursors, int64_t *p
 
 static void small_fetch_queue(struct kn_engine_config *config)
 {
-    config->queued_max_bytes = 20000;
-    config->fetch_error_backoff_ms = 5;
-    config->fetch_wait_max_ms = 5;
+    config->fetch.queued_max_bytes = 20000;
+    config->fetch.fetch_error_backoff_ms = 5;
+    config->fetch.fetch_wait_max_ms = 5;
 }
 
 static void test_a_consumer_reads_every_offset_in_order_while_connections_break(void)
@@ -361,14 +361,14 @@ static void test_a_consumer_reads_every_offset_in_order_while_connections_break(
         }
     }
     CHECK_EQ(records, (long)PARTITIONS * LOG_END);
-    CHECK_EQ(atomic_load(&rig->engine->queued_bytes) >= 0, 1);
+    CHECK_EQ(atomic_load(&rig->engine->consumer.queued_bytes) >= 0, 1);
     end_reading(rig, cursors);
 }
 
 static void enough_is_little(struct kn_engine_config *config)
 {
-    config->queued_min_messages = 100;
-    config->fetch_wait_max_ms = 5;
+    config->fetch.queued_min_messages = 100;
+    config->fetch.fetch_wait_max_ms = 5;
 }
 
 static int everything_rests(struct kn_cursor **cursors)
@@ -458,8 +458,8 @@ static void test_broker_threads_take_no_signals(void)
 /* Every lock that a thread of the engine, or of the application, may hold at a fork. */
 static void hold_all(struct kn_engine *engine, struct kn_topic *topic, int hold)
 {
-    struct kn_mutex *locks[] = {&engine->lock, &engine->events.lock, &engine->deliveries.lock, &engine->fetched.lock, &engine->budget.room.lock,
-                                &engine->counters.lock, &engine->workers.lock, &topic->lock, &topic->staging.lock, &engine->brokers[0]->lock};
+    struct kn_mutex *locks[] = {&engine->lock, &engine->client.events.lock, &engine->deliveries.lock, &engine->fetched.lock, &engine->producer.budget.room.lock,
+                                &engine->counters.lock, &engine->producer.workers.lock, &topic->lock, &topic->staging.lock, &engine->brokers[0]->lock};
     for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
         if (hold) pthread_mutex_lock(&locks[i]->mutex);
         else pthread_mutex_unlock(&locks[i]->mutex);
@@ -494,7 +494,7 @@ static void test_a_forked_child_takes_no_lock_and_the_parent_goes_on(void)
     rig_free(rig);
 }
 
-static void no_reports(struct kn_engine_config *config) { config->report_all = 0; }
+static void no_reports(struct kn_engine_config *config) { config->produce.report_all = 0; }
 
 /* Without reports nothing wakes flush() but the kick of the last settled batch. */
 static void test_flush_without_reports_wakes_up_at_the_end(void)
@@ -532,11 +532,11 @@ static void test_a_broker_that_comes_back_costs_no_descriptor(void)
         while (kn_broker_state_now(broker) != KN_BROKER_STOPPED) usleep(1000);
     }
     int open = 0;
-    for (int i = 0; i < 20; i++) open += kn_engine_broker(engine, i)->wake.read_fd >= 0;
+    for (int i = 0; i < 20; i++) open += engine->brokers[i]->wake.read_fd >= 0;
     CHECK_EQ(open, 1);
     kn_engine_stop(engine);
     kn_engine_free(engine);
-    CHECK_EQ(kn_broker_live(), 0);
+    CHECK_EQ(kn_broker_thread_live(), 0);
 }
 
 /* What bindings have in place of an engine that was freed under them. */
@@ -548,7 +548,7 @@ static void test_the_closed_engine_takes_and_holds_nothing(void)
     kn_queue_wait(&engine->fetched, 0); /* for an old kick */
     CHECK_EQ(kn_queue_wait(&engine->fetched, 60000), KN_ERR_CLOSED);
     CHECK(kn_queue_pop(&engine->deliveries) == NULL);
-    kn_queue_kick(&engine->events);
+    kn_queue_kick(&engine->client.events);
     kn_engine_flush_begin(engine);
     kn_engine_flush_end(engine);
     CHECK_EQ(kn_engine_outstanding(engine), 0);

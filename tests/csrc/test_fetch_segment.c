@@ -23,7 +23,7 @@ static void begin(void)
     struct kn_engine_config config;
     kn_engine_config_init(&config);
     engine = kn_engine_new(&config);
-    cursor = kn_cursor_new(engine, "topic", 5, no_id, 0, 1);
+    cursor = kn_cursor_new(&engine->consumer, "topic", 5, no_id, 0, 1);
     log_bytes = kn_buffer_take(NULL, 4096);
     aborted_bytes = kn_buffer_take(NULL, 4096);
     aborted_count = 0;
@@ -237,7 +237,7 @@ static void test_nothing_but_markers_moves_the_position(void)
 static void test_read_uncommitted_leaves_only_markers_out(void)
 {
     begin();
-    engine->config.isolation_level = 0;
+    engine->config.fetch.isolation_level = 0;
     data(0, 2, 7);
     marker(2, 7, ABORT);
     data(3, 1, -1);

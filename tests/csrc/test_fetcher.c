@@ -4,7 +4,6 @@
 #endif
 #include "engine_bench.h"
 #include "base/endian.h"
-#include "engine/fetch_slots.h"
 #include "records/batch_writer.h"
 
 #define NOW (1000 * MS)
@@ -151,10 +150,10 @@ static void put_partition(struct answer *answer, int32_t partition, int error_co
 
 static void send_answer(struct bench *bench, struct answer *answer, int64_t now_us)
 {
-    int64_t rx = kn_connection_stats(bench->broker->connection)->rx;
+    int64_t rx = kn_connection_stats(bench->broker->broker.connection)->rx;
     peer_reply(bench->peer, asked.correlation_id, answer->buffer->data, answer->buffer->size_bytes);
     kn_buffer_give(answer->buffer);
-    for (int i = 0; i < 100 && kn_connection_stats(bench->broker->connection)->rx == rx && state(bench) == KN_BROKER_UP; i++) turn(bench, 100, now_us);
+    for (int i = 0; i < 100 && kn_connection_stats(bench->broker->broker.connection)->rx == rx && state(bench) == KN_BROKER_UP; i++) turn(bench, 100, now_us);
 }
 
 /* An answer without partitions. */
@@ -167,7 +166,7 @@ static void send_empty(struct bench *bench, int error_code, int32_t session_id)
 static struct kn_cursor *cursor_new(struct bench *bench, int32_t partition, uint8_t id)
 {
     uint8_t topic_id[16] = {id};
-    return kn_cursor_new(bench->engine, "topic", 5, topic_id, partition, (uint64_t)partition + 1);
+    return kn_cursor_new(&bench->engine->consumer, "topic", 5, topic_id, partition, (uint64_t)partition + 1);
 }
 
 static void start(struct bench *bench, int32_t partition, int64_t offset)
@@ -202,7 +201,7 @@ static void bench_end(struct bench *bench, int32_t count)
     kn_engine_stop(bench->engine);
     drop_segments(bench);
     struct kn_list *node;
-    while ((node = kn_queue_pop(&bench->engine->events))) kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
+    while ((node = kn_queue_pop(&bench->engine->client.events))) kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
     for (int32_t i = 0; i < count; i++) kn_cursor_unref(cursors[i]);
     bench_free(bench);
 }
@@ -271,7 +270,7 @@ static void test_a_session_that_is_lost_again_and_again_is_waited_for(void)
 {
     struct bench bench = bench_with(1, NULL);
     struct kn_fetcher *fetcher = &bench.broker->fetcher;
-    int64_t backoff_us = (int64_t)bench.engine->config.fetch_error_backoff_ms * 1000;
+    int64_t backoff_us = (int64_t)bench.engine->config.fetch.fetch_error_backoff_ms * 1000;
     begin_session(&bench, 1);
     ask(&bench, NOW);
     send_empty(&bench, 70, 0); /* FETCH_SESSION_ID_NOT_FOUND */
@@ -321,7 +320,7 @@ static void test_a_detached_partition_that_comes_back_is_not_forgotten(void)
     bench_end(&bench, 3);
 }
 
-static void five_are_enough(struct kn_engine_config *config) { config->queued_min_messages = 5; }
+static void five_are_enough(struct kn_engine_config *config) { config->fetch.queued_min_messages = 5; }
 
 static void test_what_rests_is_forgotten_and_comes_back_when_it_is_consumed(void)
 {
@@ -364,10 +363,10 @@ static void test_nothing_is_asked_while_everything_rests(void)
     put_partition(&answer, 1, 0, -1, 0, 5);
     send_answer(&bench, &answer, NOW);
     CHECK_EQ(turn(&bench, 0, NOW), KN_NEVER);
-    CHECK_EQ(kn_connection_in_flight(bench.broker->connection), 0);
+    CHECK_EQ(kn_connection_in_flight(bench.broker->broker.connection), 0);
     start(&bench, 0, 50); /* a seek: what is queued is stale, but the application hasn't dropped it yet */
     turn(&bench, 0, NOW);
-    CHECK_EQ(kn_connection_in_flight(bench.broker->connection), 0);
+    CHECK_EQ(kn_connection_in_flight(bench.broker->broker.connection), 0);
     CHECK_EQ(drop_segments(&bench), 2);
     CHECK(bench.broker->sleep_until_us == 0);
     ask(&bench, NOW);
@@ -380,7 +379,7 @@ static void test_nothing_is_asked_while_everything_rests(void)
 static void test_one_that_rests_at_two_brokers_is_seen_by_both(void)
 {
     struct bench bench = bench_with(1, five_are_enough);
-    struct kn_broker *other = kn_broker_new(bench.engine, 1, 2, "127.0.0.1", bench.port);
+    struct kn_broker_thread *other = kn_broker_thread_new(&bench.engine->client, &bench.engine->producer, &bench.engine->consumer, 1, 2, "127.0.0.1", bench.port);
     bench.engine->brokers[bench.engine->broker_count++] = other;
     ask(&bench, NOW);
     struct answer answer = answer_new(0, SESSION, 1);
@@ -391,19 +390,19 @@ static void test_one_that_rests_at_two_brokers_is_seen_by_both(void)
     CHECK_EQ(kn_fetcher_attach(&other->fetcher, cursors[0], kn_cursor_epoch(cursors[0]), 5, -1), KN_OK);
     CHECK_EQ(other->fetcher.resting_count, 1);
     turn(&bench, 0, NOW); /* the old one looks again, and takes the mark back */
-    kn_broker_step(other, 0, NOW);
+    kn_broker_thread_step(other, 0, NOW);
     CHECK_EQ(kn_engine_fetch_stop(bench.engine, cursors[0], 0), KN_OK);
     for (int i = 0; i < 3; i++) {
         turn(&bench, 0, NOW);
-        kn_broker_step(other, 0, NOW);
+        kn_broker_thread_step(other, 0, NOW);
     }
     CHECK_EQ(drop_segments(&bench), 1);
-    kn_broker_step(other, 0, NOW);
+    kn_broker_thread_step(other, 0, NOW);
     CHECK_EQ(other->fetcher.resting_count, 0);
     bench_end(&bench, 1);
 }
 
-static void fifty_bytes(struct kn_engine_config *config) { config->queued_max_bytes = 50; }
+static void fifty_bytes(struct kn_engine_config *config) { config->fetch.queued_max_bytes = 50; }
 
 static void test_a_full_queue_holds_back_what_has_come(void)
 {
@@ -415,7 +414,7 @@ static void test_a_full_queue_holds_back_what_has_come(void)
     kn_cursor_next_epoch(cursors[1]); /* stale before it was opened */
     for (int i = 0; i < 3; i++) turn(&bench, 0, NOW);
     CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
-    CHECK_EQ(atomic_load(&bench.engine->starved), 1);
+    CHECK_EQ(atomic_load(&bench.engine->consumer.starved), 1);
     CHECK_EQ(drop_segments(&bench), 1);
     turn(&bench, 0, NOW);
     CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
@@ -470,7 +469,7 @@ static void test_what_was_fetched_after_damage_is_not_handed_over(void)
 
 /* --- KIP-392 --- */
 
-static void with_rack(struct kn_engine_config *config) { snprintf(config->rack, sizeof config->rack, "rack-a"); }
+static void with_rack(struct kn_engine_config *config) { snprintf(config->fetch.rack, sizeof config->fetch.rack, "rack-a"); }
 
 static void test_a_closer_replica_stops_the_slot_and_keeps_what_is_queued(void)
 {
@@ -583,8 +582,8 @@ static void test_counts_and_sizes_beyond_the_answer_are_refused(void)
 
 static void share_a_thousand(struct kn_engine_config *config)
 {
-    config->partition_fetch_bytes = 100;
-    config->shared_fetch_bytes = 1000;
+    config->fetch.partition_fetch_bytes = 100;
+    config->fetch.shared_fetch_bytes = 1000;
 }
 
 static void test_few_partitions_share_a_fetch(void)

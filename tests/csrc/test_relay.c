@@ -25,15 +25,16 @@ static void begin(int32_t codec, int64_t messages_max)
     struct kn_engine_config config;
     struct kn_broker *leaders[2] = {NULL, NULL};
     kn_engine_config_init(&config);
-    config.codec = codec;
-    config.queue_messages_max = messages_max;
+    config.produce.codec = codec;
+    config.produce.queue_messages_max = messages_max;
     engine = kn_engine_new(&config);
-    topic = kn_engine_topic(engine, "t", 1, 1);
+    topic = kn_producer_topic(&engine->producer, "t", 1, 1);
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 2, leaders, NULL), KN_OK);
     memset(&relay, 0, sizeof relay);
+    relay.engine = engine;
     relay.topic = topic;
     relay.partition = 1;
-    relay.counter = kn_delivery_counter_new(engine, NULL);
+    relay.counter = kn_delivery_counter_new(&engine->counters, NULL);
     relay.counter->keeps_runs = 1;
 }
 
@@ -72,7 +73,7 @@ static struct kn_buffer *batch_bytes(int64_t offset, int32_t count, int codec_id
         kn_buffer_give(out);
         out = plain;
     } else {
-        const struct kn_codec *codec = &engine->codecs.codecs[codec_id];
+        const struct kn_codec *codec = &engine->client.codecs.codecs[codec_id];
         out->size_bytes = KN_BATCH_HEADER_BYTES;
         CHECK_EQ(codec->compress(plain->data + KN_BATCH_HEADER_BYTES, plain->size_bytes - KN_BATCH_HEADER_BYTES, KN_CODEC_LEVEL_DEFAULT, &out), KN_OK);
         kn_buffer_give(plain);
@@ -138,7 +139,7 @@ static void deliver(int64_t base_offset)
     if (!node) target()->open = NULL;
     atomic_fetch_sub(&target()->batches, 1);
     batch->base_offset = base_offset;
-    kn_engine_deliver(engine, batch);
+    kn_client_deliver(&engine->client, batch);
 }
 
 /* As it is sent to a broker with this version of Produce: numbers first .. first + count - 1, one after the other, as the source had them. */
@@ -148,7 +149,7 @@ static void check_sent(struct kn_batch *batch, int16_t version, int codec_id, in
     struct kn_record_reader reader;
     struct kn_record record;
     struct kn_buffer *opened;
-    CHECK_EQ(kn_batch_prepare(engine, batch, version), KN_OK);
+    CHECK_EQ(kn_batch_prepare(&engine->producer, batch, version), KN_OK);
     struct kn_span span = kn_span_of(batch->wire->data, batch->wire->size_bytes);
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
     CHECK_EQ(kn_span_left(&span), 0);
@@ -158,7 +159,7 @@ static void check_sent(struct kn_batch *batch, int16_t version, int codec_id, in
     CHECK_EQ(view.producer_id, -1);
     CHECK_EQ(view.base_sequence, -1);
     CHECK_EQ(view.attributes, codec_id); /* nothing else of the source's */
-    CHECK_EQ(kn_batch_view_open(&view, &engine->codecs, 1 << 20, engine->pool, &opened), KN_OK);
+    CHECK_EQ(kn_batch_view_open(&view, &engine->client.codecs, 1 << 20, engine->client.pool, &opened), KN_OK);
     CHECK_EQ(kn_record_reader_init(&reader, &view), KN_OK);
     CHECK_EQ(batch->writer.record_count, count);
     for (int32_t i = 0; i < count; i++) {
@@ -253,7 +254,7 @@ static void check_read(struct kn_buffer *bytes, int64_t first, int64_t end_offse
     CHECK(relay.fetched == NULL);
     CHECK_EQ(relay.rows, row + count);
     CHECK(next()->plain != NULL);
-    check_sent(next(), 9, engine->config.codec, number, count, row);
+    check_sent(next(), 9, engine->config.produce.codec, number, count, row);
     deliver(row);
 }
 
@@ -395,10 +396,10 @@ static void test_a_closing_client_takes_nothing(void)
 {
     begin(KN_CODEC_NONE, 0);
     kn_relay_give(&relay, fetched_of(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), 0, ALL);
-    atomic_store(&engine->refusing, KN_ERR_FATAL);
+    atomic_store(&engine->producer.refusing, KN_ERR_FATAL);
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_ERR_FATAL);
     CHECK_EQ(kn_relay_run_waiting(&relay, ALL, KN_NEVER), KN_ERR_FATAL);
-    atomic_store(&engine->refusing, KN_OK);
+    atomic_store(&engine->producer.refusing, KN_OK);
     CHECK_EQ(relay.rows, 0);
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
     deliver(0);
@@ -410,11 +411,11 @@ static void test_older_brokers_get_what_they_take(void)
 {
     begin(KN_CODEC_NONE, 0);
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
-    CHECK_EQ(kn_batch_prepare(engine, next(), 2), KN_OK); /* message sets */
+    CHECK_EQ(kn_batch_prepare(&engine->producer, next(), 2), KN_OK); /* message sets */
     CHECK_EQ(next()->magic, 1);
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, 0); /* and the next leader is newer */
     deliver(0);
-    if (engine->codecs.codecs[KN_CODEC_ZSTD].compress) {
+    if (engine->client.codecs.codecs[KN_CODEC_ZSTD].compress) {
         CHECK_EQ(relay_all(batch_bytes(COUNT, COUNT, KN_CODEC_ZSTD, 0)), KN_OK);
         CHECK(is_whole(next()));
         check_sent(next(), 6, KN_CODEC_NONE, 0, COUNT, COUNT);
@@ -461,7 +462,7 @@ static void test_a_segment_gives_its_batches(void)
 {
     static const uint8_t no_id[16];
     begin(KN_CODEC_NONE, 0);
-    struct kn_cursor *cursor = kn_cursor_new(engine, "t", 1, no_id, 0, 1);
+    struct kn_cursor *cursor = kn_cursor_new(&engine->consumer, "t", 1, no_id, 0, 1);
     struct kn_segment *segment = kn_segment_new(KN_SEGMENT_DATA, cursor, 0, 2);
     struct kn_chunk *chunk = kn_chunk_new(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0));
     struct kn_span span = kn_span_of(chunk->buffer->data, chunk->buffer->size_bytes);

@@ -88,10 +88,10 @@ static void test_lingering_partition_is_looked_at_again_in_time(void)
 static void test_flushing_sends_what_lingers_at_once(void)
 {
     setup_with(NULL);
-    engine->config.linger_us = 900000000;
+    engine->config.produce.linger_us = 900000000;
     produce(topic, 0, "a");
     CHECK(step() > kn_clock_us() + 800000000);
-    atomic_fetch_add(&engine->flushing, 1);
+    atomic_fetch_add(&engine->producer.flushing, 1);
     step();
     struct kn_produce *request = sent_first();
     CHECK(request);
@@ -102,8 +102,8 @@ static void test_flushing_sends_what_lingers_at_once(void)
 
 static void small_batches(struct kn_engine_config *config)
 {
-    config->linger_us = 0;
-    config->batch_messages = 1;
+    config->produce.linger_us = 0;
+    config->produce.batch_messages = 1;
 }
 
 static void test_requests_in_flight_and_unsent_bytes_are_limited(void)
@@ -113,11 +113,11 @@ static void test_requests_in_flight_and_unsent_bytes_are_limited(void)
     CHECK_EQ(step(), KN_NEVER);
     CHECK_EQ(list_count(&fake.sent), 5);
     for (int i = 0; i < 5; i++) CHECK_EQ(KN_LIST_ENTRY(fake.sent.next, struct kn_request, node)->api_key, 0);
-    engine->config.max_in_flight = 1;
+    engine->config.produce.max_in_flight = 1;
     for (int i = 0; i < 5; i++) answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
     step();
     CHECK_EQ(list_count(&fake.sent), 1);
-    engine->config.max_in_flight = 100;
+    engine->config.produce.max_in_flight = 100;
     fake.unsent_bytes = 3 << 20;
     step();
     CHECK_EQ(list_count(&fake.sent), 1);
@@ -139,11 +139,11 @@ static void test_unsent_requests_are_limited_where_asked(void)
     produce(topic, 0, "x");
     step();
     CHECK_EQ(list_count(&fake.sent), 1); /* not asked */
-    engine->config.backpressure_requests = 2;
+    engine->config.produce.backpressure_requests = 2;
     produce(topic, 1, "x");
     CHECK_EQ(step(), KN_NEVER);
     CHECK_EQ(list_count(&fake.sent), 1);
-    CHECK(atomic_load(&sender->blocked_since_us) > 0);
+    CHECK(atomic_load(&broker.blocked_since_us) > 0);
     fake.unsent_requests = 1; /* one was written */
     produce(topic, 2, "x");
     step();
@@ -238,10 +238,10 @@ static int refuse(const uint8_t *src, size_t size_bytes, int level, struct kn_bu
 
 static void zstd(struct kn_engine_config *config)
 {
-    config->linger_us = 0;
-    config->codec = KN_CODEC_ZSTD;
-    config->codec_level = 7;
-    config->report_all = 0;
+    config->produce.linger_us = 0;
+    config->produce.codec = KN_CODEC_ZSTD;
+    config->produce.codec_level = 7;
+    config->produce.report_all = 0;
 }
 
 /* Sends one batch and returns the codec that it went out with. */
@@ -260,13 +260,13 @@ static int send_one(int settle)
 static void test_compressed_form_is_sent_where_it_is_smaller(void)
 {
     setup_with(zstd);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = halve;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = halve;
     CHECK_EQ(send_one(1), KN_CODEC_ZSTD);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = inflate_it;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = inflate_it;
     CHECK_EQ(send_one(1), KN_CODEC_NONE);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = refuse;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = refuse;
     CHECK_EQ(send_one(1), KN_CODEC_NONE);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = NULL;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = NULL;
     CHECK_EQ(send_one(1), KN_CODEC_NONE);
     CHECK(kn_batch_live() == 4);
     teardown();
@@ -275,7 +275,7 @@ static void test_compressed_form_is_sent_where_it_is_smaller(void)
 static void test_zstd_isnt_sent_to_a_broker_that_doesnt_know_it(void)
 {
     setup_with(zstd);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = halve;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = halve;
     sender->produce_version = 6;
     CHECK_EQ(send_one(0), KN_CODEC_NONE);
     struct kn_produce *request = sent_first();
@@ -288,14 +288,14 @@ static void test_zstd_isnt_sent_to_a_broker_that_doesnt_know_it(void)
 static void test_plain_bytes_are_kept_only_if_a_report_may_need_them(void)
 {
     setup_with(zstd);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = halve;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = halve;
     send_one(1);
     struct kn_batch *batch = delivered_first();
     CHECK(batch->plain == NULL && batch->wire);
     struct kn_batch_view view;
     CHECK_EQ(kn_batch_view_plain(batch, &view), KN_ERR_INVALID);
     kn_batch_free(batch);
-    engine->config.report_all = 1;
+    engine->config.produce.report_all = 1;
     send_one(1);
     batch = delivered_first();
     CHECK(batch->plain && batch->wire && batch->plain != batch->wire);
@@ -360,7 +360,7 @@ static void test_backoff_doubles_up_to_its_maximum(void)
         step_at(at_us);
     }
     answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
-    CHECK(kn_list_empty(&fake.events)); /* nothing wrong with the metadata */
+    CHECK(kn_list_empty(&engine->client.events.items)); /* nothing wrong with the metadata */
     teardown();
 }
 
@@ -385,9 +385,9 @@ static void test_permanent_error_is_reported_with_the_brokers_words(void)
 
 static void few_retries(struct kn_engine_config *config)
 {
-    config->linger_us = 0;
-    config->retries = 1;
-    config->retry_backoff_ms = config->retry_backoff_max_ms = 1;
+    config->produce.linger_us = 0;
+    config->produce.retries = 1;
+    config->produce.retry_backoff_ms = config->produce.retry_backoff_max_ms = 1;
 }
 
 static void test_lost_connection_is_retried_and_counts_only_what_was_written(void)
@@ -432,7 +432,7 @@ static void test_clean_refusal_doesnt_undo_possibly_persisted(void)
 static void test_message_timeout_ends_retries(void)
 {
     setup();
-    engine->config.message_timeout_ms = 1;
+    engine->config.produce.message_timeout_ms = 1;
     produce(topic, 0, "a");
     step();
     struct kn_produce *request = sent_first();
@@ -452,7 +452,7 @@ static void test_closing_client_settles_instead_of_retrying(void)
     setup();
     produce(topic, 0, "a");
     step();
-    atomic_store(&engine->refusing, KN_ERR_CLOSED);
+    atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
     finish(sent_first(), 1, KN_ERR_CLOSED, NULL, 0);
     struct kn_batch *batch = delivered_first();
     CHECK_EQ(batch->status, KN_ERR_PURGED_IN_FLIGHT);
@@ -516,8 +516,8 @@ static void test_response_that_cant_be_is_believed_in_no_part(void)
 
 static void acks_0(struct kn_engine_config *config)
 {
-    config->linger_us = 0;
-    config->acks = 0;
+    config->produce.linger_us = 0;
+    config->produce.acks = 0;
 }
 
 static void test_without_acks_written_is_all_there_is(void)
@@ -588,14 +588,14 @@ static void test_negative_throttle_time_is_none(void)
     teardown();
 }
 
-static int64_t blocked_since(void) { return atomic_load(&sender->blocked_since_us); }
+static int64_t blocked_since(void) { return atomic_load(&broker.blocked_since_us); }
 
 static void test_sender_says_since_when_it_is_blocked(void)
 {
     setup();
     step_at(5000);
     CHECK_EQ(blocked_since(), 0); /* nothing to send */
-    engine->config.max_in_flight = 1;
+    engine->config.produce.max_in_flight = 1;
     produce(topic, 0, "a");
     int64_t now_us = kn_clock_us();
     step_at(now_us);
@@ -616,7 +616,7 @@ static void test_sender_says_since_when_it_is_blocked(void)
     step_at(now_us + 4000);
     CHECK_EQ(blocked_since(), now_us + 1000);
     step_at(now_us + 9000);
-    CHECK_EQ(sender->in_flight, 1);
+    CHECK_EQ(broker.in_flight, 1);
     CHECK(blocked_since() > now_us + 9000); /* "a" is due after its backoff, and the one request is out */
     kn_topic_fail(topic, KN_ERR_CLOSED, 0, NULL);
     finish(sent_first(), 1, KN_OK, NULL, 0);
@@ -645,7 +645,7 @@ static void test_partition_that_moved_away_needs_no_connection(void)
 static void test_expiry_never_touches_bytes_that_a_request_points_into(void)
 {
     setup();
-    engine->config.message_timeout_ms = 1;
+    engine->config.produce.message_timeout_ms = 1;
     produce(topic, 0, "the bytes that were promised");
     step();
     struct kn_produce *request = sent_first();

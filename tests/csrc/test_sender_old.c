@@ -1,33 +1,29 @@
 /* A broker's producing half where the broker is older than 0.11: message sets go out, and batches survive a leader of another era. */
-#include "engine/produce_request.h"
 #include "base/endian.h"
 #include "produce_fakes.h"
 
 static struct kn_engine *engine;
 static struct kn_topic *topic;
 static struct kn_broker broker;
-static struct kn_sender *sender;
+static struct kn_sender the_sender, *sender = &the_sender;
 
 static void setup_with(int16_t produce_version, void (*configure)(struct kn_engine_config *config))
 {
     engine = fake_engine();
-    engine->config.linger_us = 0;
-    engine->config.retry_backoff_ms = 0;
+    engine->config.produce.linger_us = 0;
+    engine->config.produce.retry_backoff_ms = 0;
     if (configure) configure(&engine->config);
-    memset(&broker, 0, sizeof broker);
-    broker.engine = engine;
-    broker.means.on = &engine->measuring;
-    sender = &broker.sender;
-    kn_sender_init(sender, &broker);
+    fake_broker_init(&broker, engine);
+    kn_sender_init(sender, &broker, &engine->producer);
     sender->produce_version = produce_version;
-    topic = kn_topic_new(engine, "one", 3, 71);
+    topic = kn_topic_new(&engine->producer, "one", 3, 71);
     struct kn_broker *leaders[1] = {&broker};
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 1, leaders, NULL), KN_OK);
 }
 
 static void teardown(void)
 {
-    CHECK_EQ(sender->in_flight, 0);
+    CHECK_EQ(broker.in_flight, 0);
     kn_sender_deinit(sender);
     kn_topic_free(topic);
     fake_engine_free(engine);
@@ -40,7 +36,7 @@ static void produce(const char *value)
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
 }
 
-static struct kn_produce *send(void)
+static struct kn_produce *send_now(void)
 {
     for (long i = 0; i < fake.notice_count; i++) CHECK_EQ(kn_sender_add(sender, fake.notices[i].accumulator, fake.notices[i].at_us), KN_OK);
     fake.notice_count = 0;
@@ -84,7 +80,7 @@ static void check_wire(const struct kn_produce *request, int8_t magic, int codec
         CHECK_EQ(view.magic, magic);
         CHECK_EQ(kn_batch_view_codec(&view), codec);
         CHECK_EQ(kn_batch_view_check(&view), KN_OK);
-        CHECK_EQ(kn_batch_view_open(&view, &engine->codecs, 1 << 20, NULL, &opened), KN_OK);
+        CHECK_EQ(kn_batch_view_open(&view, &engine->client.codecs, 1 << 20, NULL, &opened), KN_OK);
         CHECK_EQ(kn_record_reader_init(&reader, &view), KN_OK);
         while (kn_record_reader_next(&reader, &record) == KN_OK) {
             CHECK_EQ(record.timestamp_ms, magic ? 1700000000000 : -1);
@@ -116,7 +112,7 @@ static void test_each_old_version_carries_the_newest_form_that_it_may(void)
         setup_with(version, NULL);
         produce("a");
         produce("b");
-        struct kn_produce *request = send();
+        struct kn_produce *request = send_now();
         CHECK_EQ(request->request.api_version, version);
         CHECK_EQ(request->request.flags, 0);
         check_wire(request, (int8_t)(version == 3 ? 2 : version == 2 ? 1 : 0), KN_CODEC_NONE, "a b");
@@ -138,19 +134,19 @@ static int take_half(const uint8_t *src, size_t size_bytes, int level, struct kn
 
 static void gzip(struct kn_engine_config *config)
 {
-    config->codec = KN_CODEC_GZIP;
-    config->codec_level = 7;
-    config->report_all = 0;
+    config->produce.codec = KN_CODEC_GZIP;
+    config->produce.codec_level = 7;
+    config->produce.report_all = 0;
 }
-static void zstd(struct kn_engine_config *config) { config->codec = KN_CODEC_ZSTD; }
+static void zstd(struct kn_engine_config *config) { config->produce.codec = KN_CODEC_ZSTD; }
 
 static void test_compressed_set_is_one_message(void)
 {
     setup_with(2, gzip);
-    engine->codecs.codecs[KN_CODEC_GZIP].compress = take_half; /* whoever serves it: only its place matters */
+    engine->client.codecs.codecs[KN_CODEC_GZIP].compress = take_half; /* whoever serves it: only its place matters */
     produce("one that is long enough to be worth it");
     produce("and another one of some length");
-    struct kn_produce *request = send();
+    struct kn_produce *request = send_now();
     struct kn_span span = kn_span_of(request->partitions[0].records, request->partitions[0].records_bytes);
     struct kn_batch_view view = {0};
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
@@ -166,9 +162,9 @@ static void test_compressed_set_is_one_message(void)
 static void test_zstd_fails_each_message_with_a_reason(void)
 {
     setup_with(2, zstd);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = take_half;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = take_half;
     produce("a");
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     struct kn_batch *batch = delivered_first();
     CHECK(batch);
     CHECK_EQ(batch->status, KN_ERR_UNSUPPORTED);
@@ -176,7 +172,7 @@ static void test_zstd_fails_each_message_with_a_reason(void)
     CHECK_EQ(batch->persistence, KN_NOT_PERSISTED);
     kn_batch_free(batch);
     produce("b"); /* and the partition isn't stuck */
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     CHECK_EQ(list_count(&fake.delivered), 1);
     teardown();
 }
@@ -191,14 +187,14 @@ static void test_retry_is_written_in_the_form_of_the_new_leader(void)
     produce("b");
     for (size_t i = 0; i < sizeof eras / sizeof eras[0]; i++) {
         sender->produce_version = eras[i].version;
-        struct kn_produce *request = send();
+        struct kn_produce *request = send_now();
         CHECK(request);
         CHECK_EQ(request->request.api_version, eras[i].version);
         check_wire(request, eras[i].magic, KN_CODEC_NONE, "a b");
         answer(request, 19, -1);
         CHECK(kn_list_empty(&fake.delivered));
     }
-    answer(send(), 0, -1);
+    answer(send_now(), 0, -1);
     check_delivered(-1, "a b");
     teardown();
 }
@@ -206,8 +202,8 @@ static void test_retry_is_written_in_the_form_of_the_new_leader(void)
 #if defined(KN_HAVE_LZ4)
 static void lz4(struct kn_engine_config *config)
 {
-    config->codec = KN_CODEC_LZ4;
-    config->report_all = 0; /* the plain bytes are given up */
+    config->produce.codec = KN_CODEC_LZ4;
+    config->produce.report_all = 0; /* the plain bytes are given up */
 }
 
 static void test_compressed_batch_finds_back_to_its_records(void)
@@ -218,13 +214,13 @@ static void test_compressed_batch_finds_back_to_its_records(void)
     produce(value);
     for (size_t i = 0; i < sizeof eras / sizeof eras[0]; i++) {
         sender->produce_version = eras[i].version;
-        struct kn_produce *request = send();
+        struct kn_produce *request = send_now();
         CHECK(request);
         check_wire(request, eras[i].magic, KN_CODEC_LZ4, value);
         CHECK_EQ(request->batches[0]->plain == NULL, eras[i].magic == 2);
         answer(request, 19, -1);
     }
-    answer(send(), 0, -1);
+    answer(send_now(), 0, -1);
     check_delivered(-1, value);
     teardown();
 }
@@ -235,12 +231,12 @@ static void test_set_too_large_for_the_broker_is_halved(void)
     setup_with(1, NULL);
     produce("a");
     produce("b");
-    answer(send(), 10, -1);
-    struct kn_produce *first = send(), *second = NULL;
+    answer(send_now(), 10, -1);
+    struct kn_produce *first = send_now(), *second = NULL;
     CHECK(first);
     check_wire(first, 0, KN_CODEC_NONE, "a");
     answer(first, 0, -1);
-    second = send();
+    second = send_now();
     check_wire(second, 0, KN_CODEC_NONE, "b");
     answer(second, 0, -1);
     check_delivered(-1, "a");
@@ -250,7 +246,7 @@ static void test_set_too_large_for_the_broker_is_halved(void)
 
 /* --- idempotence --- */
 
-static void idempotent(struct kn_engine_config *config) { config->idempotence = KN_IDEMPOTENCE_DEMANDED; }
+static void idempotent(struct kn_engine_config *config) { config->produce.idempotence = KN_IDEMPOTENCE_DEMANDED; }
 
 static void check_refused(const char *values)
 {
@@ -266,18 +262,18 @@ static void test_idempotence_fails_at_once_where_the_leader_cant_have_it(void)
 {
     setup_with(2, idempotent);
     produce("without an id"); /* nobody grants one */
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     check_refused("without an id");
     produce("again");
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     check_refused("again");
     kn_topic_grant(topic, 1000, 3); /* from another broker of the cluster */
     produce("with an id");
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     check_refused("with an id");
     sender->produce_version = 8; /* the broker was upgraded */
     produce("now");
-    struct kn_produce *request = send();
+    struct kn_produce *request = send_now();
     CHECK(request);
     check_wire(request, 2, KN_CODEC_NONE, "now");
     CHECK_EQ(request->batches[0]->base_sequence, 0);
@@ -286,14 +282,14 @@ static void test_idempotence_fails_at_once_where_the_leader_cant_have_it(void)
     teardown();
 }
 
-static void wanted(struct kn_engine_config *config) { config->idempotence = KN_IDEMPOTENCE_WANTED; }
+static void wanted(struct kn_engine_config *config) { config->produce.idempotence = KN_IDEMPOTENCE_WANTED; }
 
 static void test_idempotence_that_is_only_wanted_is_done_without_where_the_leader_cant_have_it(void)
 {
     setup_with(2, wanted);
     kn_topic_grant(topic, 1000, 3); /* from another broker of the cluster */
     produce("numbered in vain");
-    struct kn_produce *request = send();
+    struct kn_produce *request = send_now();
     CHECK(request);
     answer(request, 0, -1);
     check_delivered(-1, "numbered in vain");
@@ -302,15 +298,15 @@ static void test_idempotence_that_is_only_wanted_is_done_without_where_the_leade
 
 static void gapless(struct kn_engine_config *config)
 {
-    config->idempotence = KN_IDEMPOTENCE_DEMANDED;
-    config->gapless = 1;
+    config->produce.idempotence = KN_IDEMPOTENCE_DEMANDED;
+    config->produce.gapless = 1;
 }
 
 static void test_without_gaps_that_is_the_end(void)
 {
     setup_with(0, gapless);
     produce("a");
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     check_refused("a");
     struct kn_event *event = event_first();
     CHECK(event);

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "engine/chunk.h"
 #include "engine/tls.h"
+#include "engine/transport.h"
 
 #include <errno.h>
 #include <poll.h>
