@@ -1,7 +1,7 @@
 """The built-in partitioners: which partition a keyed record goes to.
 
 The names are librdkafka's and the hashes are bit for bit its own and the Java client's, so that records of one key stay
-on one partition whichever client writes them. The C core computes them (``csrc/engine/partitioner.h``); this module
+on one partition whichever client writes them. The C core computes them (``csrc/produce/partitioner.h``); this module
 only knows their names.
 
 ================== ================================================== ========================================

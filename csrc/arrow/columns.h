@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "arrow/slab.h"
-#include "engine/chunk.h"
+#include "net/chunk.h"
 #include "records/record_reader.h"
 
 enum kn_column_field {

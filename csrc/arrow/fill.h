@@ -13,8 +13,8 @@
 #define KN_ARROW_FILL_H
 
 #include "arrow/columns.h"
-#include "engine/cursor.h"
-#include "engine/queue.h"
+#include "consume/cursor.h"
+#include "net/queue.h"
 
 #define KN_FILL_SEGMENTS 32 /* at most before positions are settled: some tens of milliseconds */
 

@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include "arrow/import.h"
 #include "engine/engine.h"
-#include "engine/delivery_counter.h"
-#include "engine/topic.h"
+#include "produce/delivery_counter.h"
+#include "produce/topic.h"
 
 enum kn_rows_role { KN_ROWS_VALUE, KN_ROWS_KEY, KN_ROWS_HEADERS, KN_ROWS_TIMESTAMP, KN_ROWS_PARTITION, KN_ROWS_TOPIC, KN_ROWS_ROLES };
 

@@ -26,8 +26,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "engine/topic.h"
-#include "engine/transport.h"
+#include "produce/topic.h"
+#include "net/transport.h"
 
 #define WORK_TURNS_MAX 4 /* then the socket's other direction has its turn */
 #define WORKS_AFTER_US 10000000 /* an open connection that lasts so long works, also if nothing is ever answered on it (acks=0) */

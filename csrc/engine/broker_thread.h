@@ -12,12 +12,12 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
-#include "engine/broker.h"
-#include "engine/heartbeat.h"
-#include "engine/fetcher.h"
-#include "engine/sender.h"
-#include "engine/thread.h"
-#include "engine/wake.h"
+#include "net/broker.h"
+#include "net/heartbeat.h"
+#include "consume/fetcher.h"
+#include "produce/sender.h"
+#include "net/thread.h"
+#include "net/wake.h"
 
 enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_HOLD, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_PURGE, KN_OP_HEARTBEAT, KN_OP_STOP };
 

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/wipe.h"
-#include "engine/frame.h"
-#include "engine/proxy.h"
-#include "engine/tls.h"
+#include "net/frame.h"
+#include "net/proxy.h"
+#include "net/tls.h"
 
 #define POOL_KEEP_BYTES ((size_t)64 << 20)
 #define POOL_KEEP_QUIET_BYTES ((size_t)1 << 20)

@@ -12,11 +12,11 @@
 #include "base/fork.h"
 #include "base/status.h"
 #include "engine/broker_thread.h"
-#include "engine/client.h"
-#include "engine/consumer.h"
-#include "engine/delivery_counter.h"
-#include "engine/producer.h"
-#include "engine/topic.h"
+#include "net/client.h"
+#include "consume/consumer.h"
+#include "produce/delivery_counter.h"
+#include "produce/producer.h"
+#include "produce/topic.h"
 
 struct kn_engine_config {
     struct kn_client_config client;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/status.h"
 #include "engine/engine.h"
-#include "engine/delivery_counter.h"
+#include "produce/delivery_counter.h"
 
 /* What is smaller than both is better gathered: a batch costs the broker as much as some records do, and its readers, too. */
 #define WHOLE_BYTES ((size_t)16 << 10)

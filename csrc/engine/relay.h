@@ -12,8 +12,8 @@
 
 #include <stdint.h>
 #include "base/runs.h"
-#include "engine/cursor.h"
-#include "engine/topic.h"
+#include "consume/cursor.h"
+#include "produce/topic.h"
 
 /* Batches as they were fetched, without the segment they came in, so that nothing of the consumer is needed any more. */
 struct kn_fetched {

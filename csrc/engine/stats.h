@@ -7,7 +7,7 @@
 #define KN_ENGINE_STATS_H
 
 #include <stdint.h>
-#include "engine/counting.h"
+#include "net/counting.h"
 
 struct kn_accumulator;
 struct kn_broker;

@@ -24,7 +24,7 @@ static void release_decompressor(void *context) { ZSTD_freeDCtx(context); }
 
 /* Level 3's own tables are 768 KiB for a batch of 1 MB, more than a core's second-level cache, and most of its time goes into looking things up there: with
  * smaller ones records that look alike are compressed in 60 to 85 % of the time for 0 to 2.5 % more bytes. But what small tables have forgotten they can't find:
- * data that repeats itself at a distance may become three times as large, so somebody who knows the data has to choose (engine/adaptive_level.h). */
+ * data that repeats itself at a distance may become three times as large, so somebody who knows the data has to choose (produce/adaptive_level.h). */
 static const struct tables {
     int long_hash_log, short_hash_log; /* of entries of 4 bytes; libzstd's names are hashLog, chainLog. 0: the level's own */
 } tables_of_form[1 + KN_ZSTD_QUICKER_FORMS] = {{0, 0}, {15, 14}, {13, 13}};

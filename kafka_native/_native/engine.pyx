@@ -46,7 +46,7 @@ cpdef bint exits_elsewhere() noexcept:
 
 
 cdef class Event:
-    """What happened in the engine, for the control plane: see csrc/engine/events.h for what each kind fills."""
+    """What happened in the engine, for the control plane: see csrc/net/events.h for what each kind fills."""
 
     cdef readonly int kind, broker, generation
     cdef readonly uint64_t token

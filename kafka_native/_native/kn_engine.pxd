@@ -1,4 +1,4 @@
-# What the bindings call of csrc/engine. Comments, threads and owners are in the headers.
+# What the bindings call of csrc/net, produce, consume and engine. Comments, threads and owners are in the headers.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
 
@@ -38,14 +38,14 @@ cdef extern from "base/cells.h":
     void kn_cells_give(kn_cells *cells, void *cell)
     void kn_cells_walk(kn_cells *cells, void (*each)(void *cell, void *context) noexcept, void *context)
 
-cdef extern from "engine/thread.h" nogil:
+cdef extern from "net/thread.h" nogil:
     const int64_t KN_NEVER
     const int KN_FOR_EVER_S
     int64_t kn_clock_us()
     int64_t kn_deadline_us(double timeout_s)
     int64_t kn_wall_ms()
 
-cdef extern from "engine/chunk.h" nogil:
+cdef extern from "net/chunk.h" nogil:
     struct kn_chunk:
         kn_buffer *buffer
         int32_t lent
@@ -56,12 +56,12 @@ cdef extern from "engine/chunk.h" nogil:
     bint kn_chunk_is_left(const kn_chunk *chunk)
     long kn_chunk_live()
 
-cdef extern from "engine/wake.h" nogil:
+cdef extern from "net/wake.h" nogil:
     struct kn_wake:
         int read_fd
     void kn_wake_clear(kn_wake *wake)
 
-cdef extern from "engine/queue.h" nogil:
+cdef extern from "net/queue.h" nogil:
     struct kn_queue:
         kn_wake wake
     kn_list *kn_queue_pop(kn_queue *queue)
@@ -75,12 +75,12 @@ cdef extern from "engine/queue.h" nogil:
     void kn_queue_idle_end(kn_queue *queue)
     int64_t kn_queue_idle_us(kn_queue *queue)
 
-cdef extern from "engine/budget.h" nogil:
+cdef extern from "produce/budget.h" nogil:
     struct kn_budget:
         kn_queue room
     int kn_budget_is_empty(kn_budget *budget)
 
-cdef extern from "engine/events.h" nogil:
+cdef extern from "net/events.h" nogil:
     enum kn_event_kind:
         KN_EVENT_REPLY
         KN_EVENT_LOG
@@ -108,13 +108,13 @@ cdef extern from "engine/events.h" nogil:
     void kn_event_free(kn_event *event)
     const int KN_THROTTLE_MAX_MS
 
-cdef extern from "engine/log.h" nogil:
+cdef extern from "net/log.h" nogil:
     struct kn_log:
         pass
     void kn_log_taken(kn_log *log)
     int64_t kn_log_take_dropped(kn_log *log)
 
-cdef extern from "engine/tls.h" nogil:
+cdef extern from "net/tls.h" nogil:
     struct kn_tls:
         pass
     kn_tls *kn_tls_new(int verifies, int identifies)
@@ -141,7 +141,7 @@ cdef extern from "netinet/in.h" nogil:
         int sin6_family
         in6_addr sin6_addr
 
-cdef extern from "engine/transport.h" nogil:
+cdef extern from "net/transport.h" nogil:
     enum kn_stream_result:
         KN_STREAM_AGAIN
     struct kn_stream:
@@ -149,7 +149,7 @@ cdef extern from "engine/transport.h" nogil:
     void kn_stream_init(kn_stream *stream, kn_tls *tls)
     void kn_stream_open(kn_stream *stream, int fd)
 
-cdef extern from "engine/proxy.h" nogil:
+cdef extern from "net/proxy.h" nogil:
     enum kn_proxy_kind:
         KN_PROXY_SOCKS5
         KN_PROXY_HTTP
@@ -172,7 +172,7 @@ cdef extern from "engine/proxy.h" nogil:
     void kn_tunnel_begin(kn_tunnel *tunnel, const kn_proxy *proxy, const char *host, uint16_t port, const sockaddr *target)
     int kn_tunnel_step(kn_tunnel *tunnel, kn_stream *stream, uint8_t *scratch)
 
-cdef extern from "engine/address.h" nogil:
+cdef extern from "net/address.h" nogil:
     struct kn_socket_config:
         int32_t send_buffer_bytes
         int32_t receive_buffer_bytes
@@ -181,7 +181,7 @@ cdef extern from "engine/address.h" nogil:
         int address_family
         int32_t address_ttl_ms
 
-cdef extern from "engine/connection.h" nogil:
+cdef extern from "net/connection.h" nogil:
     enum:
         KN_REQUEST_HANDSHAKE
     struct kn_connection_config:
@@ -191,7 +191,7 @@ cdef extern from "engine/connection.h" nogil:
         kn_tls *tls
         kn_proxy *proxy
 
-cdef extern from "engine/client.h" nogil:
+cdef extern from "net/client.h" nogil:
     struct kn_client_config:
         char *client_id
         kn_connection_config connection
@@ -207,7 +207,7 @@ cdef extern from "engine/client.h" nogil:
         kn_queue events
         kn_log log
 
-cdef extern from "engine/producer.h" nogil:
+cdef extern from "produce/producer.h" nogil:
     enum kn_partitioner:
         KN_PARTITIONER_CONSISTENT_RANDOM
     struct kn_produce_config:
@@ -240,7 +240,7 @@ cdef extern from "engine/producer.h" nogil:
         kn_budget budget
     void kn_producer_refuse(kn_producer *producer)
 
-cdef extern from "engine/consumer.h" nogil:
+cdef extern from "consume/consumer.h" nogil:
     struct kn_fetch_config:
         int32_t fetch_min_bytes
         int32_t fetch_wait_max_ms
@@ -258,7 +258,7 @@ cdef extern from "engine/consumer.h" nogil:
     struct kn_consumer:
         int keeps_batches
 
-cdef extern from "engine/heartbeat.h" nogil:
+cdef extern from "net/heartbeat.h" nogil:
     struct kn_heartbeat_plan:
         int16_t api_key
         int16_t api_version
@@ -280,7 +280,7 @@ cdef extern from "base/runs.h" nogil:
         kn_run *runs
         int64_t count
 
-cdef extern from "engine/delivery_counter.h" nogil:
+cdef extern from "produce/delivery_counter.h" nogil:
     enum:
         KN_DELIVERY_COUNTER_ROWS_MAX
     struct kn_delivery_counters:
@@ -303,7 +303,7 @@ cdef extern from "engine/delivery_counter.h" nogil:
     void kn_delivery_counter_discard(kn_delivery_counter *counter)
     long kn_delivery_counter_live()
 
-cdef extern from "engine/accumulator.h" nogil:
+cdef extern from "produce/accumulator.h" nogil:
     struct kn_batch:
         kn_list node
         kn_topic *topic
@@ -327,7 +327,7 @@ cdef extern from "engine/accumulator.h" nogil:
     void kn_batch_free(kn_batch *batch)
     long kn_batch_live()
 
-cdef extern from "engine/topic.h" nogil:
+cdef extern from "produce/topic.h" nogil:
     struct kn_topic:
         char *name
         int32_t name_bytes
@@ -354,7 +354,7 @@ cdef extern from "engine/topic.h" nogil:
     void kn_topic_fail(kn_topic *topic, int status, int16_t error_code, const char *text)
     int kn_topic_fail_unknown(kn_topic *topic, int64_t before_us)
 
-cdef extern from "engine/cursor.h" nogil:
+cdef extern from "consume/cursor.h" nogil:
     enum kn_segment_kind:
         KN_SEGMENT_DATA
         KN_SEGMENT_EOF
@@ -412,7 +412,7 @@ cdef extern from "engine/relay.h" nogil:
     void kn_relay_give(kn_relay *relay, kn_fetched *fetched, int64_t first, int64_t end)
     int kn_relay_run_waiting(kn_relay *relay, int64_t most, int64_t deadline_us)
 
-cdef extern from "engine/broker.h" nogil:
+cdef extern from "net/broker.h" nogil:
     struct kn_broker:
         pass
     int kn_broker_state_now(kn_broker *broker)

@@ -28,7 +28,7 @@ CONTEXTS: Final = (
     "conf",
     "telemetry",
 )
-"""What ``debug`` may name, numbered as in csrc/engine/log.h."""
+"""What ``debug`` may name, numbered as in csrc/net/log.h."""
 
 PROPERTIES: Final[tuple[Property, ...]] = (
     Property(
@@ -427,7 +427,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=86_400_000,
         state=State.EFFECTIVE,
-        note="control.statistics; latencies and sizes: csrc/engine/counting",
+        note="control.statistics; latencies and sizes: csrc/net/counting",
         doc="How often stats_cb is called; 0: never, and latencies and sizes aren't recorded, for metrics() either.",
     ),
     Property(

@@ -480,7 +480,7 @@ def described(received: bytes) -> str:
 
 
 def _expect(connection: SSL.Connection, host: str, identifies: bool) -> None:
-    """Names the host to the broker (SNI), and has its certificate checked for it: as csrc/engine/tls.c does."""
+    """Names the host to the broker (SNI), and has its certificate checked for it: as csrc/net/tls.c does."""
     name = host.rstrip(".").encode("idna" if not host.isascii() else "ascii")  # a certificate has no trailing dot
     expected: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address = name
     try:

@@ -113,7 +113,7 @@ PROXY_CAUSES: Final = {
     "does it speak": ("no proxy of this kind listens there: see proxy.url", ""),
     "it makes no connections": ("a web server, or a proxy for HTTP requests alone", "use a proxy that allows CONNECT"),
 }
-"""By the words of csrc/engine/proxy.c: what is behind an answer of a proxy's, and what to do."""
+"""By the words of csrc/net/proxy.c: what is behind an answer of a proxy's, and what to do."""
 
 
 def of_proxy(error: ProxyFailed, address: object) -> Problem:

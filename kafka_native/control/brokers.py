@@ -50,7 +50,7 @@ COORDINATORS = 1 << 32
 # How long one server may take before another one is tried beside it: one that never answers must not hold up a call
 # for as long as its timeouts allow.
 NEXT_SERVER_S = 0.5
-# enum kn_peer_closed, csrc/engine/events.h: how loudly the peer's closing of a connection is told
+# enum kn_peer_closed, csrc/net/events.h: how loudly the peer's closing of a connection is told
 CLOSE_LEVELS = {2: INFO, 3: WARNING}
 # what an attempt that is made in the same way won't be spared
 REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)

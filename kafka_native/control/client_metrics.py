@@ -31,7 +31,7 @@ MICRO, NANO = 1_000_000, 1_000_000_000
 NODE = "node_id"
 """The label of what is told of single brokers."""
 QUEUED, PRODUCE, FETCH, OTHER = range(4)
-"""enum kn_mean_kind, csrc/engine/counting.h."""
+"""enum kn_mean_kind, csrc/net/counting.h."""
 
 
 class Spec(NamedTuple):

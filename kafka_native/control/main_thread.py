@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# enum kn_event_kind, csrc/engine/events.h
+# enum kn_event_kind, csrc/net/events.h
 (
     CONNECTED,
     DISCONNECTED,

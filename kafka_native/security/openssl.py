@@ -57,7 +57,7 @@ def set_list(context: Any, function: str, names: Sequence[str], setting: str, al
 def expect_host(connection: Any, host: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Have a connection that isn't made yet verify its peer for a host; False if OpenSSL refuses it.
 
-    As csrc/engine/tls.c does for the transport: the alternative names count alone, not the common name, and a wildcard
+    As csrc/net/tls.c does for the transport: the alternative names count alone, not the common name, and a wildcard
     stands for a whole label.
 
     :param connection: SSL.

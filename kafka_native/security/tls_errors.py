@@ -250,7 +250,7 @@ _REASONS: Final = {
         "alert illegal parameter",
     ),
     "weak": ("key too small", "modulus too small", "too weak"),  # a record may be too small, too
-    # csrc/engine/tls.c's own: handshake_flaw()
+    # csrc/net/tls.c's own: handshake_flaw()
     "unprotected": ("has no encryption", "showed no certificate", "wasn't verified"),
 }
 

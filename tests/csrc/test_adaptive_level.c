@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/status.h"
 #include "check.h"
-#include "engine/adaptive_level.h"
+#include "produce/adaptive_level.h"
 
 enum { LARGE = KN_ADAPTIVE_LEVEL_BYTES, FORMS = 3 };
 

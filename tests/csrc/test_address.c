@@ -7,8 +7,8 @@
 
 #include "base/status.h"
 #include "check.h"
-#include "engine/address.h"
-#include "engine/connection.h"
+#include "net/address.h"
+#include "net/connection.h"
 
 static int resolved; /* how often the name was */
 

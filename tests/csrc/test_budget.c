@@ -1,7 +1,7 @@
 /* The budget of queued messages: limits, and waiting for room without losing a wake-up. */
 #include <pthread.h>
 #include "check.h"
-#include "engine/budget.h"
+#include "produce/budget.h"
 
 static void setup(struct kn_budget *budget, int64_t messages_max, int64_t bytes_max)
 {

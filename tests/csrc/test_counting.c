@@ -1,7 +1,7 @@
 /* Means: recorded while somebody wants them, by the kind of request, and read without losing any. */
 #include "engine_check.h"
-#include "engine/batch_stats.h"
-#include "engine/counting.h"
+#include "produce/batch_stats.h"
+#include "net/counting.h"
 #include "engine/engine.h"
 #include "engine/stats.h"
 

@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #endif
 #include "engine_check.h"
-#include "engine/connection.h"
-#include "engine/events.h"
-#include "engine/frame.h"
-#include "engine/thread.h"
+#include "net/connection.h"
+#include "net/events.h"
+#include "net/frame.h"
+#include "net/thread.h"
 
 #define LATER_US INT64_C(60000000)
 

@@ -1,7 +1,7 @@
 /* Lines for the logs: which contexts say something, and that nobody waits for room. */
 #include "engine_bench.h"
 
-#include "engine/log.h"
+#include "net/log.h"
 
 static void says_broker(struct kn_engine_config *config) { config->client.log_contexts = 1u << KN_LOG_BROKER; }
 

@@ -5,9 +5,9 @@
 #endif
 #include <netdb.h>
 
-#include "engine/connection.h"
-#include "engine/proxy.h"
-#include "engine/thread.h"
+#include "net/connection.h"
+#include "net/proxy.h"
+#include "net/thread.h"
 #include "engine_check.h"
 
 /* "p.test" is the proxy, "b.test" a broker with two addresses, "nobody" nobody. */

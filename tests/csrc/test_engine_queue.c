@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include "engine_check.h"
-#include "engine/queue.h"
+#include "net/queue.h"
 
 #include <math.h>
 #include <signal.h>

@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #endif
 #include "engine_check.h"
-#include "engine/thread.h"
-#include "engine/wake.h"
+#include "net/thread.h"
+#include "net/wake.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -3,7 +3,7 @@
 #include "base/endian.h"
 #include "base/status.h"
 #include "engine/engine.h"
-#include "engine/fetch_segment.h"
+#include "consume/fetch_segment.h"
 #include "records/batch_writer.h"
 #include "records/record_reader.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check.h"
-#include "engine/partitioner.h"
+#include "produce/partitioner.h"
 
 static const char *const KEYS[] = {NULL, "", "23456", "this is another string with more length to it perhaps", "hejsan"};
 #define KEY_COUNT 5

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "base/status.h"
 #include "check.h"
-#include "engine/produce_codec.h"
+#include "produce/produce_codec.h"
 #include "base/endian.h"
 #include "base/varint.h"
 

@@ -3,7 +3,7 @@
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "base/status.h"
-#include "engine/batch_encoder.h"
+#include "produce/batch_encoder.h"
 #include "engine/engine.h"
 #include "engine/relay.h"
 #include "records/record_reader.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "base/status.h"
 #include "check.h"
-#include "engine/reserve.h"
+#include "net/reserve.h"
 
 #if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include "base/status.h"
 #include "check.h"
-#include "engine/schedule.h"
+#include "produce/schedule.h"
 
 #define MEMBERS 300
 

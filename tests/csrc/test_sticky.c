@@ -1,6 +1,6 @@
 /* Where keyless records go: how long they stick to a partition, and which one is next. */
 #include <time.h>
-#include "engine/sticky.h"
+#include "produce/sticky.h"
 #include "produce_fakes.h"
 
 static struct kn_engine *engine;

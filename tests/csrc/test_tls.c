@@ -5,9 +5,9 @@
 #endif
 #include "engine_check.h"
 #include "base/status.h"
-#include "engine/chunk.h"
-#include "engine/tls.h"
-#include "engine/transport.h"
+#include "net/chunk.h"
+#include "net/tls.h"
+#include "net/transport.h"
 
 #include <errno.h>
 #include <poll.h>

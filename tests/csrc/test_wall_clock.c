@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "engine/thread.h"
+#include "net/thread.h"
 
 #define OLD_US 70 /* 65,536 ticks of a slow processor, and what is lost by rounding */
 #define LOOPS 200000

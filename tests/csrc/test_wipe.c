@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #endif
 #include "engine_bench.h"
-#include "engine/proxy.h"
+#include "net/proxy.h"
 
 #if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "check.h"
-#include "engine/worker_pool.h"
+#include "produce/worker_pool.h"
 
 enum { TASKS = 5, ROUNDS = 300, OWNERS = 3 };
 
