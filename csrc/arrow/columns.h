@@ -10,6 +10,7 @@
 #define KN_ARROW_COLUMNS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "arrow/slab.h"
 #include "net/chunk.h"
@@ -42,7 +43,7 @@ enum kn_column_layout {
 struct kn_column_spec {
     enum kn_column_field field;
     enum kn_column_layout layout;
-    int is_text;   /* UTF-8, checked: string rather than binary */
+    bool is_text;   /* UTF-8, checked: string rather than binary */
     int32_t ticks; /* of a timestamp: how many of its units are a millisecond; otherwise 0 */
 };
 
@@ -73,7 +74,7 @@ struct kn_column {
     int32_t source_count;
     int32_t source_capacity;
     struct kn_column *parts;  /* LIST: names and values of the headers; NULL otherwise */
-    int replaces;             /* LIST: of the block that is being appended some names aren't UTF-8: U+FFFD stands for what isn't */
+    bool replaces;             /* LIST: of the block that is being appended some names aren't UTF-8: U+FFFD stands for what isn't */
 };
 
 struct kn_names { /* the distinct topics so far */

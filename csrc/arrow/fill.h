@@ -12,6 +12,7 @@
 #ifndef KN_ARROW_FILL_H
 #define KN_ARROW_FILL_H
 
+#include <stdbool.h>
 #include "arrow/columns.h"
 #include "consume/cursor.h"
 #include "net/queue.h"
@@ -34,8 +35,8 @@ struct kn_taken { /* a segment that records came from */
     int64_t first_offset;  /* -1: no record of it was taken */
     int64_t next_offset;   /* behind the last record taken */
     int32_t leader_epoch;  /* of the batch opened last */
-    int has_batch;         /* one was opened */
-    int is_done;           /* nothing is left in it */
+    bool has_batch;         /* one was opened */
+    bool is_done;           /* nothing is left in it */
 };
 
 struct kn_fill {
@@ -45,7 +46,7 @@ struct kn_fill {
     /* where it goes on, and where it has ended */
     struct kn_segment *segment;     /* NULL: none at hand */
     struct kn_record_reader reader; /* of its batch_next - 1, if is_reading */
-    int is_reading;
+    bool is_reading;
     /* what it did */
     int32_t taken_count;
     int32_t unfit_column;

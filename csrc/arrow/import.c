@@ -96,7 +96,7 @@ static const struct ArrowSchema *child_of(const struct ArrowSchema *schema, int6
     return child && child->format && child->release ? child : NULL;
 }
 
-int kn_arrow_can_be_numbers(const struct ArrowSchema *schema, int times)
+bool kn_arrow_can_be_numbers(const struct ArrowSchema *schema, int times)
 {
     struct kn_arrow_type type = kn_arrow_type_of(schema->format);
     if (schema->dictionary) return 0;
@@ -110,14 +110,14 @@ static int is_bytes(enum kn_arrow_layout layout)
     return layout == KN_ARROW_NULL || layout == KN_ARROW_BYTES32 || layout == KN_ARROW_BYTES64 || layout == KN_ARROW_VIEWS || layout == KN_ARROW_FIXED;
 }
 
-int kn_arrow_can_be_bytes(const struct ArrowSchema *schema)
+bool kn_arrow_can_be_bytes(const struct ArrowSchema *schema)
 {
     const struct ArrowSchema *values = schema->dictionary;
     if (!values) return is_bytes(layout_of(schema));
     return layout_of(schema) == KN_ARROW_INT && values->release && values->format && !values->dictionary && is_bytes(layout_of(values));
 }
 
-int kn_arrow_can_be_pairs(const struct ArrowSchema *schema)
+bool kn_arrow_can_be_pairs(const struct ArrowSchema *schema)
 {
     enum kn_arrow_layout layout = layout_of(schema);
     if (layout == KN_ARROW_NULL) return 1;

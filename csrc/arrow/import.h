@@ -10,6 +10,7 @@
 #ifndef KN_ARROW_IMPORT_H
 #define KN_ARROW_IMPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include "arrow/abi.h"
@@ -32,7 +33,7 @@ enum kn_arrow_layout {
 struct kn_arrow_type {
     enum kn_arrow_layout layout;
     int32_t width;     /* FIXED, INT, TIME: bytes of an item */
-    int is_signed;     /* INT, TIME */
+    bool is_signed;     /* INT, TIME */
     int64_t per_ms;    /* TIME: units in a millisecond; 0: seconds */
 };
 
@@ -57,7 +58,7 @@ struct kn_arrow_validity {
     int64_t first;       /* bit of row 0 */
 };
 
-static inline int kn_arrow_is_null(const struct kn_arrow_validity *validity, int64_t row)
+static inline bool kn_arrow_is_null(const struct kn_arrow_validity *validity, int64_t row)
 {
     if (!validity->bits) return 0;
     uint64_t bit = (uint64_t)validity->first + (uint64_t)row;
@@ -82,7 +83,7 @@ struct kn_arrow_bytes {
     const uint8_t *view_sizes;
     int64_t view_count;
     int64_t length;           /* values that may be asked for */
-    int by_dictionary;        /* then rows are those of the indices */
+    bool by_dictionary;        /* then rows are those of the indices */
     struct kn_arrow_numbers indices;
 };
 
@@ -110,9 +111,9 @@ int kn_arrow_check_table(const struct ArrowSchema *schema, const struct ArrowArr
 const char *kn_arrow_check_schema(const struct ArrowSchema *schema);
 
 /* Which roles a column's type can have, from its schema alone. */
-int kn_arrow_can_be_numbers(const struct ArrowSchema *schema, int times);
-int kn_arrow_can_be_bytes(const struct ArrowSchema *schema);
-int kn_arrow_can_be_pairs(const struct ArrowSchema *schema);
+bool kn_arrow_can_be_numbers(const struct ArrowSchema *schema, int times);
+bool kn_arrow_can_be_bytes(const struct ArrowSchema *schema);
+bool kn_arrow_can_be_pairs(const struct ArrowSchema *schema);
 
 /* Every row of a bound column once, so that what is found wrong is found before anything is done with the first row. */
 int kn_arrow_check_bytes(const struct kn_arrow_bytes *bytes, int64_t length, struct kn_arrow_problem *problem);
@@ -156,7 +157,7 @@ static inline int kn_arrow_number(const struct kn_arrow_numbers *numbers, int64_
     }
 }
 
-static inline int kn_arrow_number_is_null(const struct kn_arrow_numbers *numbers, int64_t row)
+static inline bool kn_arrow_number_is_null(const struct kn_arrow_numbers *numbers, int64_t row)
 {
     return numbers->type.layout == KN_ARROW_NULL || kn_arrow_is_null(&numbers->validity, row);
 }

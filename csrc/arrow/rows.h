@@ -9,6 +9,7 @@
 #ifndef KN_ARROW_ROWS_H
 #define KN_ARROW_ROWS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "arrow/import.h"
@@ -26,8 +27,8 @@ struct kn_rows_topic { /* an entry of the table of topics by name */
 struct kn_rows {
     /* set by the caller before the first chunk */
     int32_t columns[KN_ROWS_ROLES]; /* which child; -1: none */
-    int table_is_column;            /* the arrays are no structs, but the one column itself */
-    int needs_partition;            /* the partitioner is the binding's: rows without a partition are refused */
+    bool table_is_column;            /* the arrays are no structs, but the one column itself */
+    bool needs_partition;            /* the partitioner is the binding's: rows without a partition are refused */
     struct kn_topic *topic;         /* of rows that name none; NULL: they have to */
     int32_t partition;              /* without a column; -1: the partitioner's choice */
     int64_t timestamp_ms;           /* without a column; 0: now */

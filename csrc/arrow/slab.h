@@ -5,6 +5,7 @@
 #ifndef KN_ARROW_SLAB_H
 #define KN_ARROW_SLAB_H
 
+#include <stdbool.h>
 #include <string.h>
 #include "base/buffer.h"
 #include "base/status.h"
@@ -25,7 +26,7 @@ static inline int kn_slab_reserve(struct kn_pool *pool, struct kn_slab *slab, si
 }
 void kn_slab_deinit(struct kn_slab *slab);
 
-static inline int kn_bit(const uint8_t *bits, int64_t at) { return bits[at >> 3] >> (at & 7) & 1; }
+static inline bool kn_bit(const uint8_t *bits, int64_t at) { return bits[at >> 3] >> (at & 7) & 1; }
 static inline void kn_bit_put(uint8_t *bits, int64_t at, int value)
 {
     uint8_t mask = (uint8_t)(1u << (at & 7));

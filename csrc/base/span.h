@@ -6,6 +6,7 @@
 #ifndef KN_BASE_SPAN_H
 #define KN_BASE_SPAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 struct kn_span {
     const uint8_t *at;
     const uint8_t *end;
-    int failed;
+    bool failed;
 };
 
 static inline struct kn_span kn_span_of(const void *data, size_t size_bytes)

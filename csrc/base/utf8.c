@@ -75,7 +75,7 @@ size_t kn_utf8_replace(uint8_t *to, const uint8_t *data, size_t size_bytes)
     return used;
 }
 
-int kn_utf8_is_valid(const uint8_t *data, size_t size_bytes)
+bool kn_utf8_is_valid(const uint8_t *data, size_t size_bytes)
 {
     if (!size_bytes) return 1;
     const uint8_t *at = data, *end = data + size_bytes;

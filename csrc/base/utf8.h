@@ -5,10 +5,11 @@
 #ifndef KN_BASE_UTF8_H
 #define KN_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-int kn_utf8_is_valid(const uint8_t *data, size_t size_bytes);
+bool kn_utf8_is_valid(const uint8_t *data, size_t size_bytes);
 /* Writes the bytes with U+FFFD in place of what isn't UTF-8, as Java's strings are made of bytes, and returns how many that are: at most three times as
  * many. `to` may be NULL: nothing is written. */
 size_t kn_utf8_replace(uint8_t *to, const uint8_t *data, size_t size_bytes);

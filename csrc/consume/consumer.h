@@ -6,6 +6,7 @@
 #define KN_CONSUME_CONSUMER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "net/client.h"
 
@@ -15,7 +16,7 @@ struct kn_fetch_config {
     int64_t queued_max_bytes;          /* queued.max.messages.kbytes * 1024, for the whole client */
     int64_t queued_min_messages;       /* queued.min.messages, of each partition */
     int32_t fetch_error_backoff_ms;
-    int check_crcs, partition_eof;
+    bool check_crcs, partition_eof;
     int8_t isolation_level;            /* 0 read_uncommitted, 1 read_committed */
     size_t decompressed_max_bytes;
     char rack[256];                    /* client.rack */

@@ -65,7 +65,7 @@ uint32_t kn_cursor_next_epoch(struct kn_cursor *cursor)
     return atomic_fetch_add_explicit(&cursor->epoch, 1, memory_order_acq_rel) + 1;
 }
 
-int kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker)
+bool kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker)
 {
     int64_t enough = cursor->consumer->config->queued_min_messages;
     if (atomic_load_explicit(&cursor->queued_messages, memory_order_relaxed) < enough) return 0;

@@ -8,6 +8,7 @@
 #define KN_CONSUME_CURSOR_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "net/chunk.h"
 #include "records/batch_reader.h"
@@ -78,7 +79,7 @@ static inline uint32_t kn_cursor_epoch(struct kn_cursor *cursor)
     return atomic_load_explicit(&cursor->epoch, memory_order_acquire);
 }
 /* Whether a Fetch was answered without an error in this fetch epoch: the offset that it began with is one of this topic's. */
-static inline int kn_cursor_is_answered(struct kn_cursor *cursor)
+static inline bool kn_cursor_is_answered(struct kn_cursor *cursor)
 {
     return atomic_load_explicit(&cursor->answered_epoch, memory_order_relaxed) == kn_cursor_epoch(cursor);
 }
@@ -99,12 +100,12 @@ static inline int64_t kn_cursor_log_start_offset(struct kn_cursor *cursor)
 static inline void kn_cursor_set_epoch(struct kn_cursor *cursor, uint32_t epoch) { atomic_store(&cursor->epoch, epoch); }
 /* New fetch epoch: returned, to be passed to kn_engine_fetch_start(). Segments of older epochs are stale from now on. */
 uint32_t kn_cursor_next_epoch(struct kn_cursor *cursor);
-static inline int kn_segment_is_stale(const struct kn_segment *segment)
+static inline bool kn_segment_is_stale(const struct kn_segment *segment)
 {
     return segment->epoch != atomic_load_explicit(&segment->cursor->epoch, memory_order_acquire);
 }
 /* For the fetcher: whether enough is queued for the application (queued.min.messages). Then this broker is woken once it isn't any more. */
-int kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker);
+bool kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker);
 /* For the fetcher: messages fetched, and given up without becoming a segment's. */
 void kn_cursor_queued(struct kn_cursor *cursor, int64_t message_count);
 void kn_cursor_unqueued(struct kn_cursor *cursor, int64_t message_count);

@@ -5,6 +5,7 @@
 #ifndef KN_CONSUME_FETCH_SEGMENT_H
 #define KN_CONSUME_FETCH_SEGMENT_H
 
+#include <stdbool.h>
 #include "net/chunk.h"
 #include "consume/cursor.h"
 #include "consume/fetch_codec.h"
@@ -21,9 +22,9 @@ struct kn_fetch_job { /* one partition's result, waiting to be opened */
     int64_t opened_count;     /* messages for the application, not counted yet as received */
     int16_t version;          /* of the Fetch */
     struct kn_chunk *chunk;   /* a reference; result borrows from it */
-    int is_begun, is_done;    /* opened in part; nothing is left to open */
-    int is_partial;           /* a batch is cut off at its end */
-    int is_void;              /* one before it failed: not to be opened */
+    bool is_begun, is_done;    /* opened in part; nothing is left to open */
+    bool is_partial;           /* a batch is cut off at its end */
+    bool is_void;              /* one before it failed: not to be opened */
     struct kn_span rest;      /* batches not yet opened */
     struct kn_aborted_filter *filter; /* owned; NULL: nothing was aborted */
     struct kn_fetch_result result;

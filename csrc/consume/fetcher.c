@@ -261,7 +261,7 @@ void kn_fetcher_on_down(struct kn_fetcher *fetcher)
     reset_session(fetcher);
 }
 
-int kn_fetcher_wants_connection(const struct kn_fetcher *fetcher) { return fetcher->slot_count > 0; }
+bool kn_fetcher_wants_connection(const struct kn_fetcher *fetcher) { return fetcher->slot_count > 0; }
 
 /* --- slots --- */
 

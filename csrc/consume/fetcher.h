@@ -13,6 +13,7 @@
 #ifndef KN_CONSUME_FETCHER_H
 #define KN_CONSUME_FETCHER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/list.h"
 #include "base/span.h"
@@ -39,8 +40,8 @@ struct kn_fetch_slot {
     int64_t sent_offset;         /* what the session has; KN_OFFSET_UNKNOWN: must be sent */
     int64_t eof_offset;          /* where the end was reported last */
     uint32_t session;            /* the session that knows it, by fetcher->session_serial; 0: none */
-    int resting;                 /* left out of requests: enough of it is queued */
-    int gone;                    /* detached, and kept only until the session has forgotten it */
+    bool resting;                 /* left out of requests: enough of it is queued */
+    bool gone;                    /* detached, and kept only until the session has forgotten it */
 };
 
 struct kn_fetcher {
@@ -57,11 +58,11 @@ struct kn_fetcher {
     int32_t changed_count, leaving_count, forgotten_count, resting_count;
     struct kn_fetch_slot **buckets; /* hash table over the slots, by topic and partition */
     uint32_t bucket_count;       /* a power of two, 0 before the first slot */
-    int by_id;                   /* hashed by topic id (version 13 and newer) or by name */
+    bool by_id;                   /* hashed by topic id (version 13 and newer) or by name */
     int32_t session_id;          /* 0: none */
     int32_t session_epoch;       /* 0: the next request is a full one */
     uint32_t session_serial;     /* counts sessions given up, from 1 on: slots of another one are in no session */
-    int in_flight;
+    bool in_flight;
     uint32_t serial;             /* counts requests */
     uint32_t session_reset_serial; /* answers up to this request belong to a session that was given up */
     int16_t fetch_version;       /* negotiated, -1 before open */
@@ -82,7 +83,7 @@ void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor);
 /* Something of a cursor that rested was consumed; all: of any one. */
 void kn_fetcher_wake(struct kn_fetcher *fetcher, const struct kn_cursor *cursor);
 void kn_fetcher_wake_all(struct kn_fetcher *fetcher);
-int kn_fetcher_wants_connection(const struct kn_fetcher *fetcher);
+bool kn_fetcher_wants_connection(const struct kn_fetcher *fetcher);
 /* When the broker is open: sends the next Fetch, opens what came. Returns when to be called again at the latest. */
 int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us);
 void kn_fetcher_on_down(struct kn_fetcher *fetcher); /* the connection is gone: no session any more */

@@ -713,7 +713,7 @@ void kn_broker_thread_join(struct kn_broker_thread *thread)
     thread->has_thread = thread->has_owner = 0;
 }
 
-int kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_thread *gone)
+bool kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_thread *gone)
 {
     if (broker_state(gone) != KN_BROKER_STOPPED || gone->wake.read_fd < 0) return 0;
     kn_broker_thread_join(gone);

@@ -11,6 +11,7 @@
 #define KN_ENGINE_BROKER_THREAD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "net/broker.h"
 #include "net/heartbeat.h"
@@ -46,28 +47,28 @@ struct kn_broker_thread {
     /* immutable */
     struct kn_producer *producer;
     pthread_t id;
-    int has_thread;
+    bool has_thread;
     struct kn_wake wake;
     /* under lock */
     struct kn_mutex lock;
     struct kn_list ops;
     struct kn_ready *ready;
     int32_t ready_count, ready_capacity;
-    int ready_lost;             /* no memory for a notification: look at every accumulator that this broker leads */
+    bool ready_lost;             /* no memory for a notification: look at every accumulator that this broker leads */
     struct kn_list woken;      /* cursors that rested and may be fetched again; each a reference */
-    int wake_all;              /* one couldn't be put there: look at every one that rests */
-    int wake_pending;                  /* kn_broker_thread_wake() came: one more turn before sleeping */
-    int stop_asked;
-    int inbox_closed;           /* the thread is gone: posts complete at once */
+    bool wake_all;              /* one couldn't be put there: look at every one that rests */
+    bool wake_pending;                  /* kn_broker_thread_wake() came: one more turn before sleeping */
+    bool stop_asked;
+    bool inbox_closed;           /* the thread is gone: posts complete at once */
     int64_t sleep_until_us;     /* the thread sleeps until then; 0: it is awake and will look at the inbox */
     /* broker thread only */
     struct kn_list unsent;      /* control requests waiting for the handshake to end */
     struct kn_ready *taken;     /* the other half of `ready`: swapped under the lock, worked through outside */
     int32_t taken_capacity;
     struct kn_event *down_event;/* DISCONNECTED, allocated when connecting begins, so that it can't fail to be sent */
-    int wanted;                 /* CONNECT was asked for: one attempt, also when there is nothing to send */
+    bool wanted;                 /* CONNECT was asked for: one attempt, also when there is nothing to send */
     int32_t failures;           /* connections in a row that failed before they worked */
-    int works;                  /* this connection has answered more than its handshake, or has lasted */
+    bool works;                  /* this connection has answered more than its handshake, or has lasted */
     int64_t handshake_responses;/* responses read until it was opened: more than these, and it works */
     int64_t connect_at_us;      /* not before */
     int64_t connected_us;       /* when this or the last connection came up */
@@ -75,9 +76,9 @@ struct kn_broker_thread {
     int64_t last_used_us;
     int64_t traffic_seen;       /* requests and responses when it was used last */
     struct kn_busy_wait busy_wait;
-    int stopping;
+    bool stopping;
     pthread_t owner;            /* KN_DEBUG: the thread that may step, once it runs */
-    int has_owner;
+    bool has_owner;
     struct kn_sender sender;
     struct kn_fetcher fetcher;
 };
@@ -94,7 +95,7 @@ void kn_broker_thread_join(struct kn_broker_thread *thread); /* after stop; twic
 /* Control thread: joins `gone`, whose thread has ended, and gives its descriptor to `thread`, whose own thread isn't running yet. So brokers that leave and come back for
  * years cost no descriptors and no stacks. The descriptor isn't closed: a signal that was decided on before the end may still come, and wakes `thread` for nothing.
  * 0: `gone` hasn't ended, or has nothing left to give. */
-int kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_thread *gone);
+bool kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_thread *gone);
 /* One turn: inbox, connection, sender, fetcher, timeouts. `revents` from poll(2) on the connection. Returns when to run again at the latest. */
 int64_t kn_broker_thread_step(struct kn_broker_thread *thread, short revents, int64_t now_us);
 long kn_broker_thread_live(void);

@@ -10,6 +10,7 @@
 #ifndef KN_ENGINE_RELAY_H
 #define KN_ENGINE_RELAY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/runs.h"
 #include "consume/cursor.h"
@@ -40,11 +41,11 @@ struct kn_relay {
     int64_t stop;                /* no more than so many rows for now */
     int64_t first, end;          /* offsets that are wanted: from, to before */
     struct kn_batch *made;       /* the next batch, whole, for which there wasn't room */
-    int is_reading;              /* the next batch goes record by record */
+    bool is_reading;              /* the next batch goes record by record */
     struct kn_record_reader reader;
     struct kn_buffer *opened;
     int64_t offset;              /* when it fails: of the record, or of the batch's first */
-    int never_fits;              /* KN_ERR_FULL is for ever: that record is larger than the whole queue */
+    bool never_fits;              /* KN_ERR_FULL is for ever: that record is larger than the whole queue */
 };
 
 void kn_relay_deinit(struct kn_relay *relay);

@@ -5,6 +5,7 @@
 #ifndef KN_NET_ADDRESS_H
 #define KN_NET_ADDRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -13,7 +14,7 @@ struct addrinfo;
 
 struct kn_socket_config {
     int32_t send_buffer_bytes, receive_buffer_bytes; /* 0: the system's */
-    int keepalive, nagle_disable;
+    bool keepalive, nagle_disable;
     int address_family;            /* 0 any, 4, 6 */
     int32_t address_ttl_ms;        /* broker.address.ttl: how long a name's addresses are good */
 };

@@ -6,6 +6,7 @@
 #define KN_NET_CHUNK_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include "base/buffer.h"
 
 struct kn_chunk {
@@ -21,7 +22,7 @@ struct kn_chunk *kn_chunk_new(struct kn_buffer *buffer); /* takes the buffer; NU
 struct kn_chunk *kn_chunk_ref(struct kn_chunk *chunk);
 void kn_chunk_unref(struct kn_chunk *chunk); /* NULL is allowed */
 /* Whether nothing but Messages has references to it. */
-static inline int kn_chunk_is_left(const struct kn_chunk *chunk)
+static inline bool kn_chunk_is_left(const struct kn_chunk *chunk)
 {
     return atomic_load_explicit(&chunk->refs, memory_order_acquire) == chunk->lent;
 }

@@ -6,6 +6,7 @@
 #define KN_NET_CLIENT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "net/broker_events.h"
 #include "net/connection.h"
@@ -21,7 +22,7 @@ struct kn_client_config {
     int32_t reconnect_backoff_ms, reconnect_backoff_max_ms;
     int32_t request_timeout_ms;        /* socket.timeout.ms: fetches */
     int32_t connections_max_idle_ms;   /* 0: never */
-    int statistics;                    /* statistics.interval.ms is set: latencies and sizes are recorded */
+    bool statistics;                    /* statistics.interval.ms is set: latencies and sizes are recorded */
     uint32_t log_contexts;             /* debug: struct kn_log's contexts */
 };
 

@@ -126,7 +126,7 @@ size_t kn_connection_unsent_bytes(const struct kn_connection *connection) { retu
 int kn_connection_unsent_requests(const struct kn_connection *connection) { return connection->request_count - connection->in_flight_count; }
 const char *kn_connection_error_text(const struct kn_connection *connection) { return connection->text; }
 const char *kn_connection_peer_text(const struct kn_connection *connection) { return connection->peer; }
-int kn_connection_was_idle_close(const struct kn_connection *connection) { return connection->peer_closed == KN_PEER_CLOSED_IDLE; }
+bool kn_connection_was_idle_close(const struct kn_connection *connection) { return connection->peer_closed == KN_PEER_CLOSED_IDLE; }
 int kn_connection_peer_closed(const struct kn_connection *connection) { return connection->peer_closed; }
 struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection) { return &connection->stats; }
 void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows, struct kn_means *means)
@@ -690,7 +690,7 @@ int kn_connection_poll_fd(const struct kn_connection *connection, short *events)
     return connection->stream.fd;
 }
 
-int kn_connection_is_receiving(const struct kn_connection *connection) { return connection->frame != NULL; }
+bool kn_connection_is_receiving(const struct kn_connection *connection) { return connection->frame != NULL; }
 
 int64_t kn_connection_next_deadline_us(const struct kn_connection *connection)
 {

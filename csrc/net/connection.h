@@ -6,6 +6,7 @@
 #ifndef KN_NET_CONNECTION_H
 #define KN_NET_CONNECTION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
 #include "base/buffer.h"
@@ -91,7 +92,7 @@ int kn_connection_unsent_requests(const struct kn_connection *connection); /* qu
 int kn_connection_poll_fd(const struct kn_connection *connection, short *events);
 /* Progresses connect, writes and reads after poll(2) returned `revents`; calls on_done of what completed. KN_OK, or an error: the caller closes. */
 int kn_connection_step(struct kn_connection *connection, short revents, int64_t now_us);
-int kn_connection_is_receiving(const struct kn_connection *connection); /* a response has come in part */
+bool kn_connection_is_receiving(const struct kn_connection *connection); /* a response has come in part */
 int64_t kn_connection_next_deadline_us(const struct kn_connection *connection);
 /* Closes the socket and fails everything in flight or queued with `status`, in order. KN_ERR_TIMED_OUT is for those whose deadline has passed: the
  * others were cut off by it and get KN_ERR_TRANSPORT. */
@@ -101,7 +102,7 @@ const char *kn_connection_error_text(const struct kn_connection *connection);
 const char *kn_connection_peer_text(const struct kn_connection *connection); /* address and port of the peer, or "proxy" and its; "" before it is known */
 const struct kn_stream *kn_connection_stream(const struct kn_connection *connection); /* after KN_ERR_TLS: what it says of the failure */
 /* The last step() failed because the peer closed while nothing was queued, in flight or half received: not an error. */
-int kn_connection_was_idle_close(const struct kn_connection *connection);
+bool kn_connection_was_idle_close(const struct kn_connection *connection);
 struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection);
 /* Latencies are recorded there from now on; NULL: no longer. */
 void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows, struct kn_means *means);

@@ -9,6 +9,7 @@
 #define KN_NET_COUNTING_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/histogram.h"
 
@@ -41,7 +42,7 @@ struct kn_means { /* microseconds: how old batches are when they leave the queue
     struct kn_mean kinds[KN_MEAN_KINDS];
 };
 
-static inline int kn_means_on(const struct kn_means *means) { return means && atomic_load_explicit(means->on, memory_order_relaxed); }
+static inline bool kn_means_on(const struct kn_means *means) { return means && atomic_load_explicit(means->on, memory_order_relaxed); }
 static inline void kn_mean_record(struct kn_mean *mean, int64_t value)
 {
     kn_count(&mean->count, 1);

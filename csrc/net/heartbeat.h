@@ -9,6 +9,7 @@
 #ifndef KN_NET_HEARTBEAT_H
 #define KN_NET_HEARTBEAT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "net/connection.h"
 
@@ -17,7 +18,7 @@ struct kn_broker;
 
 struct kn_heartbeat_plan {
     int16_t api_key, api_version;
-    int request_flexible, reply_flexible;
+    bool request_flexible, reply_flexible;
     const uint8_t *body;       /* copied */
     size_t body_bytes;
     uint64_t token;

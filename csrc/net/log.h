@@ -7,6 +7,7 @@
 #define KN_NET_LOG_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "net/queue.h"
 
@@ -28,7 +29,7 @@ struct kn_log {
 
 void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_queue *events);
 /* The one test that a line costs while its context is off. `log` NULL: nobody listens. */
-static inline int kn_log_is_on(const struct kn_log *log, enum kn_log_context context) { return log && (log->contexts >> context & 1u); }
+static inline bool kn_log_is_on(const struct kn_log *log, enum kn_log_context context) { return log && (log->contexts >> context & 1u); }
 /* Only after kn_log_is_on(). `api_key` -1: the line is about no request, else the API's name is put before it. No keys, values or secrets. */
 void kn_log_say(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

@@ -7,6 +7,7 @@
 #ifndef KN_NET_PROXY_H
 #define KN_NET_PROXY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -23,7 +24,7 @@ enum kn_proxy_kind { KN_PROXY_SOCKS5 = 1, KN_PROXY_HTTP = 2 };
 
 struct kn_proxy {
     enum kn_proxy_kind kind;
-    int resolves;        /* brokers' names go to the proxy; 0: their addresses, which are looked up here (SOCKS5 alone) */
+    bool resolves;        /* brokers' names go to the proxy; 0: their addresses, which are looked up here (SOCKS5 alone) */
     char host[KN_PROXY_HOST_BYTES];
     uint16_t port;
     size_t login_bytes;  /* 0: none */
@@ -45,7 +46,7 @@ struct kn_tunnel {
     enum kn_tunnel_stage stage;
     size_t said;                   /* bytes of this stage's message that were written */
     size_t heard;                  /* bytes of its answer that have come */
-    int refused;                   /* the proxy has answered that it doesn't get to this target */
+    bool refused;                   /* the proxy has answered that it doesn't get to this target */
     char text[160];                /* why the last step() failed */
 };
 

@@ -203,7 +203,7 @@ int kn_queue_wait(struct kn_queue *queue, int64_t timeout_ms)
     return status;
 }
 
-int kn_queue_rest(struct kn_queue *queue)
+bool kn_queue_rest(struct kn_queue *queue)
 {
     kn_wake_clear(&queue->wake);
     kn_mutex_lock(&queue->lock);

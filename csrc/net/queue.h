@@ -6,6 +6,7 @@
 #ifndef KN_NET_QUEUE_H
 #define KN_NET_QUEUE_H
 
+#include <stdbool.h>
 #include "base/list.h"
 #include "net/thread.h"
 #include "net/wake.h"
@@ -42,7 +43,7 @@ void kn_queue_idle_end(struct kn_queue *queue);
 int64_t kn_queue_idle_us(struct kn_queue *queue);
 /* For an event loop that has found nothing to do: the descriptor isn't readable until the next push or kick. Returns 1 when something is queued after all,
  * else 0. Kicks are forgotten: whoever kicks has set something that the caller looks at, before or after. */
-int kn_queue_rest(struct kn_queue *queue);
+bool kn_queue_rest(struct kn_queue *queue);
 /* Ends one wait of every thread, also of one that is just about to begin. */
 void kn_queue_kick(struct kn_queue *queue);
 

@@ -5,6 +5,7 @@
 #ifndef KN_NET_STREAM_H
 #define KN_NET_STREAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -30,7 +31,7 @@ struct kn_stream {
     struct kn_tls *tls; /* NULL: plain */
     int fd;             /* -1: closed */
     int error;          /* errno of the last FAILED, 0: none */
-    int drained;        /* the last read left nothing behind that poll(2) wouldn't tell of */
+    bool drained;        /* the last read left nothing behind that poll(2) wouldn't tell of */
     short wants;        /* poll(2) events that the transport itself waits for */
     void *session;
     /* of TLS; they outlast the descriptor */

@@ -8,6 +8,7 @@
 #ifndef KN_NET_TLS_H
 #define KN_NET_TLS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "net/stream.h"
 #include "net/thread.h"
@@ -62,8 +63,8 @@ struct kn_tls_functions {
 struct kn_tls {
     /* immutable */
     struct kn_tls_functions call;
-    int verifies;     /* enable.ssl.certificate.verification */
-    int identifies;   /* ssl.endpoint.identification.algorithm=https: the certificate has to be the host's */
+    bool verifies;     /* enable.ssl.certificate.verification */
+    bool identifies;   /* ssl.endpoint.identification.algorithm=https: the certificate has to be the host's */
     /* under lock */
     struct kn_mutex lock;
     void *context;    /* SSL_CTX */

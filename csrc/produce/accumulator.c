@@ -573,7 +573,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     return batch;
 }
 
-int kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *broker)
+bool kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *broker)
 {
     kn_mutex_lock(&accumulator->lock);
     int wants = 0;

@@ -15,6 +15,7 @@
 #define KN_PRODUCE_ACCUMULATOR_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/line.h"
 #include "base/list.h"
@@ -38,9 +39,9 @@ struct kn_sequence {
     int16_t epoch;                     /* what `next` counts under */
     int64_t id;
     int32_t next;
-    int restart;
+    bool restart;
     int64_t written_id, failed_id;     /* of the newest numbered batch that was written, that wasn't: what comes behind a failed one may be refused */
-    int proved;                        /* a batch of this id and epoch was written. Before, one at a time: a broker that knows nothing of a producer accepts
+    bool proved;                        /* a batch of this id and epoch was written. Before, one at a time: a broker that knows nothing of a producer accepts
                                         * any number, also of a batch behind one that it has just refused. */
     struct kn_list unsettled;          /* kn_batch.sequence_node, by sequence: numbered, without an outcome */
 };
@@ -65,7 +66,7 @@ struct kn_accumulator {
     const uint8_t *last_end;
     size_t buffer_hint_bytes;          /* how large the last batches became: the next buffer's first size */
     uint8_t topic_id[16];              /* zeros: none */
-    int remade;                        /* the topic was made anew while batches were in flight to the old one: those are settled first */
+    bool remade;                        /* the topic was made anew while batches were in flight to the old one: those are settled first */
     struct kn_broker *in_flight_broker;/* whose requests carry our batches */
     int32_t in_flight;                 /* batches out there */
     int32_t opaque_hint;               /* how many opaques the last batch had */
@@ -96,7 +97,7 @@ struct kn_notice {
     struct kn_broker *broker; /* NULL: nobody */
     int64_t at_us;
     enum kn_move_on move_on;
-    int completed;            /* a batch was */
+    bool completed;            /* a batch was */
 };
 
 /* What is appended: a message with what produce() has already worked out about it. */
@@ -108,8 +109,8 @@ struct kn_append {
     int64_t created_us;   /* 0: now */
     int64_t created_ms;   /* with created_us: kn_batch.created_ms */
     int64_t wall_ms;      /* kn_wall_ms() as read for this message; 0: it wasn't */
-    int timed;            /* timestamp_ms is when it was produced */
-    int sticks;           /* a keyless record, here because others are (sticky.h) */
+    bool timed;            /* timestamp_ms is when it was produced */
+    bool sticks;           /* a keyless record, here because others are (sticky.h) */
 };
 
 void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer *producer, struct kn_topic *topic, uint64_t topic_token, int32_t partition);
@@ -140,7 +141,7 @@ static inline struct kn_broker *kn_accumulator_leader(const struct kn_accumulato
  * (KN_NEVER: wait for a notification): the caller must do so, no notification will come before then. */
 struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us);
 /* Whether `broker` leads this partition and something waits in it. False promises a notification when that changes. */
-int kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *broker);
+bool kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *broker);
 /* A notification to `broker` came to nothing: the next record notifies again. */
 void kn_accumulator_forget_notice(struct kn_accumulator *accumulator, struct kn_broker *broker);
 /* A taken batch comes back for another try, in id order. */

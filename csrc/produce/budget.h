@@ -12,6 +12,7 @@
 #define KN_PRODUCE_BUDGET_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/status.h"
 #include "net/queue.h"
@@ -59,6 +60,6 @@ static inline void kn_budget_wait_begin(struct kn_budget *budget)
 
 static inline void kn_budget_wait_end(struct kn_budget *budget) { atomic_fetch_sub(&budget->waiters, 1); }
 
-static inline int kn_budget_is_empty(struct kn_budget *budget) { return atomic_load(&budget->messages) == 0; }
+static inline bool kn_budget_is_empty(struct kn_budget *budget) { return atomic_load(&budget->messages) == 0; }
 
 #endif

@@ -142,7 +142,7 @@ void kn_delivery_counter_settle(struct kn_delivery_counter *counter, int64_t row
     if (settle(counter, rows, delivered)) kn_queue_push(deliveries, &completion->node);
 }
 
-int kn_delivery_counter_close(struct kn_delivery_counter *counter) { return settle(counter, 1, 0); }
+bool kn_delivery_counter_close(struct kn_delivery_counter *counter) { return settle(counter, 1, 0); }
 
 /* Whether all that anybody wants to know of the batch is in counters. */
 static int is_alone(const struct kn_delivery_counters *counters, const struct kn_batch *batch, int failed)

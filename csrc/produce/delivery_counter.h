@@ -15,6 +15,7 @@
 #define KN_PRODUCE_DELIVERY_COUNTER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/list.h"
 #include "base/runs.h"
@@ -34,7 +35,7 @@ struct kn_delivery_counter {
     uint32_t slot;          /* 1 .. KN_DELIVERY_COUNTER_SLOTS_MAX: its place in the table plus one */
     void *binding;          /* the binding's: an object that it holds for as long as the counter lives */
     struct kn_batch *completion;/* in `deliveries` after the last outcome, and the binding's from then on */
-    int keeps_runs;         /* set by the binding before the first row: `runs` are wanted */
+    bool keeps_runs;         /* set by the binding before the first row: `runs` are wanted */
     /* under kn_delivery_counters.lock, and the binding's alone once it has the completion */
     struct kn_runs runs;    /* of delivered rows, by offset, as far as the broker told it */
     /* atomic */
@@ -46,7 +47,7 @@ struct kn_delivery_counters { /* of a client */
     /* immutable */
     struct kn_queue *deliveries;       /* where completions go */
     _Atomic int64_t *undelivered;      /* reports that wait there */
-    int report_all, report_errors_only; /* as in struct kn_produce_config */
+    bool report_all, report_errors_only; /* as in struct kn_produce_config */
     struct kn_mutex lock;
     struct kn_delivery_counter **slots; /* under lock, as what follows; NULL: free */
     uint32_t capacity;
@@ -61,7 +62,7 @@ static inline void *kn_delivery_counter_token(const struct kn_delivery_counter *
 {
     return (void *)(uintptr_t)(((uint64_t)counter->slot << (KN_DELIVERY_COUNTER_ROW_BITS + 1)) | ((uint64_t)row << 1) | 1);
 }
-static inline int kn_token_is(const void *opaque) { return (int)((uintptr_t)opaque & 1); }
+static inline bool kn_token_is(const void *opaque) { return (int)((uintptr_t)opaque & 1); }
 static inline uint32_t kn_token_slot(const void *opaque) { return (uint32_t)((uint64_t)(uintptr_t)opaque >> (KN_DELIVERY_COUNTER_ROW_BITS + 1)); }
 static inline int64_t kn_token_row(const void *opaque) { return (int64_t)(((uint64_t)(uintptr_t)opaque >> 1) & (((uint64_t)1 << KN_DELIVERY_COUNTER_ROW_BITS) - 1)); }
 
@@ -81,7 +82,7 @@ void kn_delivery_counter_settle(struct kn_delivery_counter *counter, int64_t row
 /* Instead of closing one of which no row was begun. */
 void kn_delivery_counter_discard(struct kn_delivery_counter *counter);
 /* No row comes any more. 1: nothing is outstanding, and the caller has the completion, to serve it or to push it to `deliveries`. */
-int kn_delivery_counter_close(struct kn_delivery_counter *counter);
+bool kn_delivery_counter_close(struct kn_delivery_counter *counter);
 
 enum kn_delivery_counter_verdict {
     KN_DELIVERY_COUNTER_NOT_ALONE, /* the batch has messages that somebody wants to hear of, each on its own: the binding has to look at it */

@@ -42,7 +42,7 @@ int32_t kn_partitioner_choose(enum kn_partitioner partitioner, const uint8_t *ke
     return (int32_t)(hash % (uint32_t)count);
 }
 
-int kn_partitioner_sticks(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes)
+bool kn_partitioner_sticks(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes)
 {
     return !key || (key_bytes == 0 && partitioner == KN_PARTITIONER_CONSISTENT_RANDOM);
 }

@@ -13,6 +13,7 @@
 #ifndef KN_PRODUCE_PARTITIONER_H
 #define KN_PRODUCE_PARTITIONER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum kn_partitioner { /* ids as in kafka_native/partitioners.py */
@@ -26,6 +27,6 @@ enum kn_partitioner { /* ids as in kafka_native/partitioners.py */
 int32_t kn_partitioner_choose(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes, int32_t count);
 /* Whether such a record goes where others go for a while (sticky.h). Where a key is null under `random` it does, with a key it doesn't: each
  * goes somewhere else, as in librdkafka. */
-int kn_partitioner_sticks(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes);
+bool kn_partitioner_sticks(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes);
 
 #endif

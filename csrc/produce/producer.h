@@ -6,6 +6,7 @@
 #define KN_PRODUCE_PRODUCER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/list.h"
 #include "base/status.h"
@@ -40,13 +41,13 @@ struct kn_produce_config {
     int32_t codec_level;
     enum kn_partitioner partitioner;
     int32_t sticky_linger_ms;          /* sticky.partitioning.linger.ms */
-    int adaptive_partitioning;         /* partitioner.adaptive.partitioning.enable */
+    bool adaptive_partitioning;         /* partitioner.adaptive.partitioning.enable */
     int32_t availability_timeout_ms;   /* partitioner.availability.timeout.ms */
     int idempotence;                   /* enable.idempotence, enum kn_idempotence */
-    int gapless;                       /* enable.gapless.guarantee: a batch that fails is fatal */
+    bool gapless;                       /* enable.gapless.guarantee: a batch that fails is fatal */
     char transactional_id[KN_TRANSACTIONAL_ID_BYTES_MAX]; /* "": none */
-    int report_all;                    /* a client-wide delivery callback: every batch is reported */
-    int report_errors_only;            /* delivery.report.only.error */
+    bool report_all;                    /* a client-wide delivery callback: every batch is reported */
+    bool report_errors_only;            /* delivery.report.only.error */
 };
 
 struct kn_producer {
@@ -71,7 +72,7 @@ struct kn_producer {
 /* KN_OK or KN_ERR_NOMEM, with nothing to deinit. */
 int kn_producer_init(struct kn_producer *producer, const struct kn_produce_config *config, struct kn_client *client);
 void kn_producer_deinit(struct kn_producer *producer); /* its topics were freed */
-static inline int kn_producer_is_transactional(const struct kn_producer *producer) { return producer->config->transactional_id[0] != 0; }
+static inline bool kn_producer_is_transactional(const struct kn_producer *producer) { return producer->config->transactional_id[0] != 0; }
 /* Any thread: no message is taken or sent from now on; what is in flight gets its outcome, kn_engine_purge() is for the rest. */
 static inline void kn_producer_refuse(struct kn_producer *producer)
 {

@@ -39,7 +39,7 @@ int kn_sender_add(struct kn_sender *sender, struct kn_accumulator *accumulator, 
     return status;
 }
 
-int kn_sender_wants_connection(struct kn_sender *sender)
+bool kn_sender_wants_connection(struct kn_sender *sender)
 {
     const struct kn_schedule_entry *first;
     while ((first = kn_schedule_first(&sender->schedule))) {

@@ -13,6 +13,7 @@
 #define KN_PRODUCE_SENDER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "produce/accumulator.h"
 #include "net/connection.h"
@@ -29,13 +30,13 @@ struct kn_sender {
     struct kn_schedule schedule; /* partitions to look at, each once, with the time from when on */
     int16_t produce_version;    /* negotiated, -1 before open */
     int64_t held_until_us;      /* throttled by the broker */
-    int picked_full;            /* the last request that was picked: there is more than one request carries */
-    int purging;                /* what fails now was thrown away: no other try */
+    bool picked_full;            /* the last request that was picked: there is more than one request carries */
+    bool purging;                /* what fails now was thrown away: no other try */
     struct kn_encode_queue encode_queue;
 };
 
 struct kn_produce_outcome { /* of one batch; text borrows from the response */
-    int answered;
+    bool answered;
     int16_t error_code;
     int64_t base_offset;
     int64_t log_append_time_ms;
@@ -60,7 +61,7 @@ void kn_sender_deinit(struct kn_sender *sender); /* nothing in flight */
 /* Look at this accumulator from at_us on (entries may repeat; an accumulator with nothing to take is harmless). KN_OK or KN_ERR_NOMEM. */
 int kn_sender_add(struct kn_sender *sender, struct kn_accumulator *accumulator, int64_t at_us);
 /* True when there is something to send, now or later: the broker should be connected. Forgets partitions that have another leader by now. */
-int kn_sender_wants_connection(struct kn_sender *sender);
+bool kn_sender_wants_connection(struct kn_sender *sender);
 /* Called when the broker is open: builds and sends requests while the in-flight limit allows. Returns when to be called again at the latest. */
 int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us);
 /* What was picked but not sent never will be: the connection is gone, or the client at its end. As with a request that wasn't written, what may have another

@@ -18,6 +18,7 @@
 #define KN_PRODUCE_STICKY_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "produce/accumulator.h"
 #include "produce/producer.h"
@@ -43,7 +44,7 @@ struct kn_accumulator *kn_sticky_anew(struct kn_sticky *sticky, const struct kn_
 struct kn_accumulator *kn_sticky_when_over(struct kn_sticky *sticky, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms);
 
 /* Whether the time is over; also when the clock was set back, so that nothing sticks for long. */
-static inline int kn_sticky_is_over(const struct kn_sticky *sticky, int64_t wall_ms)
+static inline bool kn_sticky_is_over(const struct kn_sticky *sticky, int64_t wall_ms)
 {
     int64_t left_ms = atomic_load_explicit(&sticky->until_ms, memory_order_relaxed) - wall_ms;
     return left_ms <= 0 || left_ms > sticky->linger_ms;

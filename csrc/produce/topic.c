@@ -463,7 +463,7 @@ void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const
     }
 }
 
-int kn_topic_fail_unknown(struct kn_topic *topic, int64_t before_us)
+bool kn_topic_fail_unknown(struct kn_topic *topic, int64_t before_us)
 {
     static const char text[] = "the topic has no such partition";
     kn_mutex_lock(&topic->lock);

@@ -13,6 +13,7 @@
 #define KN_PRODUCE_TOPIC_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/histogram.h"
 #include "produce/accumulator.h"
@@ -49,7 +50,7 @@ struct kn_topic { /* on a cache line, the first of which is what produce() needs
     uint8_t id[16];              /* topic id, zeros: none */
     /* under lock */
     struct kn_mutex lock;
-    int wanted;                  /* TOPIC_WANTED was sent for what is staged */
+    bool wanted;                  /* TOPIC_WANTED was sent for what is staged */
 };
 
 /* KN_OK: the record is in a batch and the opaque is the engine's. Otherwise nothing was kept: KN_ERR_FULL, KN_ERR_TOO_LARGE (over message.max.bytes),
@@ -82,7 +83,7 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
 void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text);
 /* Control thread: what was staged before `before_us` for partitions that aren't there is delivered with KN_ERR_UNKNOWN_PARTITION. Whether anything is still
  * staged; what will be sends TOPIC_WANTED again. */
-int kn_topic_fail_unknown(struct kn_topic *topic, int64_t before_us);
+bool kn_topic_fail_unknown(struct kn_topic *topic, int64_t before_us);
 void kn_topic_purge(struct kn_topic *topic); /* control thread: what waits is delivered with KN_ERR_PURGED */
 /* Control thread: the client's producer id and epoch, for every partition. */
 void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t producer_epoch);

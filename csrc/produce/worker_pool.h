@@ -7,6 +7,7 @@
 #define KN_PRODUCE_WORKER_POOL_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/list.h"
 #include "net/thread.h"
@@ -30,7 +31,7 @@ struct kn_worker_pool {
     int32_t waiting;                 /* so many */
     int idle;                        /* workers that wait for one */
     int started;
-    int stopping;
+    bool stopping;
     pthread_t threads[KN_WORKERS_MAX];
 };
 
@@ -41,7 +42,7 @@ void kn_worker_pool_stop(struct kn_worker_pool *workers); /* no task is left: en
 void kn_worker_pool_deinit(struct kn_worker_pool *workers); /* stopped */
 /* Has task->work(task) done by a worker, or here and now where there is none. */
 void kn_worker_pool_begin(struct kn_worker_pool *workers, struct kn_task *task);
-static inline int kn_task_is_done(struct kn_task *task) { return atomic_load_explicit(&task->done, memory_order_acquire); }
+static inline bool kn_task_is_done(struct kn_task *task) { return atomic_load_explicit(&task->done, memory_order_acquire); }
 void kn_task_do_here(struct kn_task *task); /* instead of kn_worker_pool_begin() */
 /* Returns when the task, which has begun or not, is done: what no worker has got to yet is done here. */
 void kn_worker_pool_finish(struct kn_worker_pool *workers, struct kn_task *task);

@@ -5,6 +5,7 @@
 #ifndef KN_RECORDS_RECORD_TYPES_H
 #define KN_RECORDS_RECORD_TYPES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/span.h"
@@ -31,7 +32,7 @@ struct kn_batch_view {
 };
 
 static inline int kn_batch_view_codec(const struct kn_batch_view *view) { return view->attributes & 0x07; }
-static inline int kn_batch_view_is_control(const struct kn_batch_view *view) { return view->magic == 2 && (view->attributes & 0x20) != 0; }
+static inline bool kn_batch_view_is_control(const struct kn_batch_view *view) { return view->magic == 2 && (view->attributes & 0x20) != 0; }
 
 struct kn_record {
     int64_t offset;
