@@ -13,6 +13,7 @@ from typing import Any
 from kafka_native._native.arrow_producing import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.engine import begin_exit
+from kafka_native._native.enums import IDEMPOTENCE_OFF, IDEMPOTENCE_WANTED
 from kafka_native._native.producing import ProducerCore
 from kafka_native._native.relaying import Relay
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, living
@@ -23,8 +24,6 @@ from kafka_native.control.coordinator import GROUP, TRANSACTION, Coordinator
 from kafka_native.control.identity import Identity
 from kafka_native.control.routing import Routing
 from kafka_native.control.settings import (
-    IDEMPOTENCE_OFF,
-    IDEMPOTENCE_WANTED,
     connection_settings,
     consumer_settings,
     producer_settings,

@@ -3,8 +3,6 @@
 
 #include "engine/engine.h"
 
-_Static_assert(KN_BROKER_STOPPED == 5, "control/statistics.py names each state");
-
 static int64_t idle_us(_Atomic int64_t *last_us, int64_t now_us)
 {
     int64_t at_us = kn_counted(last_us);

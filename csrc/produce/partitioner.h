@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum kn_partitioner { /* ids as in kafka_native/partitioners.py */
+enum kn_partitioner { /* named in kafka_native/partitioners.py */
     KN_PARTITIONER_CONSISTENT_RANDOM = 0, KN_PARTITIONER_CONSISTENT = 1, KN_PARTITIONER_RANDOM = 2, KN_PARTITIONER_MURMUR2 = 3,
     KN_PARTITIONER_MURMUR2_RANDOM = 4, KN_PARTITIONER_FNV1A = 5, KN_PARTITIONER_FNV1A_RANDOM = 6
 };

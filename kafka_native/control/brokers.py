@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
+from kafka_native._native.enums import PEER_CLOSED, PEER_CLOSED_IN_FLIGHT
 from kafka_native.cleaning import printable
 from kafka_native.control.calls import ANY_BROKER, NEVER, NO_MEMORY_S, Call, Reply
 from kafka_native.control.encryption import Encryption
@@ -50,8 +51,8 @@ COORDINATORS = 1 << 32
 # How long one server may take before another one is tried beside it: one that never answers must not hold up a call
 # for as long as its timeouts allow.
 NEXT_SERVER_S = 0.5
-# enum kn_peer_closed, csrc/net/events.h: how loudly the peer's closing of a connection is told
-CLOSE_LEVELS = {2: INFO, 3: WARNING}
+CLOSE_LEVELS = {PEER_CLOSED: INFO, PEER_CLOSED_IN_FLIGHT: WARNING}
+"""How loudly the peer's closing of a connection is told."""
 # what an attempt that is made in the same way won't be spared
 REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 OLD_BROKER_HINT = "another security.protocol? or a broker before 0.10: see broker.version.fallback"

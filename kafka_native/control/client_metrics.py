@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._native import snapshots
+from kafka_native._native.enums import MEAN_FETCH, MEAN_PRODUCE, MEAN_QUEUED
 from kafka_native.control.means import Mean
 from kafka_native.control.otlp import Metric, Point, Times
 from kafka_native.control.statistics import JOIN_STATES
@@ -30,8 +31,6 @@ MILLISECONDS, NUMBER = "ms", "1"
 MICRO, NANO = 1_000_000, 1_000_000_000
 NODE = "node_id"
 """The label of what is told of single brokers."""
-QUEUED, PRODUCE, FETCH, OTHER = range(4)
-"""enum kn_mean_kind, csrc/net/counting.h."""
 
 
 class Spec(NamedTuple):
@@ -250,8 +249,8 @@ class Sampler:
 
     def _means_of(self, kind: int, node_id: int) -> Iterator[Mean]:
         """Where values of this kind go, of a connection to this node (a coordinator's is one)."""
-        own = {QUEUED: QUEUE, PRODUCE: REQUESTS, FETCH: FETCHES}.get(kind)
+        own = {MEAN_QUEUED: QUEUE, MEAN_PRODUCE: REQUESTS, MEAN_FETCH: FETCHES}.get(kind)
         if own is not None:
             yield self._means[own]
-        if kind != QUEUED and node_id >= 0:
+        if kind != MEAN_QUEUED and node_id >= 0:
             yield self._nodes.setdefault(node_id, Mean())

@@ -16,6 +16,22 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
+from kafka_native._native.enums import (
+    EVENT_CONNECTED,
+    EVENT_CURSOR,
+    EVENT_DISCONNECTED,
+    EVENT_FATAL,
+    EVENT_LOG,
+    EVENT_OUT_OF_SEQUENCE,
+    EVENT_PARTITION,
+    EVENT_REPLICA,
+    EVENT_REPLY,
+    EVENT_THROTTLED,
+    EVENT_TOPIC_WANTED,
+    EVENT_TXN_FAILED,
+    EVENT_TXN_PARTITION,
+    EVENT_WORKING,
+)
 from kafka_native.control.brokers import BrokerPool
 from kafka_native.control.calls import NEVER, Call, Manager, Reply
 from kafka_native.control.fetching import Fetching
@@ -34,24 +50,6 @@ if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, EngineHandle, Event
 
 T = TypeVar("T")
-
-# enum kn_event_kind, csrc/net/events.h
-(
-    CONNECTED,
-    DISCONNECTED,
-    REPLY,
-    PARTITION,
-    CURSOR,
-    TOPIC_WANTED,
-    THROTTLED,
-    OUT_OF_SEQUENCE,
-    FATAL,
-    REPLICA,
-    TXN_PARTITION,
-    TXN_FAILED,
-    LOG,
-    WORKING,
-) = range(1, 15)
 
 JOIN_TIMEOUT_S = 10.0
 DEFECT_PAUSE_S = 1.0
@@ -298,7 +296,7 @@ class MainThread:
 
     def _end(self) -> None:
         for event in self.engine.next_events():
-            if event.kind == LOG:
+            if event.kind == EVENT_LOG:
                 self._guarded(event)
         self._report_dropped()
         closed = KafkaError(KafkaError._DESTROY, "the client is closed")
@@ -372,42 +370,42 @@ class MainThread:
 
     def _on_event(self, event: Event) -> None:
         now = time.monotonic()
-        if event.kind == REPLY:
+        if event.kind == EVENT_REPLY:
             self.pool.on_reply(event)
-        elif event.kind == CONNECTED:
+        elif event.kind == EVENT_CONNECTED:
             self.pool.on_connected(event)
-        elif event.kind == DISCONNECTED:
+        elif event.kind == EVENT_DISCONNECTED:
             self.pool.on_disconnected(event)
             if event.attempts:
                 self.metadata.on_broker_down(now)
                 if self.fetching is not None:
                     self.fetching.on_broker_down(event.broker)
-        elif event.kind == WORKING:
+        elif event.kind == EVENT_WORKING:
             self.pool.on_working(event)
-        elif event.kind == TOPIC_WANTED and self.routing is not None:
+        elif event.kind == EVENT_TOPIC_WANTED and self.routing is not None:
             self.routing.on_topic_wanted(event, now)
-        elif event.kind == PARTITION and self.routing is not None:
+        elif event.kind == EVENT_PARTITION and self.routing is not None:
             self.routing.on_partition_error(event, now)
-        elif event.kind == OUT_OF_SEQUENCE and self.transactions is not None:
+        elif event.kind == EVENT_OUT_OF_SEQUENCE and self.transactions is not None:
             error = self.engine.error_of(event.status, event.error_code, None)
             self.transactions.on_out_of_sequence(error, event.offset, event.epoch)
-        elif event.kind == OUT_OF_SEQUENCE and self.identity is not None:
+        elif event.kind == EVENT_OUT_OF_SEQUENCE and self.identity is not None:
             self.identity.on_out_of_sequence(event)
-        elif event.kind == FATAL and self.routing is not None:
+        elif event.kind == EVENT_FATAL and self.routing is not None:
             self.on_fatal(self.routing.fatal_error(event))
-        elif event.kind == CURSOR and self.fetching is not None:
+        elif event.kind == EVENT_CURSOR and self.fetching is not None:
             self.fetching.on_cursor_error(event, now)
-        elif event.kind == REPLICA and self.fetching is not None:
+        elif event.kind == EVENT_REPLICA and self.fetching is not None:
             self.fetching.on_replica(event, now)
-        elif event.kind == TXN_PARTITION and self.transactions is not None:
+        elif event.kind == EVENT_TXN_PARTITION and self.transactions is not None:
             self.transactions.on_partition(self.engine.topics[event.token - 1].name, event.partition, event.offset)
-        elif event.kind == TXN_FAILED and self.transactions is not None:
+        elif event.kind == EVENT_TXN_FAILED and self.transactions is not None:
             self.transactions.on_failed(self.engine.error_of(event.status, event.error_code, None), event.offset)
-        elif event.kind == THROTTLED:
+        elif event.kind == EVENT_THROTTLED:
             broker = self.pool.by_handle(event.broker)
             if broker is not None:
                 self.pool.throttled(broker, event.throttle_ms)
-        elif event.kind == LOG:
+        elif event.kind == EVENT_LOG:
             self._on_log(event, now)
 
     def _on_log(self, event: Event, now: float) -> None:
