@@ -18,11 +18,14 @@ struct kn_slab { /* bytes on a boundary of 64, in a buffer of the pool */
     size_t capacity_bytes;
 };
 
-/* Room for size_bytes in all, of which used_bytes are kept. It grows by doubling at least. KN_OK or KN_ERR_NOMEM, and then nothing has changed. */
+/* Room for size_bytes in all, of which used_bytes are kept. It grows by doubling at least. KN_OK or
+ * KN_ERR_NOMEM, and then nothing has changed. */
 int kn_slab_grow(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes, size_t size_bytes);
-static inline int kn_slab_reserve(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes, size_t size_bytes)
+static inline int kn_slab_reserve(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes,
+                                  size_t size_bytes)
 {
-    return size_bytes <= slab->capacity_bytes ? KN_OK : kn_slab_grow(pool, slab, used_bytes, size_bytes);
+    return size_bytes <= slab->capacity_bytes ? KN_OK
+                                              : kn_slab_grow(pool, slab, used_bytes, size_bytes);
 }
 void kn_slab_deinit(struct kn_slab *slab);
 

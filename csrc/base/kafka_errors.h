@@ -1,4 +1,5 @@
-/* Kafka's error codes that this library acts on, under the names that the protocol gives them. Python has all of them: kafka_native/errors.py.
+/* Kafka's error codes that this library acts on, under the names that the protocol gives them.
+ * Python has all of them: kafka_native/errors.py.
  *
  * Thread: any; constants only.
  */

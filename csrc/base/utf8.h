@@ -1,4 +1,5 @@
-/* Whether bytes are UTF-8, as Unicode defines it: no overlong forms, no surrogates, nothing beyond U+10FFFF; and what to show of those that aren't.
+/* Whether bytes are UTF-8, as Unicode defines it: no overlong forms, no surrogates, nothing beyond
+ * U+10FFFF; and what to show of those that aren't.
  *
  * Thread: any; no state.
  */
@@ -10,8 +11,9 @@
 #include <stdint.h>
 
 bool kn_utf8_is_valid(const uint8_t *data, size_t size_bytes);
-/* Writes the bytes with U+FFFD in place of what isn't UTF-8, as Java's strings are made of bytes, and returns how many that are: at most three times as
- * many. `to` may be NULL: nothing is written. */
+/* Writes the bytes with U+FFFD in place of what isn't UTF-8, as Java's strings are made of bytes,
+ * and returns how many that are: at most three times as many. `to` may be NULL: nothing is written.
+ */
 size_t kn_utf8_replace(uint8_t *to, const uint8_t *data, size_t size_bytes);
 
 #endif

@@ -10,8 +10,9 @@
 static atomic_long live_cursors;
 static atomic_long live_segments;
 
-struct kn_cursor *kn_cursor_new(struct kn_consumer *consumer, const char *topic, int32_t topic_bytes, const uint8_t topic_id[16],
-                                int32_t partition, uint64_t token)
+struct kn_cursor *kn_cursor_new(struct kn_consumer *consumer, const char *topic,
+                                int32_t topic_bytes, const uint8_t topic_id[16], int32_t partition,
+                                uint64_t token)
 {
     struct kn_cursor *cursor = calloc(1, sizeof *cursor);
     if (!cursor) return NULL;
@@ -69,8 +70,9 @@ bool kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker)
 {
     int64_t enough = cursor->consumer->config->queued_min_messages;
     if (atomic_load_explicit(&cursor->queued_messages, memory_order_relaxed) < enough) return 0;
-    /* The mark, then the count; kn_cursor_unqueued() does it the other way round. One of the two sees the other (sequentially consistent), so no
-     * partition rests for ever. A partition that moves may rest at two brokers for a moment: the one whose mark is replaced looks again. */
+    /* The mark, then the count; kn_cursor_unqueued() does it the other way round. One of the two
+     * sees the other (sequentially consistent), so no partition rests for ever. A partition that
+     * moves may rest at two brokers for a moment: the one whose mark is replaced looks again. */
     struct kn_broker *other = atomic_exchange(&cursor->rester, broker);
     if (other && other != broker) kn_broker_wake_cursor(other, cursor);
     if (atomic_load(&cursor->queued_messages) >= enough) return 1;
@@ -87,14 +89,17 @@ void kn_cursor_queued(struct kn_cursor *cursor, int64_t message_count)
 void kn_cursor_unqueued(struct kn_cursor *cursor, int64_t message_count)
 {
     int64_t left = atomic_fetch_sub(&cursor->queued_messages, message_count) - message_count;
-    if (!atomic_load(&cursor->rester) || left >= cursor->consumer->config->queued_min_messages) return;
+    if (!atomic_load(&cursor->rester) || left >= cursor->consumer->config->queued_min_messages)
+        return;
     struct kn_broker *rester = atomic_exchange(&cursor->rester, NULL);
     if (rester) kn_broker_wake_cursor(rester, cursor);
 }
 
-struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *cursor, uint32_t epoch, int32_t batch_capacity)
+struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *cursor,
+                                  uint32_t epoch, int32_t batch_capacity)
 {
-    struct kn_segment *segment = calloc(1, sizeof *segment + (size_t)batch_capacity * sizeof segment->batches[0]);
+    struct kn_segment *segment = calloc(1, sizeof *segment +
+                                               (size_t)batch_capacity * sizeof segment->batches[0]);
     if (!segment) return NULL;
     kn_list_init(&segment->node);
     segment->kind = kind;
@@ -108,7 +113,8 @@ void kn_segment_account(struct kn_segment *segment, int64_t size_bytes)
 {
     segment->size_bytes = size_bytes;
     atomic_fetch_add_explicit(&segment->cursor->queued_bytes, size_bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&segment->cursor->consumer->queued_bytes, size_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&segment->cursor->consumer->queued_bytes, size_bytes,
+                              memory_order_relaxed);
 }
 
 void kn_segment_free(struct kn_segment *segment)
@@ -116,7 +122,8 @@ void kn_segment_free(struct kn_segment *segment)
     if (!segment) return;
     struct kn_cursor *cursor = segment->cursor;
     if (segment->message_count && segment->batch_next == 0 && kn_segment_is_stale(segment)) {
-        atomic_fetch_add_explicit(&cursor->dropped_messages, segment->message_count, memory_order_relaxed);
+        atomic_fetch_add_explicit(&cursor->dropped_messages, segment->message_count,
+                                  memory_order_relaxed);
     }
     for (int32_t i = 0; i < segment->batch_count; i++) kn_chunk_unref(segment->batches[i].chunk);
     if (segment->size_bytes) {

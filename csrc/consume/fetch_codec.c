@@ -10,7 +10,8 @@
 static int same_topic(const struct kn_fetch_partition *a, const struct kn_fetch_partition *b)
 {
     if (a->topic == b->topic) return 1;
-    if (a->topic_bytes != b->topic_bytes || memcmp(a->topic, b->topic, (size_t)a->topic_bytes) != 0) return 0;
+    if (a->topic_bytes != b->topic_bytes || memcmp(a->topic, b->topic, (size_t)a->topic_bytes) != 0)
+        return 0;
     return memcmp(a->topic_id, b->topic_id, 16) == 0;
 }
 
@@ -47,10 +48,12 @@ static uint8_t *put_topic(uint8_t *to, const struct kn_fetch_partition *partitio
         memcpy(to, partition->topic_id, 16);
         return to + 16;
     }
-    return put_string(to, partition->topic, (size_t)partition->topic_bytes, version >= KN_FETCH_FLEXIBLE_SINCE);
+    return put_string(to, partition->topic, (size_t)partition->topic_bytes,
+                      version >= KN_FETCH_FLEXIBLE_SINCE);
 }
 
-static uint8_t *put_partition(uint8_t *to, const struct kn_fetch_partition *partition, int16_t version)
+static uint8_t *put_partition(uint8_t *to, const struct kn_fetch_partition *partition,
+                              int16_t version)
 {
     to = kn_put_i32(to, partition->partition);
     if (version >= 9) to = kn_put_i32(to, partition->leader_epoch);
@@ -71,7 +74,8 @@ static uint8_t *put_topics(uint8_t *to, const struct kn_fetch_request *request)
         int32_t run = topic_run(partitions, request->partition_count, at);
         to = put_topic(to, &partitions[at], request->version);
         to = put_count(to, run, flexible);
-        for (int32_t end = at + run; at < end; at++) to = put_partition(to, &partitions[at], request->version);
+        for (int32_t end = at + run; at < end; at++)
+            to = put_partition(to, &partitions[at], request->version);
         if (flexible) *to++ = 0;
     }
     return to;
@@ -96,8 +100,10 @@ int kn_fetch_request_encode(const struct kn_fetch_request *request, struct kn_bu
 {
     size_t rack_bytes = strlen(request->rack);
     size_t bound = 64 + rack_bytes; /* fixed fields */
-    for (int32_t i = 0; i < request->partition_count; i++) bound += 64 + (size_t)request->partitions[i].topic_bytes;
-    for (int32_t i = 0; i < request->forgotten_count; i++) bound += 32 + (size_t)request->forgotten[i].topic_bytes;
+    for (int32_t i = 0; i < request->partition_count; i++)
+        bound += 64 + (size_t)request->partitions[i].topic_bytes;
+    for (int32_t i = 0; i < request->forgotten_count; i++)
+        bound += 32 + (size_t)request->forgotten[i].topic_bytes;
     int status = kn_buffer_reserve(buffer, bound);
     if (status != KN_OK) return status;
 
@@ -114,13 +120,15 @@ int kn_fetch_request_encode(const struct kn_fetch_request *request, struct kn_bu
     }
     to = put_topics(to, request);
     if (version >= 7) to = put_forgotten(to, request);
-    if (version >= 11) to = put_string(to, request->rack, rack_bytes, version >= KN_FETCH_FLEXIBLE_SINCE);
+    if (version >= 11)
+        to = put_string(to, request->rack, rack_bytes, version >= KN_FETCH_FLEXIBLE_SINCE);
     if (version >= KN_FETCH_FLEXIBLE_SINCE) *to++ = 0;
     (*buffer)->size_bytes = (size_t)(to - (*buffer)->data);
     return KN_OK;
 }
 
-/* A count of things of at least `item_bytes` each; -1 (null) reads as 0. Fails the span when there can't be that many. */
+/* A count of things of at least `item_bytes` each; -1 (null) reads as 0. Fails the span when there
+ * can't be that many. */
 static int32_t take_count(struct kn_span *span, int flexible, size_t item_bytes)
 {
     int64_t count = flexible ? (int64_t)kn_span_uvarint(span) - 1 : kn_span_i32(span);
@@ -223,7 +231,8 @@ int kn_fetch_response_next(struct kn_fetch_response *response, struct kn_fetch_r
     result->error_code = kn_span_i16(span);
     result->high_watermark = kn_span_i64(span);
     result->last_stable_offset = result->high_watermark;
-    if (response->version >= KN_FETCH_ISOLATION_SINCE) result->last_stable_offset = kn_span_i64(span);
+    if (response->version >= KN_FETCH_ISOLATION_SINCE)
+        result->last_stable_offset = kn_span_i64(span);
     if (response->version >= 5) result->log_start_offset = kn_span_i64(span);
     if (response->version >= KN_FETCH_ISOLATION_SINCE) take_aborted(span, result, flexible);
     if (response->version >= 11) result->preferred_read_replica = kn_span_i32(span);

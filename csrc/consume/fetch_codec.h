@@ -47,11 +47,11 @@ struct kn_fetch_response {
     int32_t throttle_ms;
     int16_t error_code;
     int32_t session_id;
-    struct kn_span topics;  /* for kn_fetch_response_next() */
+    struct kn_span topics; /* for kn_fetch_response_next() */
     int32_t topics_left;
-    int32_t partitions_left;/* of the current topic */
+    int32_t partitions_left; /* of the current topic */
     int16_t version;
-    const char *topic;      /* current topic: name (old versions) or id */
+    const char *topic; /* current topic: name (old versions) or id */
     int32_t topic_bytes;
     const uint8_t *topic_id;
 };
@@ -67,7 +67,7 @@ struct kn_fetch_result { /* one partition of a response */
     int64_t high_watermark;
     int64_t last_stable_offset; /* before version 4: high_watermark, as there are no transactions */
     int64_t log_start_offset;   /* -1: not told */
-    int32_t aborted_count;  /* entries at `aborted`, kn_fetch_result_aborted() reads them */
+    int32_t aborted_count;      /* entries at `aborted`, kn_fetch_result_aborted() reads them */
     struct kn_span aborted;
     int32_t preferred_read_replica;
     const uint8_t *records;
@@ -78,7 +78,8 @@ struct kn_fetch_result { /* one partition of a response */
 };
 
 /* Reads the head of a response. KN_OK or KN_ERR_PROTOCOL. */
-int kn_fetch_response_open(struct kn_fetch_response *response, struct kn_span body, int16_t version);
+int kn_fetch_response_open(struct kn_fetch_response *response, struct kn_span body,
+                           int16_t version);
 /* The next partition: 1 with *result filled, 0 at the end, KN_ERR_PROTOCOL when malformed. */
 int kn_fetch_response_next(struct kn_fetch_response *response, struct kn_fetch_result *result);
 /* Entry by entry; the count was checked against the bytes. */

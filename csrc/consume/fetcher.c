@@ -17,15 +17,18 @@
 #define RESPONSE_MAX_BYTES (16 << 20)
 #define RESPONSE_MIN_BYTES (1 << 20)
 #define RESPONSE_LEAST_BYTES (64 << 10)
-/* All brokers' responses that are under way or not yet opened are beside the queue: together they may be that part of its limit. */
+/* All brokers' responses that are under way or not yet opened are beside the queue: together they
+ * may be that part of its limit. */
 #define UNDER_WAY_PART 4
-#define EXPANSION_ONE 256          /* nothing is compressed */
-#define EXPANSION_GUESS (4 * 256)  /* before the first response */
-/* What is opened between two looks at the socket: a broker whose answer isn't read can't go on sending it. */
+#define EXPANSION_ONE 256         /* nothing is compressed */
+#define EXPANSION_GUESS (4 * 256) /* before the first response */
+/* What is opened between two looks at the socket: a broker whose answer isn't read can't go on
+ * sending it. */
 #define OPEN_BYTES (256 << 10)
 #define SESSION_EPOCH_FULL 0
 #define BUCKETS_AT_FIRST 16
-/* How long a broker may wait for news of the other partitions while some rest: these may be drained meanwhile. */
+/* How long a broker may wait for news of the other partitions while some rest: these may be drained
+ * meanwhile. */
 #define WAIT_WHILE_RESTING_MAX_MS 10
 
 struct fetch_request { /* a request and what on_done must know of it */
@@ -37,7 +40,10 @@ struct fetch_request { /* a request and what on_done must know of it */
 
 /* --- the table of slots: the attached cursors, found by topic and partition --- */
 
-static int slot_in_session(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot) { return slot->session == fetcher->session_serial; }
+static int slot_in_session(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot)
+{
+    return slot->session == fetcher->session_serial;
+}
 
 static int has_id(const struct kn_cursor *cursor)
 {
@@ -45,12 +51,15 @@ static int has_id(const struct kn_cursor *cursor)
     return memcmp(cursor->topic_id, zeros, sizeof zeros) != 0;
 }
 
-static uint32_t bucket_of(const struct kn_fetcher *fetcher, const void *topic, size_t topic_bytes, int32_t partition)
+static uint32_t bucket_of(const struct kn_fetcher *fetcher, const void *topic, size_t topic_bytes,
+                          int32_t partition)
 {
-    return (kn_fnv1a(topic, topic_bytes) + (uint32_t)partition * 0x9e3779b1u) & (fetcher->bucket_count - 1);
+    return (kn_fnv1a(topic, topic_bytes) + (uint32_t)partition * 0x9e3779b1u) &
+           (fetcher->bucket_count - 1);
 }
 
-static const void *key_of(const struct kn_fetcher *fetcher, const struct kn_cursor *cursor, size_t *bytes)
+static const void *key_of(const struct kn_fetcher *fetcher, const struct kn_cursor *cursor,
+                          size_t *bytes)
 {
     *bytes = fetcher->by_id ? sizeof cursor->topic_id : (size_t)cursor->topic_bytes;
     return fetcher->by_id ? (const void *)cursor->topic_id : cursor->topic;
@@ -60,7 +69,8 @@ static void link_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     size_t bytes;
     const void *key = key_of(fetcher, slot->cursor, &bytes);
-    struct kn_fetch_slot **bucket = &fetcher->buckets[bucket_of(fetcher, key, bytes, slot->cursor->partition)];
+    struct kn_fetch_slot **bucket =
+        &fetcher->buckets[bucket_of(fetcher, key, bytes, slot->cursor->partition)];
     slot->next = *bucket;
     *bucket = slot;
 }
@@ -74,14 +84,18 @@ static void relink_all(struct kn_fetcher *fetcher)
             link_slot(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
 }
 
-static struct kn_fetch_slot *find(struct kn_fetcher *fetcher, const void *topic, size_t topic_bytes, int32_t partition, int gone)
+static struct kn_fetch_slot *find(struct kn_fetcher *fetcher, const void *topic, size_t topic_bytes,
+                                  int32_t partition, int gone)
 {
     if (!fetcher->bucket_count) return NULL;
-    struct kn_fetch_slot *slot = fetcher->buckets[bucket_of(fetcher, topic, topic_bytes, partition)];
+    struct kn_fetch_slot *slot =
+        fetcher->buckets[bucket_of(fetcher, topic, topic_bytes, partition)];
     for (; slot; slot = slot->next) {
         size_t bytes;
         const void *key = key_of(fetcher, slot->cursor, &bytes);
-        if (slot->gone == gone && slot->cursor->partition == partition && bytes == topic_bytes && memcmp(key, topic, bytes) == 0) return slot;
+        if (slot->gone == gone && slot->cursor->partition == partition && bytes == topic_bytes &&
+            memcmp(key, topic, bytes) == 0)
+            return slot;
     }
     return NULL;
 }
@@ -99,9 +113,11 @@ static int grow(struct kn_fetcher *fetcher)
 
 static int add_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
-    if ((uint32_t)fetcher->slot_count >= fetcher->bucket_count && grow(fetcher) != KN_OK) return KN_ERR_NOMEM;
+    if ((uint32_t)fetcher->slot_count >= fetcher->bucket_count && grow(fetcher) != KN_OK)
+        return KN_ERR_NOMEM;
     kn_list_push_back(&fetcher->slots, &slot->node);
-    if (fetcher->slot_count++ == 0) atomic_fetch_add_explicit(&fetcher->consumer->fetcher_count, 1, memory_order_relaxed);
+    if (fetcher->slot_count++ == 0)
+        atomic_fetch_add_explicit(&fetcher->consumer->fetcher_count, 1, memory_order_relaxed);
     fetcher->idless_count += !has_id(slot->cursor);
     link_slot(fetcher, slot);
     return KN_OK;
@@ -112,7 +128,8 @@ static void unlink_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     size_t bytes;
     const void *key = key_of(fetcher, slot->cursor, &bytes);
-    struct kn_fetch_slot **at = &fetcher->buckets[bucket_of(fetcher, key, bytes, slot->cursor->partition)];
+    struct kn_fetch_slot **at =
+        &fetcher->buckets[bucket_of(fetcher, key, bytes, slot->cursor->partition)];
     while (*at != slot) at = &(*at)->next;
     *at = slot->next;
 }
@@ -136,7 +153,8 @@ static void remove_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     unfile_slot(fetcher, slot);
     kn_list_remove(&slot->node);
-    if (--fetcher->slot_count == 0) atomic_fetch_sub_explicit(&fetcher->consumer->fetcher_count, 1, memory_order_relaxed);
+    if (--fetcher->slot_count == 0)
+        atomic_fetch_sub_explicit(&fetcher->consumer->fetcher_count, 1, memory_order_relaxed);
     fetcher->resting_count -= slot->resting;
     fetcher->idless_count -= !has_id(slot->cursor);
     if (slot_in_session(fetcher, slot)) {
@@ -155,7 +173,8 @@ static void file_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
     int known = slot_in_session(fetcher, slot);
     enum kn_fetch_file file = KN_FETCH_FILE_NONE;
     if (slot->resting && known) file = KN_FETCH_FILE_LEAVING;
-    if (!slot->resting && (!known || slot->sent_offset != slot->offset)) file = KN_FETCH_FILE_CHANGED;
+    if (!slot->resting && (!known || slot->sent_offset != slot->offset))
+        file = KN_FETCH_FILE_CHANGED;
     if (file == slot->file) return;
     unfile_slot(fetcher, slot);
     slot->file = file;
@@ -168,8 +187,10 @@ static void file_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
     }
 }
 
-/* Whether a detached slot of this partition is still known to the session; it is freed, its place in the session must be taken over. (By the session's own
- * key: a topic that was deleted and made anew has the same name, and whoever told it to the session and forgot it in one request would lose it.) */
+/* Whether a detached slot of this partition is still known to the session; it is freed, its place
+ * in the session must be taken over. (By the session's own key: a topic that was deleted and made
+ * anew has the same name, and whoever told it to the session and forgot it in one request would
+ * lose it.) */
 static int unforget(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
 {
     size_t bytes;
@@ -184,7 +205,8 @@ static int unforget(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
 }
 
 /* By topic id or name, as the table is keyed. */
-static struct kn_fetch_slot *find_slot(struct kn_fetcher *fetcher, const void *topic, size_t topic_bytes, int32_t partition)
+static struct kn_fetch_slot *find_slot(struct kn_fetcher *fetcher, const void *topic,
+                                       size_t topic_bytes, int32_t partition)
 {
     return find(fetcher, topic, topic_bytes, partition, 0);
 }
@@ -194,7 +216,8 @@ static struct kn_fetch_slot *find_cursor(struct kn_fetcher *fetcher, const struc
     size_t bytes;
     const void *key = key_of(fetcher, cursor, &bytes);
     if (!fetcher->bucket_count) return NULL;
-    struct kn_fetch_slot *slot = fetcher->buckets[bucket_of(fetcher, key, bytes, cursor->partition)];
+    struct kn_fetch_slot *slot =
+        fetcher->buckets[bucket_of(fetcher, key, bytes, cursor->partition)];
     while (slot && (slot->cursor != cursor || slot->gone)) slot = slot->next;
     return slot;
 }
@@ -220,7 +243,8 @@ static void drop_forgotten(struct kn_fetcher *fetcher)
 
 /* --- life --- */
 
-void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker, struct kn_consumer *consumer)
+void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker,
+                     struct kn_consumer *consumer)
 {
     memset(fetcher, 0, sizeof *fetcher);
     fetcher->broker = broker;
@@ -236,15 +260,18 @@ void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker, struc
 
 void kn_fetcher_deinit(struct kn_fetcher *fetcher)
 {
-    for (int32_t i = fetcher->job_next; i < fetcher->job_count; i++) kn_fetch_job_deinit(&fetcher->jobs[i]);
+    for (int32_t i = fetcher->job_next; i < fetcher->job_count; i++)
+        kn_fetch_job_deinit(&fetcher->jobs[i]);
     free(fetcher->jobs);
     struct kn_list *node;
     drop_forgotten(fetcher);
-    while ((node = kn_list_pop_front(&fetcher->slots))) free_slot(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
+    while ((node = kn_list_pop_front(&fetcher->slots)))
+        free_slot(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
     free(fetcher->buckets);
 }
 
-/* The next request is a full one: every slot is sent again. An answer that is on its way doesn't revive the session. */
+/* The next request is a full one: every slot is sent again. An answer that is on its way doesn't
+ * revive the session. */
 static void reset_session(struct kn_fetcher *fetcher)
 {
     fetcher->session_reset_serial = fetcher->serial;
@@ -261,7 +288,10 @@ void kn_fetcher_on_down(struct kn_fetcher *fetcher)
     reset_session(fetcher);
 }
 
-bool kn_fetcher_wants_connection(const struct kn_fetcher *fetcher) { return fetcher->slot_count > 0; }
+bool kn_fetcher_wants_connection(const struct kn_fetcher *fetcher)
+{
+    return fetcher->slot_count > 0;
+}
 
 /* --- slots --- */
 
@@ -303,7 +333,8 @@ static struct kn_fetch_slot *new_slot(struct kn_fetcher *fetcher, struct kn_curs
     return NULL;
 }
 
-int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint32_t epoch, int64_t offset, int32_t leader_epoch)
+int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint32_t epoch,
+                      int64_t offset, int32_t leader_epoch)
 {
     struct kn_fetch_slot *slot = find_cursor(fetcher, cursor);
     if (slot && (int32_t)(epoch - slot->epoch) < 0) return KN_OK; /* a newer attach was faster */
@@ -315,8 +346,10 @@ int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint
     slot->sent_offset = KN_OFFSET_UNKNOWN;
     slot->eof_offset = KN_OFFSET_UNKNOWN;
     slot->ignore_through = fetcher->serial;
-    /* In a session the broker answers only for partitions with news, so the end of one that was moved to its end would never be seen. */
-    if (fetcher->consumer->config->partition_eof && slot_in_session(fetcher, slot)) reset_session(fetcher);
+    /* In a session the broker answers only for partitions with news, so the end of one that was
+     * moved to its end would never be seen. */
+    if (fetcher->consumer->config->partition_eof && slot_in_session(fetcher, slot))
+        reset_session(fetcher);
     let_rest(fetcher, slot);
     return KN_OK;
 }
@@ -331,17 +364,21 @@ void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor)
 
 /* --- opening what came --- */
 
-static void post_cursor_event(struct kn_fetcher *fetcher, enum kn_event_kind kind, const struct kn_fetch_job *job, int status, int64_t offset)
+static void post_cursor_event(struct kn_fetcher *fetcher, enum kn_event_kind kind,
+                              const struct kn_fetch_job *job, int status, int64_t offset)
 {
-    struct kn_event *event = kn_event_new(&fetcher->broker->client->spare_events, kind, fetcher->broker->handle);
-    if (!event) return; /* out of memory: the slot is gone, the control plane's own check finds it */
+    struct kn_event *event = kn_event_new(&fetcher->broker->client->spare_events, kind,
+                                          fetcher->broker->handle);
+    /* out of memory: the slot is gone, the control plane's own check finds it */
+    if (!event) return;
     event->token = job->cursor->token;
     event->partition = job->cursor->partition;
     event->epoch = job->epoch;
     event->offset = offset;
     event->status = status;
     event->error_code = job->result.error_code;
-    event->leader_id = kind == KN_EVENT_REPLICA ? job->result.preferred_read_replica : job->result.leader_id;
+    event->leader_id = kind == KN_EVENT_REPLICA ? job->result.preferred_read_replica
+                                                : job->result.leader_id;
     event->leader_epoch = job->result.leader_epoch;
     kn_client_post_event(fetcher->broker->client, event);
 }
@@ -351,8 +388,10 @@ static void push_segment(struct kn_fetcher *fetcher, struct kn_segment *segment)
     fetcher->broker->client->on->fetched(fetcher->broker->client->owner, segment);
 }
 
-/* The slot stops; the control plane is told where and why, and starts it again when that makes sense. */
-static void stop_slot(struct kn_fetcher *fetcher, enum kn_event_kind kind, const struct kn_fetch_job *job, int status, int64_t offset)
+/* The slot stops; the control plane is told where and why, and starts it again when that makes
+ * sense. */
+static void stop_slot(struct kn_fetcher *fetcher, enum kn_event_kind kind,
+                      const struct kn_fetch_job *job, int status, int64_t offset)
 {
     struct kn_fetch_slot *slot = find_cursor(fetcher, job->cursor);
     if (!slot || slot->epoch != job->epoch) return; /* restarted meanwhile: this news is old */
@@ -360,7 +399,8 @@ static void stop_slot(struct kn_fetcher *fetcher, enum kn_event_kind kind, const
     post_cursor_event(fetcher, kind, job, status, offset);
 }
 
-static void fail_job(struct kn_fetcher *fetcher, const struct kn_fetch_job *job, int status, int64_t offset, int64_t next_offset)
+static void fail_job(struct kn_fetcher *fetcher, const struct kn_fetch_job *job, int status,
+                     int64_t offset, int64_t next_offset)
 {
     struct kn_segment *segment = kn_segment_new(KN_SEGMENT_ERROR, job->cursor, job->epoch, 0);
     if (segment) {
@@ -373,7 +413,8 @@ static void fail_job(struct kn_fetcher *fetcher, const struct kn_fetch_job *job,
     /* What was fetched after it isn't handed over: it will be fetched again. */
     for (int32_t i = fetcher->job_next; i < fetcher->job_count; i++) {
         struct kn_fetch_job *later = &fetcher->jobs[i];
-        if (later != job && later->cursor == job->cursor && later->epoch == job->epoch) later->is_void = 1;
+        if (later != job && later->cursor == job->cursor && later->epoch == job->epoch)
+            later->is_void = 1;
     }
 }
 
@@ -382,7 +423,9 @@ static void report_end(struct kn_fetcher *fetcher, const struct kn_fetch_job *jo
     int8_t isolation = fetcher->consumer->config->isolation_level;
     int64_t end = isolation ? job->result.last_stable_offset : job->result.high_watermark;
     struct kn_fetch_slot *slot = find_cursor(fetcher, job->cursor);
-    if (!slot || slot->epoch != job->epoch || end < 0 || job->next_offset < end || slot->eof_offset == job->next_offset) return;
+    if (!slot || slot->epoch != job->epoch || end < 0 || job->next_offset < end ||
+        slot->eof_offset == job->next_offset)
+        return;
     struct kn_segment *segment = kn_segment_new(KN_SEGMENT_EOF, job->cursor, job->epoch, 0);
     if (!segment) return; /* told again with the next empty answer */
     slot->eof_offset = job->next_offset;
@@ -393,17 +436,18 @@ static void report_end(struct kn_fetcher *fetcher, const struct kn_fetch_job *jo
 /* Opens the next part of the job; whether that was the last. */
 static int open_job(struct kn_fetcher *fetcher, struct kn_fetch_job *job)
 {
-    if (job->is_void || job->epoch != atomic_load_explicit(&job->cursor->epoch, memory_order_acquire)) return 1; /* stale already */
+    /* stale already */
+    if (job->is_void ||
+        job->epoch != atomic_load_explicit(&job->cursor->epoch, memory_order_acquire))
+        return 1;
     struct kn_segment *data;
     int64_t failed_offset, next_offset;
     int status = kn_fetch_job_open(job, &data, &failed_offset, &next_offset);
     if (data) fetcher->opened_to_bytes += data->size_bytes;
     if (data) push_segment(fetcher, data);
     if (job->is_done) fetcher->opened_from_bytes += (int64_t)job->result.records_bytes;
-    if (status != KN_OK)
-        fail_job(fetcher, job, status, failed_offset, next_offset);
-    else if (job->is_done && fetcher->consumer->config->partition_eof)
-        report_end(fetcher, job);
+    if (status != KN_OK) fail_job(fetcher, job, status, failed_offset, next_offset);
+    else if (job->is_done && fetcher->consumer->config->partition_eof) report_end(fetcher, job);
     return job->is_done;
 }
 
@@ -418,17 +462,20 @@ static void note_expansion(struct kn_fetcher *fetcher)
     fetcher->opened_from_bytes = fetcher->opened_to_bytes = 0;
 }
 
-/* Whether nothing more may be queued now: then `starved` is set, and whoever frees segments wakes us. */
+/* Whether nothing more may be queued now: then `starved` is set, and whoever frees segments wakes
+ * us. */
 static int queue_is_full(struct kn_fetcher *fetcher)
 {
     struct kn_consumer *consumer = fetcher->consumer;
     if (atomic_load(&consumer->queued_bytes) < consumer->config->queued_max_bytes) return 0;
     atomic_store(&consumer->starved, 1);
-    /* The consumer may have emptied the queue between the two lines above and not have seen the flag: look again. */
+    /* The consumer may have emptied the queue between the two lines above and not have seen the
+     * flag: look again. */
     return atomic_load(&consumer->queued_bytes) >= consumer->config->queued_max_bytes;
 }
 
-/* As much as the queue has room for, and not much more than this many bytes. Whether the queue is full. */
+/* As much as the queue has room for, and not much more than this many bytes. Whether the queue is
+ * full. */
 static int open_jobs(struct kn_fetcher *fetcher, int64_t max_bytes)
 {
     int64_t stop_bytes = fetcher->opened_to_bytes + max_bytes;
@@ -451,7 +498,8 @@ static int open_jobs(struct kn_fetcher *fetcher, int64_t max_bytes)
 static struct kn_fetch_job *add_job(struct kn_fetcher *fetcher)
 {
     if (fetcher->job_count == fetcher->job_capacity && fetcher->job_next) {
-        memmove(fetcher->jobs, fetcher->jobs + fetcher->job_next, (size_t)(fetcher->job_count - fetcher->job_next) * sizeof fetcher->jobs[0]);
+        memmove(fetcher->jobs, fetcher->jobs + fetcher->job_next,
+                (size_t)(fetcher->job_count - fetcher->job_next) * sizeof fetcher->jobs[0]);
         fetcher->job_count -= fetcher->job_next;
         fetcher->job_next = 0;
     }
@@ -465,21 +513,27 @@ static struct kn_fetch_job *add_job(struct kn_fetcher *fetcher)
     return &fetcher->jobs[fetcher->job_count++];
 }
 
-static void note_offsets(struct kn_cursor *cursor, uint32_t epoch, const struct kn_fetch_result *result)
+static void note_offsets(struct kn_cursor *cursor, uint32_t epoch,
+                         const struct kn_fetch_result *result)
 {
     atomic_store_explicit(&cursor->answered_epoch, epoch, memory_order_relaxed);
     atomic_store_explicit(&cursor->high_watermark, result->high_watermark, memory_order_relaxed);
-    atomic_store_explicit(&cursor->last_stable_offset, result->last_stable_offset, memory_order_relaxed);
-    if (result->log_start_offset >= 0) atomic_store_explicit(&cursor->log_start_offset, result->log_start_offset, memory_order_relaxed);
+    atomic_store_explicit(&cursor->last_stable_offset, result->last_stable_offset,
+                          memory_order_relaxed);
+    if (result->log_start_offset >= 0)
+        atomic_store_explicit(&cursor->log_start_offset, result->log_start_offset,
+                              memory_order_relaxed);
 }
 
 static void note_progress(struct kn_cursor *cursor, const struct kn_fetch_job *job)
 {
     kn_note(&cursor->fetch_offset, job->next_offset);
-    if (job->next_offset >= job->result.high_watermark) kn_note(&cursor->eof_offset, job->next_offset);
+    if (job->next_offset >= job->result.high_watermark)
+        kn_note(&cursor->eof_offset, job->next_offset);
 }
 
-/* A batch that is larger than what we ask for arrives whole from any broker since 0.10.1; from older ones only a larger request gets it. */
+/* A batch that is larger than what we ask for arrives whole from any broker since 0.10.1; from
+ * older ones only a larger request gets it. */
 static void grow_fetch(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot, size_t wanted_bytes)
 {
     size_t most = fetcher->broker->client->config->connection.receive_max_bytes;
@@ -491,41 +545,56 @@ static void grow_fetch(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot, s
 /* KIP-392: a leader that knows a closer replica sends that replica's id and no records. */
 static int prefers_replica(const struct kn_fetcher *fetcher, const struct kn_fetch_result *result)
 {
-    return !result->error_code && result->preferred_read_replica >= 0 && result->preferred_read_replica != fetcher->broker->node_id &&
-           result->records_bytes == 0;
+    return !result->error_code && result->preferred_read_replica >= 0 &&
+           result->preferred_read_replica != fetcher->broker->node_id && result->records_bytes == 0;
 }
 
-static void log_result(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot, const struct kn_fetch_result *result)
+static void log_result(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot,
+                       const struct kn_fetch_result *result)
 {
     struct kn_log *log = &fetcher->broker->client->log;
     if (!kn_log_is_on(log, KN_LOG_FETCH)) return;
-    kn_log_say(log, KN_LOG_FETCH, fetcher->broker->handle, -1, "%.*s [%d]: %zu bytes from offset %lld on, high watermark %lld, error %d",
-               slot->cursor->topic_bytes < 80 ? (int)slot->cursor->topic_bytes : 80, slot->cursor->topic, (int)result->partition, result->records_bytes,
+    kn_log_say(log, KN_LOG_FETCH, fetcher->broker->handle, -1,
+               "%.*s [%d]: %zu bytes from offset %lld on, high watermark %lld, error %d",
+               slot->cursor->topic_bytes < 80 ? (int)slot->cursor->topic_bytes : 80,
+               slot->cursor->topic, (int)result->partition, result->records_bytes,
                (long long)slot->offset, (long long)result->high_watermark, result->error_code);
 }
 
-static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_response *response, const struct kn_fetch_result *result,
-                       struct kn_chunk *chunk, uint32_t serial)
+static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_response *response,
+                       const struct kn_fetch_result *result, struct kn_chunk *chunk,
+                       uint32_t serial)
 {
-    struct kn_fetch_slot *slot = fetcher->by_id ? find_slot(fetcher, response->topic_id, 16, result->partition)
-                                                : find_slot(fetcher, response->topic, (size_t)response->topic_bytes, result->partition);
-    if (!slot || (int32_t)(serial - slot->ignore_through) <= 0) return KN_OK; /* detached or moved meanwhile */
+    struct kn_fetch_slot *slot = fetcher->by_id
+                                     ? find_slot(fetcher, response->topic_id, 16, result->partition)
+                                     : find_slot(fetcher, response->topic,
+                                                 (size_t)response->topic_bytes, result->partition);
+    /* detached or moved meanwhile */
+    if (!slot || (int32_t)(serial - slot->ignore_through) <= 0) return KN_OK;
     log_result(fetcher, slot, result);
     if (!result->error_code) note_offsets(slot->cursor, slot->epoch, result);
     int elsewhere = prefers_replica(fetcher, result);
     if (result->error_code || elsewhere) {
-        struct kn_fetch_job job = {.cursor = slot->cursor, .epoch = slot->epoch, .offset = slot->offset, .result = *result};
+        struct kn_fetch_job job = {.cursor = slot->cursor,
+                                   .epoch = slot->epoch,
+                                   .offset = slot->offset,
+                                   .result = *result};
         kn_cursor_ref(job.cursor); /* stopping drops the slot's reference */
         stop_slot(fetcher, elsewhere ? KN_EVENT_REPLICA : KN_EVENT_CURSOR, &job, KN_OK, job.offset);
         kn_cursor_unref(job.cursor);
         return KN_OK;
     }
-    if (result->records_bytes == 0 && slot->offset >= result->high_watermark) kn_note(&slot->cursor->eof_offset, slot->offset);
+    if (result->records_bytes == 0 && slot->offset >= result->high_watermark)
+        kn_note(&slot->cursor->eof_offset, slot->offset);
     if (result->records_bytes == 0 && !fetcher->consumer->config->partition_eof) return KN_OK;
     struct kn_fetch_job *job = add_job(fetcher);
     if (!job) return KN_ERR_NOMEM;
-    *job = (struct kn_fetch_job){.cursor = kn_cursor_ref(slot->cursor), .epoch = slot->epoch, .offset = slot->offset,
-                                 .version = response->version, .chunk = kn_chunk_ref(chunk), .result = *result};
+    *job = (struct kn_fetch_job){.cursor = kn_cursor_ref(slot->cursor),
+                                 .epoch = slot->epoch,
+                                 .offset = slot->offset,
+                                 .version = response->version,
+                                 .chunk = kn_chunk_ref(chunk),
+                                 .result = *result};
     grow_fetch(fetcher, slot, kn_fetch_job_scan(job));
     if (job->is_partial) kn_count(&fetcher->broker->partial_batches, 1);
     slot->offset = job->next_offset;
@@ -538,22 +607,27 @@ static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_respons
     return KN_OK;
 }
 
-static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, struct kn_span body, int16_t version, uint32_t serial,
-                         int64_t now_us)
+static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, struct kn_span body,
+                         int16_t version, uint32_t serial, int64_t now_us)
 {
     struct kn_fetch_response response;
     int status = kn_fetch_response_open(&response, body, version);
     if (status != KN_OK) return status;
     if (response.throttle_ms > 0) {
         fetcher->not_before_us = now_us + kn_throttle_us(response.throttle_ms);
-        struct kn_event *event = kn_event_throttled(&fetcher->broker->client->spare_events, fetcher->broker->handle, KN_API_FETCH, response.throttle_ms);
+        struct kn_event *event = kn_event_throttled(&fetcher->broker->client->spare_events,
+                                                    fetcher->broker->handle, KN_API_FETCH,
+                                                    response.throttle_ms);
         if (event) kn_client_post_event(fetcher->broker->client, event);
     }
     if (response.error_code) {
         reset_session(fetcher);
-        /* Asked again at once, but not again and again: a broker may say the same of each request. */
-        int is_first = now_us - fetcher->session_failed_us >= (int64_t)fetcher->consumer->config->fetch_error_backoff_ms * 1000;
-        int session_error = response.error_code == KN_KAFKA_FETCH_SESSION_ID_NOT_FOUND || response.error_code == KN_KAFKA_INVALID_FETCH_SESSION_EPOCH ||
+        /* Asked again at once, but not again and again: a broker may say the same of each request.
+         */
+        int is_first = now_us - fetcher->session_failed_us >=
+                       (int64_t)fetcher->consumer->config->fetch_error_backoff_ms * 1000;
+        int session_error = response.error_code == KN_KAFKA_FETCH_SESSION_ID_NOT_FOUND ||
+                            response.error_code == KN_KAFKA_INVALID_FETCH_SESSION_EPOCH ||
                             response.error_code == KN_KAFKA_FETCH_SESSION_TOPIC_ID_ERROR;
         if (session_error) fetcher->session_failed_us = now_us;
         return session_error && is_first ? KN_OK : KN_ERR_STALE;
@@ -562,7 +636,8 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
         reset_session(fetcher); /* the broker has no room for a session */
     } else if ((int32_t)(serial - fetcher->session_reset_serial) > 0) {
         fetcher->session_id = response.session_id;
-        fetcher->session_epoch = fetcher->session_epoch == INT32_MAX ? 1 : fetcher->session_epoch + 1;
+        fetcher->session_epoch = fetcher->session_epoch == INT32_MAX ? 1
+                                                                     : fetcher->session_epoch + 1;
     }
     struct kn_fetch_result result;
     while ((status = kn_fetch_response_next(&response, &result)) == 1)
@@ -570,7 +645,8 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
     return status;
 }
 
-static void on_fetched(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body)
+static void on_fetched(struct kn_request *request, int status, struct kn_chunk *chunk,
+                       struct kn_span body)
 {
     struct fetch_request *fetch = KN_LIST_ENTRY(request, struct fetch_request, request);
     struct kn_fetcher *fetcher = request->context;
@@ -585,32 +661,45 @@ static void on_fetched(struct kn_request *request, int status, struct kn_chunk *
     if (status == KN_OK) status = take_response(fetcher, chunk, body, version, serial, now_us);
     if (status == KN_OK) return;
     reset_session(fetcher);
-    fetcher->not_before_us = now_us + (int64_t)fetcher->consumer->config->fetch_error_backoff_ms * 1000;
+    fetcher->not_before_us = now_us +
+                             (int64_t)fetcher->consumer->config->fetch_error_backoff_ms * 1000;
 }
 
 /* --- the request --- */
 
-/* A broker waits between two requests, so small responses leave it idle: where few partitions share one, each may fill more of it. */
-static int32_t partition_max_bytes(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot)
+/* A broker waits between two requests, so small responses leave it idle: where few partitions share
+ * one, each may fill more of it. */
+static int32_t partition_max_bytes(const struct kn_fetcher *fetcher,
+                                   const struct kn_fetch_slot *slot)
 {
-    int32_t share = fetcher->consumer->config->shared_fetch_bytes / (fetcher->slot_count > 0 ? fetcher->slot_count : 1);
+    int32_t share = fetcher->consumer->config->shared_fetch_bytes /
+                    (fetcher->slot_count > 0 ? fetcher->slot_count : 1);
     return share > slot->max_bytes ? share : slot->max_bytes;
 }
 
-static struct kn_fetch_partition wire_of(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot)
+static struct kn_fetch_partition wire_of(const struct kn_fetcher *fetcher,
+                                         const struct kn_fetch_slot *slot)
 {
     const struct kn_cursor *cursor = slot->cursor;
-    return (struct kn_fetch_partition){.topic = cursor->topic, .topic_bytes = cursor->topic_bytes, .topic_id = cursor->topic_id,
-                                       .partition = cursor->partition, .leader_epoch = slot->leader_epoch, .offset = slot->offset,
+    return (struct kn_fetch_partition){.topic = cursor->topic,
+                                       .topic_bytes = cursor->topic_bytes,
+                                       .topic_id = cursor->topic_id,
+                                       .partition = cursor->partition,
+                                       .leader_epoch = slot->leader_epoch,
+                                       .offset = slot->offset,
                                        .max_bytes = partition_max_bytes(fetcher, slot)};
 }
 
-/* What the session doesn't know yet, and what it shall forget. Both arrays in one allocation at *out, freed by the caller. */
-static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request, struct kn_fetch_partition **out)
+/* What the session doesn't know yet, and what it shall forget. Both arrays in one allocation at
+ * *out, freed by the caller. */
+static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request,
+                   struct kn_fetch_partition **out)
 {
     int full = fetcher->session_epoch == SESSION_EPOCH_FULL;
     if (full) drop_forgotten(fetcher);
-    size_t most = full ? (size_t)fetcher->slot_count : (size_t)fetcher->changed_count + (size_t)fetcher->leaving_count + (size_t)fetcher->forgotten_count;
+    size_t most = full ? (size_t)fetcher->slot_count
+                       : (size_t)fetcher->changed_count + (size_t)fetcher->leaving_count +
+                             (size_t)fetcher->forgotten_count;
     *out = malloc((most + 1) * sizeof **out);
     if (!*out) return KN_ERR_NOMEM;
     struct kn_fetch_partition *to = *out;
@@ -635,7 +724,9 @@ static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request,
 static void mark_slot_sent(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     slot->sent_offset = slot->resting ? KN_OFFSET_UNKNOWN : slot->offset;
-    slot->session = slot->resting || fetcher->fetch_version < KN_FETCH_SESSION_SINCE ? 0 : fetcher->session_serial;
+    slot->session = slot->resting || fetcher->fetch_version < KN_FETCH_SESSION_SINCE
+                        ? 0
+                        : fetcher->session_serial;
     unfile_slot(fetcher, slot);
 }
 
@@ -643,24 +734,32 @@ static void mark_sent(struct kn_fetcher *fetcher)
 {
     struct kn_list *node;
     if (fetcher->session_epoch == SESSION_EPOCH_FULL)
-        for (node = fetcher->slots.next; node != &fetcher->slots; node = node->next) mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
-    while ((node = kn_list_first(&fetcher->changed))) mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
-    while ((node = kn_list_first(&fetcher->leaving))) mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
+        for (node = fetcher->slots.next; node != &fetcher->slots; node = node->next)
+            mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
+    while ((node = kn_list_first(&fetcher->changed)))
+        mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
+    while ((node = kn_list_first(&fetcher->leaving)))
+        mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
     drop_forgotten(fetcher);
 }
 
-static struct fetch_request *encode_request(struct kn_fetcher *fetcher, const struct kn_fetch_request *body)
+static struct fetch_request *encode_request(struct kn_fetcher *fetcher,
+                                            const struct kn_fetch_request *body)
 {
     struct kn_consumer *consumer = fetcher->consumer;
     struct fetch_request *fetch = calloc(1, sizeof *fetch);
     if (!fetch) return NULL;
-    fetch->frame = kn_buffer_take(consumer->client->pool, KN_FRAME_HEADER_MAX_BYTES + sizeof consumer->client->config->client_id);
+    fetch->frame = kn_buffer_take(consumer->client->pool,
+                                  KN_FRAME_HEADER_MAX_BYTES +
+                                      sizeof consumer->client->config->client_id);
     if (!fetch->frame) {
         free(fetch);
         return NULL;
     }
     int flexible = body->version >= KN_FETCH_FLEXIBLE_SINCE;
-    fetch->frame->size_bytes = kn_frame_header_write(fetch->frame->data, KN_API_FETCH, body->version, consumer->client->config->client_id, flexible);
+    fetch->frame->size_bytes = kn_frame_header_write(fetch->frame->data, KN_API_FETCH,
+                                                     body->version,
+                                                     consumer->client->config->client_id, flexible);
     if (kn_fetch_request_encode(body, &fetch->frame) != KN_OK) {
         kn_buffer_give(fetch->frame);
         free(fetch);
@@ -679,12 +778,14 @@ static struct fetch_request *encode_request(struct kn_fetcher *fetcher, const st
     return fetch;
 }
 
-/* Topic ids from version 13 on, when every topic has one; the session starts anew when that changes. */
+/* Topic ids from version 13 on, when every topic has one; the session starts anew when that
+ * changes. */
 static int16_t choose_version(struct kn_fetcher *fetcher)
 {
     int16_t version = fetcher->fetch_version;
     if (version > KN_FETCH_VERSION_MAX) version = KN_FETCH_VERSION_MAX;
-    if (fetcher->idless_count && version >= KN_FETCH_TOPIC_ID_SINCE) version = KN_FETCH_TOPIC_ID_SINCE - 1;
+    if (fetcher->idless_count && version >= KN_FETCH_TOPIC_ID_SINCE)
+        version = KN_FETCH_TOPIC_ID_SINCE - 1;
     int by_id = version >= KN_FETCH_TOPIC_ID_SINCE;
     if (by_id != fetcher->by_id) {
         reset_session(fetcher);
@@ -698,7 +799,8 @@ static int64_t response_max_bytes(struct kn_fetcher *fetcher, int64_t room_bytes
 {
     struct kn_consumer *consumer = fetcher->consumer;
     int fetchers = atomic_load_explicit(&consumer->fetcher_count, memory_order_relaxed);
-    int64_t share_bytes = consumer->config->queued_max_bytes / UNDER_WAY_PART / (fetchers > 0 ? fetchers : 1);
+    int64_t share_bytes = consumer->config->queued_max_bytes / UNDER_WAY_PART /
+                          (fetchers > 0 ? fetchers : 1);
     int64_t most = room_bytes < share_bytes ? room_bytes : share_bytes;
     if (most < RESPONSE_MIN_BYTES) most = RESPONSE_MIN_BYTES;
     most = most * EXPANSION_ONE / fetcher->expansion;
@@ -710,10 +812,15 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
 {
     const struct kn_fetch_config *config = fetcher->consumer->config;
     int16_t version = choose_version(fetcher); /* may begin a new session */
-    struct kn_fetch_request body = {.version = version, .max_wait_ms = config->fetch_wait_max_ms,
-                                    .min_bytes = config->fetch_min_bytes, .isolation_level = config->isolation_level,
-                                    .session_id = fetcher->session_id, .session_epoch = fetcher->session_epoch, .rack = config->rack};
-    if (fetcher->resting_count && body.max_wait_ms > WAIT_WHILE_RESTING_MAX_MS) body.max_wait_ms = WAIT_WHILE_RESTING_MAX_MS;
+    struct kn_fetch_request body = {.version = version,
+                                    .max_wait_ms = config->fetch_wait_max_ms,
+                                    .min_bytes = config->fetch_min_bytes,
+                                    .isolation_level = config->isolation_level,
+                                    .session_id = fetcher->session_id,
+                                    .session_epoch = fetcher->session_epoch,
+                                    .rack = config->rack};
+    if (fetcher->resting_count && body.max_wait_ms > WAIT_WHILE_RESTING_MAX_MS)
+        body.max_wait_ms = WAIT_WHILE_RESTING_MAX_MS;
     int64_t most = response_max_bytes(fetcher, room_bytes);
     body.max_bytes = most < config->fetch_max_bytes ? (int32_t)most : config->fetch_max_bytes;
 
@@ -727,31 +834,39 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
     }
     if (kn_log_is_on(&fetcher->broker->client->log, KN_LOG_FETCH)) {
         kn_log_say(&fetcher->broker->client->log, KN_LOG_FETCH, fetcher->broker->handle, -1,
-                   "fetch of %d partition(s), %d told anew and %d taken out (session %d, epoch %d), %d rest with enough queued; at most %d bytes within %d ms",
-                   (int)fetcher->slot_count, (int)body.partition_count, (int)body.forgotten_count, (int)body.session_id, (int)body.session_epoch,
-                   (int)fetcher->resting_count, (int)body.max_bytes, (int)body.max_wait_ms);
+                   "fetch of %d partition(s), %d told anew and %d taken out (session %d, epoch "
+                   "%d), %d rest with enough queued; at most %d bytes within %d ms",
+                   (int)fetcher->slot_count, (int)body.partition_count, (int)body.forgotten_count,
+                   (int)body.session_id, (int)body.session_epoch, (int)fetcher->resting_count,
+                   (int)body.max_bytes, (int)body.max_wait_ms);
     }
     mark_sent(fetcher);
     fetch->serial = ++fetcher->serial;
-    fetch->request.deadline_us = now_us + ((int64_t)config->fetch_wait_max_ms + fetcher->broker->client->config->request_timeout_ms) * 1000;
+    fetch->request.deadline_us = now_us + ((int64_t)config->fetch_wait_max_ms +
+                                           fetcher->broker->client->config->request_timeout_ms) *
+                                              1000;
     fetcher->in_flight = 1;
     kn_broker_send(fetcher->broker, &fetch->request, now_us);
     return KN_OK;
 }
 
-/* Bytes that may still be fetched, or 0: then `starved` is set, and whoever frees segments wakes us. */
+/* Bytes that may still be fetched, or 0: then `starved` is set, and whoever frees segments wakes
+ * us. */
 static int64_t room(struct kn_fetcher *fetcher)
 {
     struct kn_consumer *consumer = fetcher->consumer;
-    int64_t limit = consumer->config->queued_max_bytes - fetcher->job_bytes * fetcher->expansion / EXPANSION_ONE;
+    int64_t limit = consumer->config->queued_max_bytes -
+                    fetcher->job_bytes * fetcher->expansion / EXPANSION_ONE;
     int64_t left = limit - atomic_load(&consumer->queued_bytes);
     if (left > 0) return left;
     atomic_store(&consumer->starved, 1);
     if (kn_log_is_on(&consumer->client->log, KN_LOG_FETCH)) {
-        kn_log_say(&consumer->client->log, KN_LOG_FETCH, fetcher->broker->handle, -1, "no fetch: %lld bytes wait to be consumed (queued.max.messages.kbytes)",
+        kn_log_say(&consumer->client->log, KN_LOG_FETCH, fetcher->broker->handle, -1,
+                   "no fetch: %lld bytes wait to be consumed (queued.max.messages.kbytes)",
                    (long long)atomic_load(&consumer->queued_bytes));
     }
-    /* The consumer may have emptied the queue between the two lines above and not have seen the flag: look again. */
+    /* The consumer may have emptied the queue between the two lines above and not have seen the
+     * flag: look again. */
     left = limit - atomic_load(&consumer->queued_bytes);
     return left > 0 ? left : 0;
 }
@@ -760,7 +875,8 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
 {
     int sent = 0;
     int64_t next_us = KN_NEVER;
-    if (!fetcher->in_flight && fetcher->slot_count > fetcher->resting_count && fetcher->fetch_version >= KN_FETCH_VERSION_MIN) {
+    if (!fetcher->in_flight && fetcher->slot_count > fetcher->resting_count &&
+        fetcher->fetch_version >= KN_FETCH_VERSION_MIN) {
         int64_t left;
         if (fetcher->not_before_us > now_us) {
             next_us = fetcher->not_before_us;
@@ -772,6 +888,7 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
     if (fetcher->job_next == fetcher->job_count) return next_us;
     if (sent) return now_us; /* let the request out before the work on what came */
     int is_full = open_jobs(fetcher, OPEN_BYTES);
-    if (fetcher->job_next < fetcher->job_count) return is_full ? KN_NEVER : now_us; /* a full queue wakes us when it isn't any more */
+    /* a full queue wakes us when it isn't any more */
+    if (fetcher->job_next < fetcher->job_count) return is_full ? KN_NEVER : now_us;
     return fetcher->in_flight ? KN_NEVER : now_us;
 }

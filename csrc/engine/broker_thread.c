@@ -1,18 +1,26 @@
 /* A broker: inbox, connection state machine, and the thread around them.
  *
- * Thread: kn_broker_thread_step() and what it calls by the broker's own thread; post, notify, wake and stop from any. Lock: `lock` (leaf) guards the inbox,
- * held to swap or append only. Who frees: the engine, after the join.
+ * Thread: kn_broker_thread_step() and what it calls by the broker's own thread; post, notify, wake
+ * and stop from any. Lock: `lock` (leaf) guards the inbox, held to swap or append only. Who frees:
+ * the engine, after the join.
  *
- * States: INIT (nobody needed it yet) and DOWN -> CONNECTING (TCP) -> HANDSHAKE (CONNECTED was sent, the control plane negotiates on this
- * generation) -> UP (OPEN came) -> DOWN ... STOPPED. HOLD takes UP back to HANDSHAKE, on the same generation. Nothing connects without demand.
+ * States: INIT (nobody needed it yet) and DOWN -> CONNECTING (TCP) -> HANDSHAKE (CONNECTED was
+ * sent, the control plane negotiates on this generation) -> UP (OPEN came) -> DOWN ... STOPPED.
+ * HOLD takes UP back to HANDSHAKE, on the same generation. Nothing connects without demand.
  *
- * Going to sleep, and not missing a notification. Before poll(2) the thread takes the lock, looks whether the inbox is empty, and if so stores
- * sleep_until_us (otherwise 0 and a poll that doesn't wait). A notifier appends under the same lock and signals the descriptor only if sleep_until_us is
- * not 0 and later than what it needs; it then sets it to 0, so that the next notifier doesn't signal again.
- *  - It appends before the thread's look: the look finds the inbox filled, the thread doesn't sleep.
- *  - It appends after the look, before or during poll: it sees sleep_until_us and signals; the descriptor is readable, poll returns at once.
- *  - It appends for a time at or after sleep_until_us: no signal is needed, the thread takes the inbox when it wakes up by itself.
- *  - The thread is awake (sleep_until_us is 0): no signal; the look before the next sleep comes later, under the lock.
+ * Going to sleep, and not missing a notification. Before poll(2) the thread takes the lock, looks
+ * whether the inbox is empty, and if so stores sleep_until_us (otherwise 0 and a poll that doesn't
+ * wait). A notifier appends under the same lock and signals the descriptor only if sleep_until_us
+ * is not 0 and later than what it needs; it then sets it to 0, so that the next notifier doesn't
+ * signal again.
+ *  - It appends before the thread's look: the look finds the inbox filled, the thread doesn't
+ *    sleep.
+ *  - It appends after the look, before or during poll: it sees sleep_until_us and signals; the
+ *    descriptor is readable, poll returns at once.
+ *  - It appends for a time at or after sleep_until_us: no signal is needed, the thread takes the
+ *    inbox when it wakes up by itself.
+ *  - The thread is awake (sleep_until_us is 0): no signal; the look before the next sleep comes
+ *    later, under the lock.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,7 +38,8 @@
 #include "net/transport.h"
 
 #define WORK_TURNS_MAX 4 /* then the socket's other direction has its turn */
-#define WORKS_AFTER_US 10000000 /* an open connection that lasts so long works, also if nothing is ever answered on it (acks=0) */
+/* an open connection that lasts so long works, also if nothing is ever answered on it (acks=0) */
+#define WORKS_AFTER_US 10000000
 
 static atomic_long live_count;
 
@@ -41,8 +50,14 @@ static void on_cursor_ready(void *owner, struct kn_cursor *cursor);
 static void on_wake(void *owner) { kn_broker_thread_wake(owner); }
 static void on_send(void *owner, struct kn_request *request, int64_t now_us);
 
-static size_t on_unsent_bytes(void *owner) { return kn_connection_unsent_bytes(((struct kn_broker_thread *)owner)->broker.connection); }
-static int on_unsent_requests(void *owner) { return kn_connection_unsent_requests(((struct kn_broker_thread *)owner)->broker.connection); }
+static size_t on_unsent_bytes(void *owner)
+{
+    return kn_connection_unsent_bytes(((struct kn_broker_thread *)owner)->broker.connection);
+}
+static int on_unsent_requests(void *owner)
+{
+    return kn_connection_unsent_requests(((struct kn_broker_thread *)owner)->broker.connection);
+}
 
 static const struct kn_broker_events events = {
     .accumulator_ready = on_accumulator_ready,
@@ -55,7 +70,9 @@ static const struct kn_broker_events events = {
 
 /* --- life --- */
 
-struct kn_broker_thread *kn_broker_thread_new(struct kn_client *client, struct kn_producer *producer, struct kn_consumer *consumer, int32_t handle,
+struct kn_broker_thread *kn_broker_thread_new(struct kn_client *client,
+                                              struct kn_producer *producer,
+                                              struct kn_consumer *consumer, int32_t handle,
                                               int32_t node_id, const char *host, uint16_t port)
 {
     struct kn_broker_thread *thread = calloc(1, sizeof *thread);
@@ -129,7 +146,8 @@ static void broker_check_role(const struct kn_broker_thread *thread)
 {
 #ifdef KN_DEBUG
     if (!thread->has_owner || pthread_equal(thread->owner, pthread_self())) return;
-    fprintf(stderr, "kafka_native: broker %d is stepped by a thread that isn't its own\n", (int)thread->broker.handle);
+    fprintf(stderr, "kafka_native: broker %d is stepped by a thread that isn't its own\n",
+            (int)thread->broker.handle);
     abort();
 #else
     (void)thread;
@@ -175,7 +193,8 @@ void kn_broker_thread_post(struct kn_broker_thread *thread, struct kn_op *op)
 static void on_accumulator_ready(void *owner, struct kn_accumulator *accumulator, int64_t at_us)
 {
     struct kn_broker_thread *thread = owner;
-    /* While a flush is on, linger doesn't apply: its begin has woken everybody already, and this one came later. */
+    /* While a flush is on, linger doesn't apply: its begin has woken everybody already, and this
+     * one came later. */
     if (atomic_load_explicit(&thread->producer->flushing, memory_order_acquire) > 0) at_us = 0;
     kn_mutex_lock(&thread->lock);
     if (thread->ready_count == thread->ready_capacity && !thread->ready_lost) {
@@ -208,7 +227,8 @@ void kn_broker_thread_wake(struct kn_broker_thread *thread)
 static void on_cursor_ready(void *owner, struct kn_cursor *cursor)
 {
     struct kn_broker_thread *thread = owner;
-    int listed = atomic_exchange(&cursor->woken, 1); /* perhaps with the broker where it was before */
+    /* perhaps with the broker where it was before */
+    int listed = atomic_exchange(&cursor->woken, 1);
     kn_mutex_lock(&thread->lock);
     if (listed) thread->wake_all = 1;
     else kn_list_push_back(&thread->woken, &kn_cursor_ref(cursor)->wake_node);
@@ -228,14 +248,16 @@ void kn_broker_thread_stop(struct kn_broker_thread *thread)
 
 /* --- connecting and disconnecting, broker thread --- */
 
-/* reconnect.backoff.ms doubled a failure, at most reconnect.backoff.max.ms, 20 % up or down so that clients don't come back in step. */
+/* reconnect.backoff.ms doubled a failure, at most reconnect.backoff.max.ms, 20 % up or down so that
+ * clients don't come back in step. */
 static int64_t broker_backoff_us(const struct kn_broker_thread *thread)
 {
     int64_t backoff_us = (int64_t)thread->broker.client->config->reconnect_backoff_ms * 1000;
     int64_t max_us = (int64_t)thread->broker.client->config->reconnect_backoff_max_ms * 1000;
     for (int32_t i = 1; i < thread->failures && backoff_us < max_us; i++) backoff_us *= 2;
     if (backoff_us > max_us) backoff_us = max_us;
-    return backoff_us - backoff_us / 5 + (int64_t)kn_random_below((uint32_t)(backoff_us / 1000 * 400 + 1));
+    return backoff_us - backoff_us / 5 +
+           (int64_t)kn_random_below((uint32_t)(backoff_us / 1000 * 400 + 1));
 }
 
 static void broker_note_use(struct kn_broker_thread *thread, int64_t now_us)
@@ -257,13 +279,16 @@ static void event_report_tls(struct kn_event *event, const struct kn_stream *str
     event->body_bytes = event->chunk->buffer->size_bytes;
 }
 
-/* The connection is gone, or never came to be. `text` NULL: the connection's own. `quiet`: nobody's fault (idle), so no failure is counted. */
-static void broker_down(struct kn_broker_thread *thread, int status, const char *text, int quiet, int64_t now_us)
+/* The connection is gone, or never came to be. `text` NULL: the connection's own. `quiet`: nobody's
+ * fault (idle), so no failure is counted. */
+static void broker_down(struct kn_broker_thread *thread, int status, const char *text, int quiet,
+                        int64_t now_us)
 {
     enum kn_broker_state was = broker_state(thread);
     struct kn_event *event = thread->down_event;
     thread->down_event = NULL;
-    if (was == KN_BROKER_CONNECTING || (!quiet && (was == KN_BROKER_HANDSHAKE || !thread->works))) thread->failures++;
+    if (was == KN_BROKER_CONNECTING || (!quiet && (was == KN_BROKER_HANDSHAKE || !thread->works)))
+        thread->failures++;
     else if (quiet && was == KN_BROKER_UP) thread->failures = 0;
     broker_set_state(thread, KN_BROKER_DOWN);
     thread->wanted = 0;
@@ -272,21 +297,28 @@ static void broker_down(struct kn_broker_thread *thread, int status, const char 
         event->status = status;
         event->attempts = quiet ? 0 : thread->failures > 0 ? thread->failures : 1;
         event->peer_closed = kn_connection_peer_closed(thread->broker.connection);
-        snprintf(event->text, sizeof event->text, "%s", text ? text : kn_connection_error_text(thread->broker.connection));
-        if (status == KN_ERR_TLS) event_report_tls(event, kn_connection_stream(thread->broker.connection));
+        snprintf(event->text, sizeof event->text, "%s",
+                 text ? text : kn_connection_error_text(thread->broker.connection));
+        if (status == KN_ERR_TLS)
+            event_report_tls(event, kn_connection_stream(thread->broker.connection));
     }
     kn_connection_close(thread->broker.connection, status ? status : KN_ERR_TRANSPORT);
     kn_sender_fail_picked(&thread->sender, status ? status : KN_ERR_TRANSPORT, now_us);
-    kn_heartbeat_on_down(&thread->broker, status && status != KN_ERR_TIMED_OUT ? status : KN_ERR_TRANSPORT);
+    kn_heartbeat_on_down(&thread->broker,
+                         status && status != KN_ERR_TIMED_OUT ? status : KN_ERR_TRANSPORT);
     broker_note_use(thread, now_us);
     kn_fetcher_on_down(&thread->fetcher);
     thread->sender.produce_version = thread->fetcher.fetch_version = -1;
     if (was != KN_BROKER_CONNECTING) kn_count(&thread->broker.disconnects, 1);
-    /* What worked before is tried again at once, but no more often than reconnect.backoff.ms allows. */
-    thread->connect_at_us = (thread->failures ? now_us : thread->connected_us) + broker_backoff_us(thread);
+    /* What worked before is tried again at once, but no more often than reconnect.backoff.ms
+     * allows. */
+    thread->connect_at_us = (thread->failures ? now_us : thread->connected_us) +
+                            broker_backoff_us(thread);
     if (kn_log_is_on(&thread->broker.client->log, KN_LOG_BROKER)) {
-        kn_log_say(&thread->broker.client->log, KN_LOG_BROKER, thread->broker.handle, -1, "down%s; not connected to again for %.0f ms", quiet ? ", which is no failure" : "",
-                   thread->connect_at_us > now_us ? (double)(thread->connect_at_us - now_us) / 1000 : 0.0);
+        kn_log_say(
+            &thread->broker.client->log, KN_LOG_BROKER, thread->broker.handle, -1,
+            "down%s; not connected to again for %.0f ms", quiet ? ", which is no failure" : "",
+            thread->connect_at_us > now_us ? (double)(thread->connect_at_us - now_us) / 1000 : 0.0);
     }
     /* Requests for that one connection have nothing to wait for. */
     struct kn_list kept;
@@ -301,44 +333,55 @@ static void broker_down(struct kn_broker_thread *thread, int status, const char 
     if (event) kn_client_post_event(thread->broker.client, event);
 }
 
-static void broker_down_because(struct kn_broker_thread *thread, int status, const char *why, int quiet, int64_t now_us)
+static void broker_down_because(struct kn_broker_thread *thread, int status, const char *why,
+                                int quiet, int64_t now_us)
 {
     char text[240];
-    snprintf(text, sizeof text, "%.120s:%u: %s", thread->broker.host, (unsigned)thread->broker.port, why);
+    snprintf(text, sizeof text, "%.120s:%u: %s", thread->broker.host, (unsigned)thread->broker.port,
+             why);
     broker_down(thread, status, text, quiet, now_us);
 }
 
 static int broker_wants_connection(struct kn_broker_thread *thread)
 {
-    return thread->wanted || !kn_list_empty(&thread->unsent) || kn_sender_wants_connection(&thread->sender) || kn_fetcher_wants_connection(&thread->fetcher);
+    return thread->wanted || !kn_list_empty(&thread->unsent) ||
+           kn_sender_wants_connection(&thread->sender) ||
+           kn_fetcher_wants_connection(&thread->fetcher);
 }
 
 static void broker_expect_open(struct kn_broker_thread *thread, int64_t now_us)
 {
-    thread->ready_by_us = now_us + (int64_t)thread->broker.client->config->connection.setup_timeout_ms * 1000;
+    thread->ready_by_us = now_us +
+                          (int64_t)thread->broker.client->config->connection.setup_timeout_ms *
+                              1000;
     broker_set_state(thread, KN_BROKER_HANDSHAKE);
 }
 
 /* The connection is up: the control plane takes over. */
 static void broker_connected(struct kn_broker_thread *thread, int64_t now_us)
 {
-    struct kn_event *event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_CONNECTED, thread->broker.handle);
+    struct kn_event *event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_CONNECTED,
+                                          thread->broker.handle);
     if (!event) {
         broker_down_because(thread, KN_ERR_NOMEM, kn_status_text(KN_ERR_NOMEM), 0, now_us);
         return;
     }
-    thread->broker.generation = thread->broker.generation == INT32_MAX ? 1 : thread->broker.generation + 1;
+    thread->broker.generation = thread->broker.generation == INT32_MAX
+                                    ? 1
+                                    : thread->broker.generation + 1;
     thread->connected_us = now_us;
     thread->works = 0;
     broker_expect_open(thread, now_us);
     event->generation = thread->broker.generation;
-    snprintf(event->text, sizeof event->text, "%.120s:%u (%s)", thread->broker.host, (unsigned)thread->broker.port, kn_connection_peer_text(thread->broker.connection));
+    snprintf(event->text, sizeof event->text, "%.120s:%u (%s)", thread->broker.host,
+             (unsigned)thread->broker.port, kn_connection_peer_text(thread->broker.connection));
     kn_client_post_event(thread->broker.client, event);
 }
 
 static void broker_connect(struct kn_broker_thread *thread, int64_t now_us)
 {
-    thread->down_event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_DISCONNECTED, thread->broker.handle);
+    thread->down_event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_DISCONNECTED,
+                                      thread->broker.handle);
     if (!thread->down_event) {
         thread->connect_at_us = now_us + 100000;
         return;
@@ -346,9 +389,11 @@ static void broker_connect(struct kn_broker_thread *thread, int64_t now_us)
     broker_set_state(thread, KN_BROKER_CONNECTING);
     kn_count(&thread->broker.connects, 1);
     if (kn_log_is_on(&thread->broker.client->log, KN_LOG_BROKER)) {
-        kn_log_say(&thread->broker.client->log, KN_LOG_BROKER, thread->broker.handle, -1, "connecting (attempt %d in a row)", (int)thread->failures + 1);
+        kn_log_say(&thread->broker.client->log, KN_LOG_BROKER, thread->broker.handle, -1,
+                   "connecting (attempt %d in a row)", (int)thread->failures + 1);
     }
-    int status = kn_connection_open(thread->broker.connection, thread->broker.host, thread->broker.port, now_us);
+    int status = kn_connection_open(thread->broker.connection, thread->broker.host,
+                                    thread->broker.port, now_us);
     if (status) {
         broker_down(thread, status, NULL, 0, now_us);
     } else if (kn_connection_state(thread->broker.connection) == KN_CONNECTION_UP) {
@@ -360,7 +405,8 @@ static void broker_connect(struct kn_broker_thread *thread, int64_t now_us)
 
 static int op_is_current(const struct kn_broker_thread *thread, const struct kn_op *op)
 {
-    return op->generation == 0 || (broker_is_connected(thread) && op->generation == thread->broker.generation);
+    return op->generation == 0 ||
+           (broker_is_connected(thread) && op->generation == thread->broker.generation);
 }
 
 static void op_submit(struct kn_broker_thread *thread, struct kn_op *op, int64_t now_us)
@@ -371,7 +417,8 @@ static void op_submit(struct kn_broker_thread *thread, struct kn_op *op, int64_t
     if (!op_is_current(thread, op)) {
         request_fail(request, KN_ERR_STALE);
     } else if (request->flags & KN_REQUEST_HANDSHAKE) {
-        if (broker_is_connected(thread)) kn_connection_send(thread->broker.connection, request, now_us);
+        if (broker_is_connected(thread))
+            kn_connection_send(thread->broker.connection, request, now_us);
         else request_fail(request, KN_ERR_TRANSPORT);
     } else if (state == KN_BROKER_UP) {
         kn_connection_send(thread->broker.connection, request, now_us);
@@ -391,11 +438,13 @@ static void op_open(struct kn_broker_thread *thread, const struct kn_op *op, int
     broker_set_state(thread, KN_BROKER_UP);
     struct kn_list *node;
     while ((node = kn_list_pop_front(&thread->unsent))) {
-        kn_connection_send(thread->broker.connection, KN_LIST_ENTRY(node, struct kn_request, node), now_us);
+        kn_connection_send(thread->broker.connection, KN_LIST_ENTRY(node, struct kn_request, node),
+                           now_us);
     }
 }
 
-/* Whoever authenticates anew (KIP-368) may ask nothing else meanwhile. What has been sent is answered first: responses come in order. */
+/* Whoever authenticates anew (KIP-368) may ask nothing else meanwhile. What has been sent is
+ * answered first: responses come in order. */
 static void op_hold(struct kn_broker_thread *thread, const struct kn_op *op, int64_t now_us)
 {
     if (broker_state(thread) != KN_BROKER_UP || !op_is_current(thread, op)) return;
@@ -408,7 +457,9 @@ static void op_close(struct kn_broker_thread *thread, const struct kn_op *op, in
 {
     int connecting = broker_state(thread) == KN_BROKER_CONNECTING && op->generation == 0;
     if (!connecting && (!broker_is_connected(thread) || !op_is_current(thread, op))) return;
-    broker_down_because(thread, op->status, op->status ? kn_status_text(op->status) : "closed on request", op->status == KN_OK, now_us);
+    broker_down_because(thread, op->status,
+                        op->status ? kn_status_text(op->status) : "closed on request",
+                        op->status == KN_OK, now_us);
 }
 
 /* Produce requests in flight can't be called back: their connection goes, and they with it. */
@@ -422,10 +473,13 @@ static void op_purge(struct kn_broker_thread *thread, int64_t now_us)
 
 static void op_attach(struct kn_broker_thread *thread, const struct kn_op *op)
 {
-    int status = kn_fetcher_attach(&thread->fetcher, op->cursor, op->epoch, op->offset, op->leader_epoch);
+    int status = kn_fetcher_attach(&thread->fetcher, op->cursor, op->epoch, op->offset,
+                                   op->leader_epoch);
     if (status == KN_OK) return;
-    struct kn_event *event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_CURSOR, thread->broker.handle);
-    if (!event) return; /* no memory even to say so: the control plane's watchdog sees a cursor without progress */
+    struct kn_event *event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_CURSOR,
+                                          thread->broker.handle);
+    /* no memory even to say so: the control plane's watchdog sees a cursor without progress */
+    if (!event) return;
     event->token = op->cursor->token;
     event->partition = op->cursor->partition;
     event->status = status;
@@ -463,11 +517,15 @@ static void broker_run_op(struct kn_broker_thread *thread, struct kn_op *op, int
 static int broker_look_everywhere(struct kn_broker_thread *thread, int64_t now_us)
 {
     int status = KN_OK;
-    for (struct kn_topic *topic = kn_producer_topic_next(thread->producer, NULL); topic; topic = kn_producer_topic_next(thread->producer, topic)) {
-        struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+    for (struct kn_topic *topic = kn_producer_topic_next(thread->producer, NULL); topic;
+         topic = kn_producer_topic_next(thread->producer, topic)) {
+        struct kn_partition_table *table = atomic_load_explicit(&topic->table,
+                                                                memory_order_acquire);
         for (int32_t i = 0; table && i < table->count; i++) {
             struct kn_accumulator *accumulator = table->partitions[i];
-            if (kn_accumulator_leader(accumulator) == &thread->broker && kn_sender_add(&thread->sender, accumulator, now_us)) status = KN_ERR_NOMEM;
+            if (kn_accumulator_leader(accumulator) == &thread->broker &&
+                kn_sender_add(&thread->sender, accumulator, now_us))
+                status = KN_ERR_NOMEM;
         }
     }
     return status;
@@ -498,7 +556,8 @@ static void broker_take_inbox(struct kn_broker_thread *thread, int64_t now_us)
     kn_mutex_unlock(&thread->lock);
 
     struct kn_list *node;
-    while ((node = kn_list_pop_front(&ops))) broker_run_op(thread, KN_LIST_ENTRY(node, struct kn_op, node), now_us);
+    while ((node = kn_list_pop_front(&ops)))
+        broker_run_op(thread, KN_LIST_ENTRY(node, struct kn_op, node), now_us);
     struct kn_cursor *cursor;
     while ((cursor = woken_pop(&woken))) {
         kn_fetcher_wake(&thread->fetcher, cursor);
@@ -523,24 +582,30 @@ static void broker_finish(struct kn_broker_thread *thread, int64_t now_us)
     struct kn_list ops;
     kn_list_init(&ops);
     enum kn_broker_state state = broker_state(thread);
-    if (state != KN_BROKER_INIT && state != KN_BROKER_DOWN) broker_down_because(thread, KN_ERR_CLOSED, "stopped", 1, now_us);
+    if (state != KN_BROKER_INIT && state != KN_BROKER_DOWN)
+        broker_down_because(thread, KN_ERR_CLOSED, "stopped", 1, now_us);
     kn_mutex_lock(&thread->lock);
     thread->inbox_closed = 1;
     kn_list_splice_back(&ops, &thread->ops);
     kn_mutex_unlock(&thread->lock);
     struct kn_list *node;
-    while ((node = kn_list_pop_front(&ops))) op_refuse(thread, KN_LIST_ENTRY(node, struct kn_op, node), KN_ERR_CLOSED);
-    while ((node = kn_list_first(&thread->unsent))) request_fail(KN_LIST_ENTRY(node, struct kn_request, node), KN_ERR_CLOSED);
+    while ((node = kn_list_pop_front(&ops)))
+        op_refuse(thread, KN_LIST_ENTRY(node, struct kn_op, node), KN_ERR_CLOSED);
+    while ((node = kn_list_first(&thread->unsent)))
+        request_fail(KN_LIST_ENTRY(node, struct kn_request, node), KN_ERR_CLOSED);
     broker_set_state(thread, KN_BROKER_STOPPED);
 }
 
-/* A handshake proves little: a listener for SASL answers ApiVersions of a client that doesn't authenticate, and closes the connection at its next
- * request. Only a connection that works ends the back-off, and the outage that the control plane reports. */
+/* A handshake proves little: a listener for SASL answers ApiVersions of a client that doesn't
+ * authenticate, and closes the connection at its next request. Only a connection that works ends
+ * the back-off, and the outage that the control plane reports. */
 static void broker_note_working(struct kn_broker_thread *thread, int64_t now_us)
 {
     if (thread->works || broker_state(thread) != KN_BROKER_UP) return;
-    int answered = kn_counted(&kn_connection_stats(thread->broker.connection)->rx) > thread->handshake_responses;
-    int lasts = now_us - thread->connected_us >= WORKS_AFTER_US && !kn_connection_in_flight(thread->broker.connection);
+    int answered = kn_counted(&kn_connection_stats(thread->broker.connection)->rx) >
+                   thread->handshake_responses;
+    int lasts = now_us - thread->connected_us >= WORKS_AFTER_US &&
+                !kn_connection_in_flight(thread->broker.connection);
     if (!answered && !lasts) return;
     thread->failures = 0;
     struct kn_event *event = kn_event_new(NULL, KN_EVENT_WORKING, thread->broker.handle);
@@ -556,8 +621,10 @@ static void broker_step_connection(struct kn_broker_thread *thread, short revent
     int status = kn_connection_step(thread->broker.connection, revents, now_us);
     broker_note_working(thread, now_us);
     if (status) {
-        broker_down(thread, status, NULL, kn_connection_was_idle_close(thread->broker.connection), now_us);
-    } else if (broker_state(thread) == KN_BROKER_CONNECTING && kn_connection_state(thread->broker.connection) == KN_CONNECTION_UP) {
+        broker_down(thread, status, NULL, kn_connection_was_idle_close(thread->broker.connection),
+                    now_us);
+    } else if (broker_state(thread) == KN_BROKER_CONNECTING &&
+               kn_connection_state(thread->broker.connection) == KN_CONNECTION_UP) {
         broker_connected(thread, now_us);
     }
 }
@@ -586,7 +653,9 @@ static int64_t broker_check_idle(struct kn_broker_thread *thread, int64_t now_us
     int32_t idle_ms = thread->broker.client->config->connections_max_idle_ms;
     if (idle_ms <= 0 || broker_state(thread) != KN_BROKER_UP) return KN_NEVER;
     /* Whatever ends this (a response, a detach) wakes the thread, and the next turn looks again. */
-    if (thread->broker.heartbeat || kn_connection_in_flight(thread->broker.connection) || broker_wants_connection(thread)) return KN_NEVER;
+    if (thread->broker.heartbeat || kn_connection_in_flight(thread->broker.connection) ||
+        broker_wants_connection(thread))
+        return KN_NEVER;
     int64_t close_at_us = thread->last_used_us + (int64_t)idle_ms * 1000;
     if (now_us < close_at_us) return close_at_us;
     broker_down_because(thread, KN_OK, "idle for connections.max.idle.ms", 1, now_us);
@@ -595,8 +664,8 @@ static int64_t broker_check_idle(struct kn_broker_thread *thread, int64_t now_us
 
 static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Sender and fetcher, then their frames straight to the socket, with no poll in between; and again while the socket takes everything, because both
- * hold back until what they made is on its way. */
+/* Sender and fetcher, then their frames straight to the socket, with no poll in between; and again
+ * while the socket takes everything, because both hold back until what they made is on its way. */
 static int64_t broker_work(struct kn_broker_thread *thread, int64_t now_us)
 {
     for (int turn = 0; turn < WORK_TURNS_MAX; turn++) {
@@ -604,7 +673,8 @@ static int64_t broker_work(struct kn_broker_thread *thread, int64_t now_us)
         next_us = earlier(next_us, kn_fetcher_step(&thread->fetcher, now_us));
         if (!kn_connection_unsent_bytes(thread->broker.connection)) return next_us;
         broker_step_connection(thread, 0, now_us);
-        if (kn_connection_unsent_bytes(thread->broker.connection)) return next_us; /* poll(2) says when there is room */
+        /* poll(2) says when there is room */
+        if (kn_connection_unsent_bytes(thread->broker.connection)) return next_us;
     }
     return now_us;
 }
@@ -619,22 +689,29 @@ int64_t kn_broker_thread_step(struct kn_broker_thread *thread, short revents, in
         broker_finish(thread, now_us);
         return KN_NEVER;
     }
-    if (kn_connection_state(thread->broker.connection) != KN_CONNECTION_CLOSED) broker_step_connection(thread, revents, now_us);
+    if (kn_connection_state(thread->broker.connection) != KN_CONNECTION_CLOSED)
+        broker_step_connection(thread, revents, now_us);
     if (broker_state(thread) == KN_BROKER_HANDSHAKE && now_us >= thread->ready_by_us) {
-        broker_down_because(thread, KN_ERR_TIMED_OUT, "the handshake didn't end within socket.connection.setup.timeout.ms", 0, now_us);
+        broker_down_because(thread, KN_ERR_TIMED_OUT,
+                            "the handshake didn't end within socket.connection.setup.timeout.ms", 0,
+                            now_us);
     }
     enum kn_broker_state state = broker_state(thread);
-    if ((state == KN_BROKER_INIT || state == KN_BROKER_DOWN) && now_us >= thread->connect_at_us && broker_wants_connection(thread)) {
+    if ((state == KN_BROKER_INIT || state == KN_BROKER_DOWN) && now_us >= thread->connect_at_us &&
+        broker_wants_connection(thread)) {
         broker_connect(thread, now_us);
     }
-    int64_t heartbeat_us = kn_heartbeat_step(&thread->broker, now_us); /* first: its frame goes out with the work's */
-    next_us = broker_work(thread, now_us); /* in every state: what was fetched before the connection went is still opened */
+    /* first: its frame goes out with the work's */
+    int64_t heartbeat_us = kn_heartbeat_step(&thread->broker, now_us);
+    /* in every state: what was fetched before the connection went is still opened */
+    next_us = broker_work(thread, now_us);
     broker_note_use(thread, now_us);
     next_us = earlier(next_us, heartbeat_us);
     next_us = earlier(next_us, broker_check_idle(thread, now_us));
     next_us = earlier(next_us, broker_expire_unsent(thread, now_us));
     state = broker_state(thread);
-    if ((state == KN_BROKER_INIT || state == KN_BROKER_DOWN) && broker_wants_connection(thread)) next_us = earlier(next_us, thread->connect_at_us);
+    if ((state == KN_BROKER_INIT || state == KN_BROKER_DOWN) && broker_wants_connection(thread))
+        next_us = earlier(next_us, thread->connect_at_us);
     if (state == KN_BROKER_HANDSHAKE) next_us = earlier(next_us, thread->ready_by_us);
     if (kn_connection_state(thread->broker.connection) != KN_CONNECTION_CLOSED) {
         next_us = earlier(next_us, kn_connection_next_deadline_us(thread->broker.connection));
@@ -663,14 +740,17 @@ static short broker_sleep(struct kn_broker_thread *thread, int64_t next_us)
     int64_t left_us = next_us == KN_NEVER ? -1 : next_us - kn_clock_us();
     if (next_us != KN_NEVER && left_us < 0) left_us = 0;
     kn_mutex_lock(&thread->lock);
-    int waiting = !kn_list_empty(&thread->ops) || thread->ready_count || thread->wake_pending || thread->stop_asked || !kn_list_empty(&thread->woken) ||
-                  thread->wake_all;
+    int waiting = !kn_list_empty(&thread->ops) || thread->ready_count || thread->wake_pending ||
+                  thread->stop_asked || !kn_list_empty(&thread->woken) || thread->wake_all;
     thread->sleep_until_us = waiting || left_us == 0 ? 0 : next_us;
-    int64_t lost_us = thread->ready_lost ? 100000 : -1; /* memory was short: try again a little later */
+    /* memory was short: try again a little later */
+    int64_t lost_us = thread->ready_lost ? 100000 : -1;
     kn_mutex_unlock(&thread->lock);
     if (waiting) left_us = 0;
     else if (lost_us >= 0 && (left_us < 0 || left_us > lost_us)) left_us = lost_us;
-    int ready = kn_connection_is_receiving(thread->broker.connection) ? kn_wake_poll_busy(&thread->busy_wait, fds, 2, left_us) : 0;
+    int ready = kn_connection_is_receiving(thread->broker.connection)
+                    ? kn_wake_poll_busy(&thread->busy_wait, fds, 2, left_us)
+                    : 0;
     if (ready == 0) ready = kn_wake_poll(fds, 2, left_us);
     kn_count(&thread->broker.wakeups, 1);
     if (ready <= 0) return 0;
@@ -696,7 +776,8 @@ static void *broker_main(void *argument)
 
 int kn_broker_thread_start(struct kn_broker_thread *thread)
 {
-    /* Signals belong to the application's threads: blocked before the thread exists, so that not even its first instruction sees one. */
+    /* Signals belong to the application's threads: blocked before the thread exists, so that not
+     * even its first instruction sees one. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -709,7 +790,8 @@ int kn_broker_thread_start(struct kn_broker_thread *thread)
 void kn_broker_thread_join(struct kn_broker_thread *thread)
 {
     if (thread->has_thread) pthread_join(thread->id, NULL);
-    else kn_broker_thread_step(thread, 0, kn_clock_us()); /* never started, or driven by hand: ends in this thread */
+    /* never started, or driven by hand: ends in this thread */
+    else kn_broker_thread_step(thread, 0, kn_clock_us());
     thread->has_thread = thread->has_owner = 0;
 }
 

@@ -8,7 +8,8 @@
 #include "base/status.h"
 #include "net/thread.h"
 
-int kn_broker_init(struct kn_broker *broker, struct kn_client *client, const struct kn_broker_events *on, void *owner, int32_t handle, int32_t node_id,
+int kn_broker_init(struct kn_broker *broker, struct kn_client *client,
+                   const struct kn_broker_events *on, void *owner, int32_t handle, int32_t node_id,
                    const char *host, uint16_t port)
 {
     int statistics = client->config->statistics;
@@ -40,7 +41,8 @@ void kn_broker_deinit(struct kn_broker *broker)
     free(broker->host);
 }
 
-void kn_broker_post_reply(struct kn_broker *broker, struct kn_event *event, int32_t generation, int status, struct kn_chunk *chunk, struct kn_span body)
+void kn_broker_post_reply(struct kn_broker *broker, struct kn_event *event, int32_t generation,
+                          int status, struct kn_chunk *chunk, struct kn_span body)
 {
     event->status = status;
     event->generation = generation;
@@ -49,11 +51,14 @@ void kn_broker_post_reply(struct kn_broker *broker, struct kn_event *event, int3
         event->body = body.at;
         event->body_bytes = kn_span_left(&body);
     } else if (status == KN_ERR_CLOSED || status == KN_ERR_STALE) {
-        snprintf(event->text, sizeof event->text, "%.120s:%u: %s", broker->host, (unsigned)broker->port, kn_status_text(status));
+        snprintf(event->text, sizeof event->text, "%.120s:%u: %s", broker->host,
+                 (unsigned)broker->port, kn_status_text(status));
     } else if (status) {
         const char *cause = kn_connection_error_text(broker->connection);
         if (cause[0]) snprintf(event->text, sizeof event->text, "%s", cause);
-        else snprintf(event->text, sizeof event->text, "%.120s:%u: %s", broker->host, (unsigned)broker->port, kn_status_text(status));
+        else
+            snprintf(event->text, sizeof event->text, "%.120s:%u: %s", broker->host,
+                     (unsigned)broker->port, kn_status_text(status));
     }
     kn_client_post_event(broker->client, event);
 }

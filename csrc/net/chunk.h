@@ -1,4 +1,5 @@
-/* A counted receive buffer: a response body, a decompressed batch, or a delivered batch that Messages borrow from.
+/* A counted receive buffer: a response body, a decompressed batch, or a delivered batch that
+ * Messages borrow from.
  *
  * Thread: ref/unref from any thread (atomic). The last unref gives the buffer back to its pool.
  */
@@ -18,7 +19,8 @@ struct kn_chunk {
     int64_t kept_bytes; /* what Messages would take without it; below 0: they are to keep it */
 };
 
-struct kn_chunk *kn_chunk_new(struct kn_buffer *buffer); /* takes the buffer; NULL: no memory, and the buffer stays the caller's */
+/* takes the buffer; NULL: no memory, and the buffer stays the caller's */
+struct kn_chunk *kn_chunk_new(struct kn_buffer *buffer);
 struct kn_chunk *kn_chunk_ref(struct kn_chunk *chunk);
 void kn_chunk_unref(struct kn_chunk *chunk); /* NULL is allowed */
 /* Whether nothing but Messages has references to it. */

@@ -1,4 +1,5 @@
-/* What all parts of one client share: its configuration, memory, codecs, events, and who takes what they make.
+/* What all parts of one client share: its configuration, memory, codecs, events, and who takes what
+ * they make.
  *
  * Thread: any. Lock: none of its own; each part guards itself. Who frees: the engine embeds it.
  */
@@ -20,10 +21,11 @@ struct kn_client_config {
     char client_id[256];
     struct kn_connection_config connection;
     int32_t reconnect_backoff_ms, reconnect_backoff_max_ms;
-    int32_t request_timeout_ms;        /* socket.timeout.ms: fetches */
-    int32_t connections_max_idle_ms;   /* 0: never */
-    bool statistics;                    /* statistics.interval.ms is set: latencies and sizes are recorded */
-    uint32_t log_contexts;             /* debug: struct kn_log's contexts */
+    int32_t request_timeout_ms;      /* socket.timeout.ms: fetches */
+    int32_t connections_max_idle_ms; /* 0: never */
+    /* statistics.interval.ms is set: latencies and sizes are recorded */
+    bool statistics;
+    uint32_t log_contexts; /* debug: struct kn_log's contexts */
 };
 
 struct kn_client {
@@ -31,18 +33,25 @@ struct kn_client {
     const struct kn_client_config *config;
     const struct kn_client_events *on;
     void *owner;
-    struct kn_codec_table codecs;      /* the binding may replace entries before start */
+    struct kn_codec_table codecs; /* the binding may replace entries before start */
     struct kn_pool *pool;
     /* guards itself */
-    struct kn_queue events;            /* struct kn_event: control thread */
-    struct kn_log log;                 /* lines in `events` */
+    struct kn_queue events;                    /* struct kn_event: control thread */
+    struct kn_log log;                         /* lines in `events` */
     struct kn_reserve spare_events, spare_ops; /* what must not get lost for want of memory */
     /* atomic */
-    atomic_int measuring;              /* brokers record means (counting.h) */
+    atomic_int measuring; /* brokers record means (counting.h) */
 };
 
-static inline void kn_client_post_event(struct kn_client *client, struct kn_event *event) { kn_queue_push(&client->events, &event->node); }
-/* A batch with its outcome: reported if anybody wants to know, else freed. Budget returned. Any thread, no lock held. */
-static inline void kn_client_deliver(struct kn_client *client, struct kn_batch *batch) { client->on->delivered(client->owner, batch); }
+static inline void kn_client_post_event(struct kn_client *client, struct kn_event *event)
+{
+    kn_queue_push(&client->events, &event->node);
+}
+/* A batch with its outcome: reported if anybody wants to know, else freed. Budget returned. Any
+ * thread, no lock held. */
+static inline void kn_client_deliver(struct kn_client *client, struct kn_batch *batch)
+{
+    client->on->delivered(client->owner, batch);
+}
 
 #endif

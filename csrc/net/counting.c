@@ -19,9 +19,12 @@ struct kn_broker_windows *kn_broker_windows_new(void)
 
 /* --- recording --- */
 
-void kn_count_answer(struct kn_broker_windows *windows, struct kn_means *means, int16_t api_key, int64_t rtt_us)
+void kn_count_answer(struct kn_broker_windows *windows, struct kn_means *means, int16_t api_key,
+                     int64_t rtt_us)
 {
-    enum kn_mean_kind kind = api_key == API_PRODUCE ? KN_MEAN_PRODUCE : api_key == API_FETCH ? KN_MEAN_FETCH : KN_MEAN_OTHER;
+    enum kn_mean_kind kind = api_key == API_PRODUCE ? KN_MEAN_PRODUCE
+                             : api_key == API_FETCH ? KN_MEAN_FETCH
+                                                    : KN_MEAN_OTHER;
     if (windows) kn_histogram_record(&windows->rtt, rtt_us, 1);
     if (kn_means_on(means)) kn_mean_record(&means->kinds[kind], rtt_us);
 }

@@ -30,7 +30,8 @@ struct kn_event *kn_event_new(struct kn_reserve *reserve, enum kn_event_kind kin
     return event;
 }
 
-struct kn_event *kn_event_throttled(struct kn_reserve *reserve, int32_t broker, int16_t api_key, int32_t throttle_ms)
+struct kn_event *kn_event_throttled(struct kn_reserve *reserve, int32_t broker, int16_t api_key,
+                                    int32_t throttle_ms)
 {
     struct kn_event *event = kn_event_new(reserve, KN_EVENT_THROTTLED, broker);
     if (!event) return NULL;
@@ -40,12 +41,17 @@ struct kn_event *kn_event_throttled(struct kn_reserve *reserve, int32_t broker, 
 }
 
 /* Answers with a password in them: what tokens log in with. */
-static int is_secret(int16_t api_key) { return api_key == API_CREATE_DELEGATION_TOKEN || api_key == API_DESCRIBE_DELEGATION_TOKEN; }
+static int is_secret(int16_t api_key)
+{
+    return api_key == API_CREATE_DELEGATION_TOKEN || api_key == API_DESCRIBE_DELEGATION_TOKEN;
+}
 
 void kn_event_free(struct kn_event *event)
 {
     if (!event) return;
-    if (event->body && is_secret(event->api_key)) kn_wipe((uint8_t *)event->body, event->body_bytes); /* the response is nobody else's */
+    /* the response is nobody else's */
+    if (event->body && is_secret(event->api_key))
+        kn_wipe((uint8_t *)event->body, event->body_bytes);
     kn_chunk_unref(event->chunk);
     if (event->reserve) kn_reserve_give(event->reserve, event);
     else free(event);

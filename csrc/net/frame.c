@@ -10,7 +10,8 @@
 #include "base/endian.h"
 #include "base/varint.h"
 
-size_t kn_frame_header_write(uint8_t *to, int16_t api_key, int16_t api_version, const char *client_id, int flexible)
+size_t kn_frame_header_write(uint8_t *to, int16_t api_key, int16_t api_version,
+                             const char *client_id, int flexible)
 {
     size_t client_id_bytes = client_id ? strlen(client_id) : 0;
     if (client_id_bytes > INT16_MAX) client_id_bytes = INT16_MAX;
@@ -31,20 +32,24 @@ void kn_frame_head_patch(uint8_t *head, size_t frame_bytes, int32_t correlation_
     kn_put_i32(head + 8, correlation_id);
 }
 
-int kn_frame_length_check(const uint8_t first[KN_FRAME_LENGTH_BYTES], size_t max_bytes, const char **why)
+int kn_frame_length_check(const uint8_t first[KN_FRAME_LENGTH_BYTES], size_t max_bytes,
+                          const char **why)
 {
-    /* Both of these would be legal lengths under a large enough receive.message.max.bytes (1.2 GB and 352 MB), but no broker sends them. */
+    /* Both of these would be legal lengths under a large enough receive.message.max.bytes (1.2 GB
+     * and 352 MB), but no broker sends them. */
     if (memcmp(first, "HTTP", 4) == 0) {
         *why = "it answered with HTTP: this is a web server's port, not a Kafka listener";
         return KN_ERR_PROTOCOL;
     }
     if (first[0] == 0x15 && first[1] == 0x03) {
-        *why = "it answered with a TLS alert: the listener wants TLS, and this connection is plaintext (see security.protocol)";
+        *why = "it answered with a TLS alert: the listener wants TLS, and this connection is "
+               "plaintext (see security.protocol)";
         return KN_ERR_PROTOCOL;
     }
     uint32_t length = kn_frame_u32(first);
     if (length < 4 || length > INT32_MAX) {
-        *why = "it sent an impossible frame length: not a Kafka broker, or a listener with another security.protocol";
+        *why = "it sent an impossible frame length: not a Kafka broker, or a listener with another "
+               "security.protocol";
         return KN_ERR_PROTOCOL;
     }
     if (length > max_bytes) {

@@ -2,8 +2,9 @@
  *
  * Thread: the connection's. Lock: none. Who frees: kn_proxy_free() the proxy.
  *
- * Answers are read to their last byte and not beyond: SOCKS5's by their lengths, HTTP's to the empty line (no broker speaks before it is asked, so more
- * bytes aren't a broker's). Nothing that a proxy has written is repeated in a text but for its numbers: it knows the login.
+ * Answers are read to their last byte and not beyond: SOCKS5's by their lengths, HTTP's to the
+ * empty line (no broker speaks before it is asked, so more bytes aren't a broker's). Nothing that a
+ * proxy has written is repeated in a text but for its numbers: it knows the login.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -34,7 +35,8 @@
 
 /* --- the client's --- */
 
-struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int resolves, const char *host, uint16_t port, const uint8_t *login, size_t login_bytes)
+struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int resolves, const char *host,
+                              uint16_t port, const uint8_t *login, size_t login_bytes)
 {
     if (strlen(host) >= KN_PROXY_HOST_BYTES || login_bytes > KN_PROXY_LOGIN_BYTES_MAX) return NULL;
     struct kn_proxy *proxy = calloc(1, sizeof *proxy);
@@ -57,9 +59,14 @@ void kn_proxy_free(struct kn_proxy *proxy)
 
 /* --- saying --- */
 
-void kn_tunnel_begin(struct kn_tunnel *tunnel, const struct kn_proxy *proxy, const char *host, uint16_t port, const struct sockaddr *target)
+void kn_tunnel_begin(struct kn_tunnel *tunnel, const struct kn_proxy *proxy, const char *host,
+                     uint16_t port, const struct sockaddr *target)
 {
-    *tunnel = (struct kn_tunnel){.proxy = proxy, .transport = &kn_transport_tcp, .host = host, .port = port, .target = target};
+    *tunnel = (struct kn_tunnel){.proxy = proxy,
+                                 .transport = &kn_transport_tcp,
+                                 .host = host,
+                                 .port = port,
+                                 .target = target};
     tunnel->stage = proxy->kind == KN_PROXY_HTTP ? KN_TUNNEL_CONNECT : KN_TUNNEL_GREETING;
 }
 
@@ -76,7 +83,8 @@ static int tunnel_refused(struct kn_tunnel *tunnel, const char *text, const char
     return KN_STREAM_FAILED;
 }
 
-/* Brokers are named by metadata, which somebody else has written: no name may become a second line of a request. */
+/* Brokers are named by metadata, which somebody else has written: no name may become a second line
+ * of a request. */
 static int is_sendable(const char *host)
 {
     size_t size = strlen(host);
@@ -106,7 +114,8 @@ static size_t socks_request(const struct kn_tunnel *tunnel, uint8_t *to)
         at += 4;
     } else if (tunnel->target) {
         to[at++] = SOCKS_IP6;
-        memcpy(to + at, &((const struct sockaddr_in6 *)(const void *)tunnel->target)->sin6_addr, 16);
+        memcpy(to + at, &((const struct sockaddr_in6 *)(const void *)tunnel->target)->sin6_addr,
+               16);
         at += 16;
     } else {
         size_t size = strlen(tunnel->host);
@@ -121,22 +130,24 @@ static size_t socks_request(const struct kn_tunnel *tunnel, uint8_t *to)
 static size_t http_request(const struct kn_tunnel *tunnel, uint8_t *to)
 {
     char where[KN_PROXY_HOST_BYTES + 16];
-    snprintf(where, sizeof where, strchr(tunnel->host, ':') ? "[%s]:%u" : "%s:%u", tunnel->host, (unsigned)tunnel->port);
-    return (size_t)snprintf((char *)to, KN_TUNNEL_SCRATCH_BYTES, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", where, where);
+    snprintf(where, sizeof where, strchr(tunnel->host, ':') ? "[%s]:%u" : "%s:%u", tunnel->host,
+             (unsigned)tunnel->port);
+    return (size_t)snprintf((char *)to, KN_TUNNEL_SCRATCH_BYTES,
+                            "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", where, where);
 }
 
 int kn_tunnel_say(struct kn_tunnel *tunnel, uint8_t *scratch, struct iovec pieces[3])
 {
-    static const uint8_t ways[] = {SOCKS_VERSION, 2, SOCKS_NO_LOGIN, SOCKS_USER_AND_PASSWORD}, only_way[] = {SOCKS_VERSION, 1, SOCKS_NO_LOGIN};
+    static const uint8_t ways[] = {SOCKS_VERSION, 2, SOCKS_NO_LOGIN, SOCKS_USER_AND_PASSWORD},
+                         only_way[] = {SOCKS_VERSION, 1, SOCKS_NO_LOGIN};
     const struct kn_proxy *proxy = tunnel->proxy;
     struct iovec login = {(void *)proxy->login, proxy->login_bytes};
     switch (tunnel->stage) {
     case KN_TUNNEL_GREETING:
-        pieces[0] = proxy->login_bytes ? (struct iovec){(void *)ways, sizeof ways} : (struct iovec){(void *)only_way, sizeof only_way};
+        pieces[0] = proxy->login_bytes ? (struct iovec){(void *)ways, sizeof ways}
+                                       : (struct iovec){(void *)only_way, sizeof only_way};
         return 1;
-    case KN_TUNNEL_LOGIN:
-        pieces[0] = login;
-        return 1;
+    case KN_TUNNEL_LOGIN: pieces[0] = login; return 1;
     case KN_TUNNEL_REQUEST:
         if (!is_sendable(tunnel->host)) break;
         pieces[0] = (struct iovec){scratch, socks_request(tunnel, scratch)};
@@ -164,15 +175,20 @@ static long tunnel_next(struct kn_tunnel *tunnel, enum kn_tunnel_stage stage)
 static long hear_greeting(struct kn_tunnel *tunnel, const uint8_t *answer)
 {
     if (tunnel->heard && answer[0] != SOCKS_VERSION) {
-        return tunnel_fail(tunnel, answer[0] == 'H' ? "it speaks HTTP, not SOCKS5: set proxy.url to http://" : "it doesn't speak SOCKS5: see proxy.url");
+        return tunnel_fail(tunnel, answer[0] == 'H'
+                                       ? "it speaks HTTP, not SOCKS5: set proxy.url to http://"
+                                       : "it doesn't speak SOCKS5: see proxy.url");
     }
     if (tunnel->heard < 2) return 2 - (long)tunnel->heard;
     int login = tunnel->proxy->login_bytes != 0;
     if (answer[1] == SOCKS_NO_LOGIN) return tunnel_next(tunnel, KN_TUNNEL_REQUEST);
     if (answer[1] == SOCKS_USER_AND_PASSWORD && login) return tunnel_next(tunnel, KN_TUNNEL_LOGIN);
     if (answer[1] == SOCKS_NOTHING_SUITS) {
-        return tunnel_refused(tunnel, login ? "it takes neither no login nor a user and password" : "it wants a login: set proxy.url to socks5://user:password@host:port",
-                              "SOCKS5", answer[1]);
+        return tunnel_refused(
+            tunnel,
+            login ? "it takes neither no login nor a user and password"
+                  : "it wants a login: set proxy.url to socks5://user:password@host:port",
+            "SOCKS5", answer[1]);
     }
     return tunnel_refused(tunnel, "it wants a login that wasn't offered", "SOCKS5", answer[1]);
 }
@@ -181,7 +197,8 @@ static long hear_login(struct kn_tunnel *tunnel, const uint8_t *answer)
 {
     if (tunnel->heard < 2) return 2 - (long)tunnel->heard;
     if (answer[1] == 0) return tunnel_next(tunnel, KN_TUNNEL_REQUEST);
-    return tunnel_refused(tunnel, "it refuses the user and password of proxy.url", "SOCKS5", answer[1]);
+    return tunnel_refused(tunnel, "it refuses the user and password of proxy.url", "SOCKS5",
+                          answer[1]);
 }
 
 static const char *socks_reason(int reply)
@@ -194,7 +211,9 @@ static const char *socks_reason(int reply)
     case 5: return "the broker refuses its connection: see the broker's address and port";
     case 6: return "the broker is too far away from it (TTL)";
     case 7: return "it makes no connections for clients (command CONNECT)";
-    case 8: return "it doesn't know this kind of address: try the other one of socks5:// and socks5h://";
+    case 8:
+        return "it doesn't know this kind of address: try the other one of socks5:// and "
+               "socks5h://";
     default: return "it refuses, for a reason that SOCKS5 doesn't have";
     }
 }
@@ -209,8 +228,13 @@ static long hear_request(struct kn_tunnel *tunnel, const uint8_t *answer)
         return tunnel_refused(tunnel, socks_reason(answer[1]), "SOCKS5", answer[1]);
     }
     if (have < 5) return 5 - (long)have;
-    size_t address_bytes = answer[3] == SOCKS_IP4 ? 4 : answer[3] == SOCKS_IP6 ? 16 : answer[3] == SOCKS_NAME ? 1 + (size_t)answer[4] : 0;
-    if (!address_bytes) return tunnel_fail(tunnel, "its answer isn't SOCKS5: it has a kind of address that doesn't exist");
+    size_t address_bytes = answer[3] == SOCKS_IP4    ? 4
+                           : answer[3] == SOCKS_IP6  ? 16
+                           : answer[3] == SOCKS_NAME ? 1 + (size_t)answer[4]
+                                                     : 0;
+    if (!address_bytes)
+        return tunnel_fail(tunnel,
+                           "its answer isn't SOCKS5: it has a kind of address that doesn't exist");
     size_t whole = 4 + address_bytes + 2;
     return have < whole ? (long)(whole - have) : tunnel_next(tunnel, KN_TUNNEL_OPEN);
 }
@@ -219,8 +243,9 @@ static const char *http_reason(const struct kn_tunnel *tunnel, int status)
 {
     switch (status) {
     case 407:
-        return tunnel->proxy->login_bytes ? "it refuses the user and password of proxy.url"
-                                          : "it wants a login: set proxy.url to http://user:password@host:port";
+        return tunnel->proxy->login_bytes
+                   ? "it refuses the user and password of proxy.url"
+                   : "it wants a login: set proxy.url to http://user:password@host:port";
     case 400:
     case 405:
     case 501: return "it makes no connections for clients (method CONNECT): see proxy.url";
@@ -237,7 +262,8 @@ static const char *http_reason(const struct kn_tunnel *tunnel, int status)
 /* The status of "HTTP/1.1 200 ", -1: it isn't that. */
 static int http_status(const uint8_t *line)
 {
-    if (line[7] < '0' || line[7] > '9' || line[8] != ' ' || (line[12] != ' ' && line[12] != '\r')) return -1;
+    if (line[7] < '0' || line[7] > '9' || line[8] != ' ' || (line[12] != ' ' && line[12] != '\r'))
+        return -1;
     int status = 0;
     for (int i = 9; i < 12; i++) {
         if (line[i] < '0' || line[i] > '9') return -1;
@@ -251,7 +277,9 @@ static long hear_connect(struct kn_tunnel *tunnel, const uint8_t *answer)
     static const char begin[] = "HTTP/1.";
     size_t have = tunnel->heard, look = have < sizeof begin - 1 ? have : sizeof begin - 1;
     if (memcmp(answer, begin, look)) {
-        return tunnel_fail(tunnel, have && answer[0] == SOCKS_VERSION ? "it speaks SOCKS5, not HTTP: set proxy.url to socks5h://" : "it doesn't speak HTTP: see proxy.url");
+        return tunnel_fail(tunnel, have && answer[0] == SOCKS_VERSION
+                                       ? "it speaks SOCKS5, not HTTP: set proxy.url to socks5h://"
+                                       : "it doesn't speak HTTP: see proxy.url");
     }
     if (have < STATUS_LINE_BYTES) return STATUS_LINE_BYTES - (long)have;
     int status = http_status(answer);
@@ -262,8 +290,11 @@ static long hear_connect(struct kn_tunnel *tunnel, const uint8_t *answer)
     }
     const uint8_t *end = memmem(answer, have, "\r\n\r\n", 4);
     if (end && end + 4 == answer + have) return tunnel_next(tunnel, KN_TUNNEL_OPEN);
-    if (end) return tunnel_fail(tunnel, "it sends more than the answer to CONNECT: brokers don't speak first");
-    if (have == KN_TUNNEL_SCRATCH_BYTES) return tunnel_fail(tunnel, "its answer to CONNECT has no end");
+    if (end)
+        return tunnel_fail(tunnel,
+                           "it sends more than the answer to CONNECT: brokers don't speak first");
+    if (have == KN_TUNNEL_SCRATCH_BYTES)
+        return tunnel_fail(tunnel, "its answer to CONNECT has no end");
     return (long)(KN_TUNNEL_SCRATCH_BYTES - have);
 }
 
@@ -282,7 +313,8 @@ long kn_tunnel_hear(struct kn_tunnel *tunnel, const uint8_t *answer)
 /* --- both, over the socket --- */
 
 /* What a read or write that moved nothing means. */
-static int tunnel_stopped(struct kn_tunnel *tunnel, struct kn_stream *stream, ssize_t moved, short wants)
+static int tunnel_stopped(struct kn_tunnel *tunnel, struct kn_stream *stream, ssize_t moved,
+                          short wants)
 {
     char phrase[96];
     if (moved == KN_STREAM_AGAIN) {
@@ -290,8 +322,10 @@ static int tunnel_stopped(struct kn_tunnel *tunnel, struct kn_stream *stream, ss
         return KN_STREAM_AGAIN;
     }
     if (moved == 0 || stream->error == ECONNRESET || stream->error == EPIPE) {
-        return tunnel_fail(tunnel, tunnel->proxy->kind == KN_PROXY_HTTP ? "it closed the connection in the middle of CONNECT: does it speak HTTP?"
-                                                                       : "it closed the connection before it was through: does it speak SOCKS5?");
+        return tunnel_fail(
+            tunnel, tunnel->proxy->kind == KN_PROXY_HTTP
+                        ? "it closed the connection in the middle of CONNECT: does it speak HTTP?"
+                        : "it closed the connection before it was through: does it speak SOCKS5?");
     }
     return tunnel_fail(tunnel, kn_errno_text(stream->error, phrase, sizeof phrase));
 }
@@ -320,7 +354,8 @@ int kn_tunnel_step(struct kn_tunnel *tunnel, struct kn_stream *stream, uint8_t *
 {
     stream->wants = 0;
     while (tunnel->stage != KN_TUNNEL_OPEN) {
-        /* Of an answer not a byte is expected while its request isn't written: `scratch` is either's. */
+        /* Of an answer not a byte is expected while its request isn't written: `scratch` is
+         * either's. */
         if (!tunnel->heard) {
             int more = tunnel_write(tunnel, stream, scratch);
             if (more < 0) return more;

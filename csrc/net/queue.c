@@ -1,19 +1,24 @@
 /* A queue to Python and the descriptor to sleep on.
  *
- * Thread: push, pop and wait from any. Lock: `lock` (leaf), for linking and counting only; no system call under it. Who frees: the engine embeds it.
+ * Thread: push, pop and wait from any. Lock: `lock` (leaf), for linking and counting only; no
+ * system call under it. Who frees: the engine embeds it.
  *
- * The descriptor is readable whenever something is queued or a kick is pending, and it may stay readable a little longer: taking items never clears
- * it, so a busy consumer makes no system call at all, and neither do the producers (the flag in kn_wake coalesces them). Only a waiter that finds
- * nothing clears, and then looks again:
- *  - push between that waiter's clear and its second look: the look finds it, and signals anew, because the clear may have swallowed the push's
- *    signal while another sleeper (or an event loop) relies on the descriptor.
+ * The descriptor is readable whenever something is queued or a kick is pending, and it may stay
+ * readable a little longer: taking items never clears it, so a busy consumer makes no system call
+ * at all, and neither do the producers (the flag in kn_wake coalesces them). Only a waiter that
+ * finds nothing clears, and then looks again:
+ *  - push between that waiter's clear and its second look: the look finds it, and signals anew,
+ *    because the clear may have swallowed the push's signal while another sleeper (or an event
+ *    loop) relies on the descriptor.
  *  - push after the second look: the flag is 0, so it writes, and poll returns.
- * Kicks are counted, and each thread remembers the count that it saw last (thread-locally), so a kick reaches every waiting thread and none can use
- * up another's: flush() in one thread isn't left asleep by poll() in another. A sleeper that a kick hasn't reached yet (`unseen`) keeps others from leaving
- * the descriptor cleared.
+ * Kicks are counted, and each thread remembers the count that it saw last (thread-locally), so a
+ * kick reaches every waiting thread and none can use up another's: flush() in one thread isn't left
+ * asleep by poll() in another. A sleeper that a kick hasn't reached yet (`unseen`) keeps others
+ * from leaving the descriptor cleared.
  *
- * An event loop that watches the descriptor takes when it fires; when it has found nothing, it calls kn_queue_rest(), and looks for what kicks announce.
- * It must not call kn_queue_wait(queue, 0) for that: with several queues in one thread, each call would return for an old kick.
+ * An event loop that watches the descriptor takes when it fires; when it has found nothing, it
+ * calls kn_queue_rest(), and looks for what kicks announce. It must not call kn_queue_wait(queue,
+ * 0) for that: with several queues in one thread, each call would return for an old kick.
  */
 #include "net/queue.h"
 
@@ -90,7 +95,8 @@ long kn_queue_count(struct kn_queue *queue)
     return count;
 }
 
-/* Which kicks of which queue this thread has seen. A thread that waits on several queues in turn forgets: it may then return for an old kick. */
+/* Which kicks of which queue this thread has seen. A thread that waits on several queues in turn
+ * forgets: it may then return for an old kick. */
 static _Thread_local struct {
     uint64_t queue_id;
     uint64_t kicks;
@@ -156,8 +162,11 @@ int64_t kn_queue_idle_us(struct kn_queue *queue)
 static int queue_sleep(struct kn_queue *queue, int64_t timeout_ms)
 {
     if (queue->wake.read_fd < 0) return KN_ERR_CLOSED; /* poll(2) would sleep without it */
-    /* A stale signal, of what was taken long ago: clearing it here saves a poll that would return for nothing. */
-    if (atomic_load_explicit(&queue->wake.signalled, memory_order_relaxed) && queue_ready_after_clear(queue)) return KN_OK;
+    /* A stale signal, of what was taken long ago: clearing it here saves a poll that would return
+     * for nothing. */
+    if (atomic_load_explicit(&queue->wake.signalled, memory_order_relaxed) &&
+        queue_ready_after_clear(queue))
+        return KN_OK;
     int64_t until_us = timeout_ms < 0 ? KN_NEVER : kn_clock_us() + timeout_ms * 1000;
     for (;;) {
         int64_t left_us = -1;

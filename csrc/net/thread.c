@@ -1,7 +1,8 @@
 /* Mutexes with a rank check, clocks, per-thread randomness, thread names.
  *
- * Thread: any. Lock: it implements them. Who frees: whoever embeds the mutex.
- * The rank check (KN_DEBUG) counts what this thread holds, rank by rank, in thread-local memory: it needs no lock of its own.
+ * Thread: any. Lock: it implements them. Who frees: whoever embeds the mutex. The rank check
+ * (KN_DEBUG) counts what this thread holds, rank by rank, in thread-local memory: it needs no lock
+ * of its own.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -43,7 +44,8 @@ static void rank_abort(const char *what, int rank)
 void kn_mutex_lock(struct kn_mutex *mutex)
 {
     for (int rank = mutex->rank; rank <= KN_RANK_LEAF; rank++) {
-        if (held_by_rank[rank]) rank_abort("taking, while holding one of the same or a higher rank,", mutex->rank);
+        if (held_by_rank[rank])
+            rank_abort("taking, while holding one of the same or a higher rank,", mutex->rank);
     }
     pthread_mutex_lock(&mutex->mutex);
     held_by_rank[mutex->rank]++;
@@ -73,8 +75,9 @@ int64_t kn_deadline_us(double timeout_s)
 }
 
 #if defined(__x86_64__) && defined(__GLIBC__)
-/* Asking for the time waits until the processor is done with all before it, which was a tenth of produce(); its counter is read in a third of that time.
- * Counters of several processors needn't agree: what was asked for on another one is asked for again. */
+/* Asking for the time waits until the processor is done with all before it, which was a tenth of
+ * produce(); its counter is read in a third of that time. Counters of several processors needn't
+ * agree: what was asked for on another one is asked for again. */
 #define RECENT_TICKS 65536 /* 13 to 65 microseconds */
 
 static int ticks_are_steady;
@@ -82,7 +85,8 @@ static int ticks_are_steady;
 __attribute__((constructor)) static void look_at_processor(void)
 {
     unsigned eax, ebx, ecx, edx;
-    ticks_are_steady = __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) && (edx & 1u << 8); /* at one speed, also while it sleeps */
+    /* at one speed, also while it sleeps */
+    ticks_are_steady = __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) && (edx & 1u << 8);
 }
 
 int64_t kn_wall_ms(void)
@@ -113,7 +117,8 @@ static uint64_t random_next(void)
     if (!state) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        state = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uint64_t)(uintptr_t)&state * 0x9E3779B97F4A7C15u;
+        state = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^
+                (uint64_t)(uintptr_t)&state * 0x9E3779B97F4A7C15u;
         if (!state) state = 0x9E3779B97F4A7C15u;
     }
     state ^= state >> 12;
@@ -135,7 +140,10 @@ void kn_thread_name(const char *name)
 #endif
 }
 
-static const char *errno_phrase_int(int failed, const char *buffer) { return failed ? "unknown error" : buffer; }
+static const char *errno_phrase_int(int failed, const char *buffer)
+{
+    return failed ? "unknown error" : buffer;
+}
 static const char *errno_phrase_text(const char *text, const char *buffer)
 {
     (void)buffer;
@@ -145,7 +153,9 @@ static const char *errno_phrase_text(const char *text, const char *buffer)
 const char *kn_errno_text(int error, char *buffer, size_t size_bytes)
 {
     if (size_bytes) buffer[0] = 0;
-    /* POSIX returns an int and fills the buffer, GNU returns the text (which may live elsewhere). */
-    return _Generic(strerror_r(error, buffer, size_bytes), int: errno_phrase_int, char *: errno_phrase_text)(
-        strerror_r(error, buffer, size_bytes), buffer);
+    /* POSIX returns an int and fills the buffer, GNU returns the text (which may live elsewhere).
+     */
+    return _Generic(strerror_r(error, buffer, size_bytes),
+        int: errno_phrase_int,
+        char *: errno_phrase_text)(strerror_r(error, buffer, size_bytes), buffer);
 }

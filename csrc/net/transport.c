@@ -44,9 +44,11 @@ static ssize_t tcp_read(struct kn_stream *stream, struct iovec *pieces, int coun
 {
     ssize_t got;
     do {
-        got = count == 1 ? recv(stream->fd, pieces[0].iov_base, pieces[0].iov_len, 0) : readv(stream->fd, pieces, count);
+        got = count == 1 ? recv(stream->fd, pieces[0].iov_base, pieces[0].iov_len, 0)
+                         : readv(stream->fd, pieces, count);
     } while (got < 0 && errno == EINTR);
-    stream->drained = got < (ssize_t)total_bytes(pieces, count); /* a short read: poll(2) says when there is more */
+    /* a short read: poll(2) says when there is more */
+    stream->drained = got < (ssize_t)total_bytes(pieces, count);
     return tcp_result(stream, got);
 }
 
@@ -62,11 +64,13 @@ static ssize_t tcp_write(struct kn_stream *stream, const struct iovec *pieces, i
 
 static void tcp_stop(struct kn_stream *stream) { (void)stream; }
 
-const struct kn_transport kn_transport_tcp = {.name = "tcp", .start = tcp_start, .read = tcp_read, .write = tcp_write, .stop = tcp_stop};
+const struct kn_transport kn_transport_tcp = {
+    .name = "tcp", .start = tcp_start, .read = tcp_read, .write = tcp_write, .stop = tcp_stop};
 
 void kn_stream_init(struct kn_stream *stream, struct kn_tls *tls)
 {
-    *stream = (struct kn_stream){.transport = tls ? &kn_transport_tls : &kn_transport_tcp, .tls = tls, .fd = -1};
+    *stream = (struct kn_stream){
+        .transport = tls ? &kn_transport_tls : &kn_transport_tcp, .tls = tls, .fd = -1};
 }
 
 static void stream_forget(struct kn_stream *stream)
@@ -89,7 +93,9 @@ void kn_stream_close(struct kn_stream *stream)
     if (stream->fd < 0) return;
     stream->transport->stop(stream);
     int fd = stream->fd;
-    stream->fd = -1; /* before: a forked child closes what it finds here, and the number may be another file's by then */
+    /* before: a forked child closes what it finds here, and the number may be another file's by
+     * then */
+    stream->fd = -1;
     close(fd);
     stream->wants = 0;
 }

@@ -10,8 +10,9 @@
 extern const struct kn_transport kn_transport_tcp;
 
 void kn_stream_init(struct kn_stream *stream, struct kn_tls *tls); /* closed; tls NULL: plain TCP */
-void kn_stream_open(struct kn_stream *stream, int fd);             /* another connection, nothing is known of it */
-void kn_stream_close(struct kn_stream *stream);                    /* twice is harmless */
-void kn_stream_deinit(struct kn_stream *stream);                   /* closed */
+/* another connection, nothing is known of it */
+void kn_stream_open(struct kn_stream *stream, int fd);
+void kn_stream_close(struct kn_stream *stream);  /* twice is harmless */
+void kn_stream_deinit(struct kn_stream *stream); /* closed */
 
 #endif

@@ -2,16 +2,19 @@
  *
  * Thread: signal() from any, clear() from the sleeper. Lock: none. Who frees: whoever embeds it.
  *
- * Walk-through. signal(): whatever it announces was stored before; flag 0 -> 1 writes, flag already 1 writes nothing. clear(): reads the descriptor,
- * then sets the flag to 0 with an exchange; the sleeper looks at its work after that.
+ * Walk-through. signal(): whatever it announces was stored before; flag 0 -> 1 writes, flag already
+ * 1 writes nothing. clear(): reads the descriptor, then sets the flag to 0 with an exchange; the
+ * sleeper looks at its work after that.
  *  - A signal before the read: the descriptor was readable, the work is seen.
- *  - A signal between the read and the exchange: it finds the flag at 1 and writes nothing. The exchange comes later in the flag's order and
- *    acquires what the signaller released, so the look that follows sees the work.
+ *  - A signal between the read and the exchange: it finds the flag at 1 and writes nothing. The
+ *    exchange comes later in the flag's order and acquires what the signaller released, so the look
+ *    that follows sees the work.
  *  - A signal after the exchange: it writes, and the next poll returns at once.
- *  - A signaller that set the flag but hasn't written yet while somebody clears without having polled: its late write makes one poll return for
- *    nothing, and that poll leads to another clear(). (That is why clear() always reads, whatever the flag says.)
- * The other order (flag first, then read) would lose: a signal in between writes, the read swallows it, and the flag stays at 1 over an empty
- * descriptor for ever.
+ *  - A signaller that set the flag but hasn't written yet while somebody clears without having
+ *    polled: its late write makes one poll return for nothing, and that poll leads to another
+ *    clear(). (That is why clear() always reads, whatever the flag says.)
+ * The other order (flag first, then read) would lose: a signal in between writes, the read swallows
+ * it, and the flag stays at 1 over an empty descriptor for ever.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,9 +33,10 @@
 #include "base/status.h"
 #include "net/thread.h"
 
-#define BUSY_WAIT_US 100         /* longer than a peer on the same machine takes to fill a socket, shorter than anybody notices */
-#define BUSY_WAIT_PATIENCE 4     /* misses in a row before a call is skipped */
-#define BUSY_WAIT_MISSES_MAX 10  /* then 64 calls are skipped for each try */
+/* longer than a peer on the same machine takes to fill a socket, shorter than anybody notices */
+#define BUSY_WAIT_US 100
+#define BUSY_WAIT_PATIENCE 4    /* misses in a row before a call is skipped */
+#define BUSY_WAIT_MISSES_MAX 10 /* then 64 calls are skipped for each try */
 
 #ifndef __linux__
 static int wake_pipe(int fds[2])
@@ -65,7 +69,9 @@ int kn_wake_init(struct kn_wake *wake)
 void kn_wake_deinit(struct kn_wake *wake)
 {
     int read_fd = wake->read_fd, write_fd = wake->write_fd;
-    wake->read_fd = wake->write_fd = -1; /* before: a forked child closes what it finds here, and the number may be another file's by then */
+    /* before: a forked child closes what it finds here, and the number may be another file's by
+     * then */
+    wake->read_fd = wake->write_fd = -1;
     if (write_fd >= 0 && write_fd != read_fd) close(write_fd);
     if (read_fd >= 0) close(read_fd);
 }
@@ -75,7 +81,8 @@ void kn_wake_signal(struct kn_wake *wake)
     if (atomic_exchange_explicit(&wake->signalled, 1, memory_order_acq_rel)) return;
     uint64_t one = 1;
     /* EAGAIN means full, hence readable: the sleeper wakes up all the same. */
-    while (write(wake->write_fd, &one, sizeof one) < 0 && errno == EINTR) {}
+    while (write(wake->write_fd, &one, sizeof one) < 0 && errno == EINTR) {
+    }
 }
 
 void kn_wake_clear(struct kn_wake *wake)
@@ -91,7 +98,8 @@ void kn_wake_clear(struct kn_wake *wake)
 int kn_wake_poll(struct pollfd *fds, int count, int64_t timeout_us)
 {
 #ifdef __linux__
-    struct timespec limit = {.tv_sec = (time_t)(timeout_us / 1000000), .tv_nsec = (long)(timeout_us % 1000000) * 1000};
+    struct timespec limit = {.tv_sec = (time_t)(timeout_us / 1000000),
+                             .tv_nsec = (long)(timeout_us % 1000000) * 1000};
     int ready = ppoll(fds, (nfds_t)count, timeout_us < 0 ? NULL : &limit, NULL);
 #else
     int64_t timeout_ms = timeout_us < 0 ? -1 : (timeout_us + 999) / 1000;
@@ -111,14 +119,16 @@ static int poll_yielding(struct pollfd *fds, int count, int64_t timeout_us)
     return ready;
 }
 
-int kn_wake_poll_busy(struct kn_busy_wait *busy_wait, struct pollfd *fds, int count, int64_t timeout_us)
+int kn_wake_poll_busy(struct kn_busy_wait *busy_wait, struct pollfd *fds, int count,
+                      int64_t timeout_us)
 {
     if (timeout_us == 0) return 0;
     if (busy_wait->skips > 0) {
         busy_wait->skips--;
         return 0;
     }
-    int ready = poll_yielding(fds, count, timeout_us > 0 && timeout_us < BUSY_WAIT_US ? timeout_us : BUSY_WAIT_US);
+    int ready = poll_yielding(
+        fds, count, timeout_us > 0 && timeout_us < BUSY_WAIT_US ? timeout_us : BUSY_WAIT_US);
     if (ready) {
         busy_wait->misses = 0;
     } else {

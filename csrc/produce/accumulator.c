@@ -1,8 +1,9 @@
 /* A partition that is produced to. What, threads, lock and ownership: accumulator.h.
  *
- * Append's shape: everything that allocates happens with the lock dropped. append_ready() says, under the lock, whether the record can go in now;
- * where something is missing (a batch, a larger buffer, room for opaques), append_fetch() gets it without the lock and the loop looks again, because
- * another thread may have filled, completed or expired the batch meanwhile.
+ * Append's shape: everything that allocates happens with the lock dropped. append_ready() says,
+ * under the lock, whether the record can go in now; where something is missing (a batch, a larger
+ * buffer, room for opaques), append_fetch() gets it without the lock and the loop looks again,
+ * because another thread may have filled, completed or expired the batch meanwhile.
  */
 #include "produce/accumulator.h"
 
@@ -15,11 +16,13 @@
 #include "produce/message.h"
 #include "produce/producer.h"
 
-#define FIRST_BUFFER_BYTES ((size_t)16 << 10) /* of a cold partition: ten thousand of them stay affordable */
+/* of a cold partition: ten thousand of them stay affordable */
+#define FIRST_BUFFER_BYTES ((size_t)16 << 10)
 #define SMALLEST_BUFFER_BYTES ((size_t)1 << 10)
 #define FIRST_OPAQUES 32
 #define STAGED_SPAN_US 500000 /* between the first and the last record of a staged batch, about */
-#define ID_STRIDE ((int64_t)1 << 20) /* more than a batch has records: the parts of a split one find their ids in between */
+/* more than a batch has records: the parts of a split one find their ids in between */
+#define ID_STRIDE ((int64_t)1 << 20)
 
 enum need { NEED_NOTHING, NEED_BATCH, NEED_BUFFER, NEED_ARRAYS };
 
@@ -42,9 +45,13 @@ struct want {
 
 const uint8_t kn_no_topic_id[16];
 
-static inline const struct kn_produce_config *config_of(const struct kn_accumulator *accumulator) { return accumulator->producer->config; }
+static inline const struct kn_produce_config *config_of(const struct kn_accumulator *accumulator)
+{
+    return accumulator->producer->config;
+}
 
-void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer *producer, struct kn_topic *topic, uint64_t topic_token, int32_t partition)
+void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer *producer,
+                         struct kn_topic *topic, uint64_t topic_token, int32_t partition)
 {
     const struct kn_produce_config *config = producer->config;
     memset(accumulator, 0, sizeof *accumulator);
@@ -54,7 +61,8 @@ void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer 
     accumulator->topic = topic;
     accumulator->topic_token = topic_token;
     accumulator->partition = partition;
-    int32_t limit = config->batch_bytes < config->message_max_bytes ? config->batch_bytes : config->message_max_bytes;
+    int32_t limit = config->batch_bytes < config->message_max_bytes ? config->batch_bytes
+                                                                    : config->message_max_bytes;
     accumulator->batch_limit_bytes = limit > 0 ? (size_t)limit : 1;
     kn_mutex_init(&accumulator->lock, partition == KN_STAGING ? KN_RANK_TOPIC : KN_RANK_LEAF);
     accumulator->leader_epoch = -1;
@@ -71,7 +79,8 @@ void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer 
 void kn_accumulator_deinit(struct kn_accumulator *accumulator)
 {
     struct kn_list *node;
-    while ((node = kn_list_pop_front(&accumulator->waiting))) kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
+    while ((node = kn_list_pop_front(&accumulator->waiting)))
+        kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
     kn_batch_free(accumulator->open);
     kn_mutex_deinit(&accumulator->lock);
 }
@@ -103,7 +112,8 @@ static int64_t open_due_us(const struct kn_accumulator *accumulator)
 {
     const struct kn_batch *batch = accumulator->open;
     const struct kn_producer *producer = accumulator->producer;
-    if (atomic_load_explicit(&producer->flushing, memory_order_relaxed) > 0) return batch->created_us;
+    if (atomic_load_explicit(&producer->flushing, memory_order_relaxed) > 0)
+        return batch->created_us;
     return batch->created_us + producer->config->linger_us;
 }
 
@@ -112,7 +122,8 @@ static struct kn_batch *close_open(struct kn_accumulator *accumulator)
 {
     struct kn_batch *batch = accumulator->open;
     size_t size = batch->plain->size_bytes;
-    size_t hint = accumulator->buffer_hint_bytes - accumulator->buffer_hint_bytes / 4; /* shrinks slowly after a burst */
+    /* shrinks slowly after a burst */
+    size_t hint = accumulator->buffer_hint_bytes - accumulator->buffer_hint_bytes / 4;
     if (size > hint) hint = size;
     if (hint > accumulator->batch_limit_bytes / 2) hint = accumulator->batch_limit_bytes;
     accumulator->buffer_hint_bytes = hint < SMALLEST_BUFFER_BYTES ? SMALLEST_BUFFER_BYTES : hint;
@@ -132,7 +143,8 @@ static void complete_open(struct kn_accumulator *accumulator, struct kn_notice *
 
 /* --- append --- */
 
-static inline int arrays_fit(const struct kn_accumulator *accumulator, const struct kn_batch *batch, const struct kn_message *message)
+static inline int arrays_fit(const struct kn_accumulator *accumulator, const struct kn_batch *batch,
+                             const struct kn_message *message)
 {
     int wanted = batch->opaques || message->opaque;
     if (!wanted && accumulator->partition != KN_STAGING) return 1;
@@ -158,9 +170,10 @@ static int64_t take_id(struct kn_accumulator *accumulator)
     return id;
 }
 
-/* Under lock: makes the record fit if what is there and in *spare suffices; else says what is missing. */
-static enum need append_ready(struct kn_accumulator *accumulator, const struct kn_append *append, struct spare *spare,
-                              struct want *want, struct kn_notice *notice)
+/* Under lock: makes the record fit if what is there and in *spare suffices; else says what is
+ * missing. */
+static enum need append_ready(struct kn_accumulator *accumulator, const struct kn_append *append,
+                              struct spare *spare, struct want *want, struct kn_notice *notice)
 {
     struct kn_batch *batch = accumulator->open;
     if (batch && batch->plain->size_bytes + append->bound_bytes > accumulator->batch_limit_bytes) {
@@ -170,7 +183,9 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
     if (!batch) {
         size_t least = KN_BATCH_HEADER_BYTES + append->bound_bytes;
         if (!spare->batch || spare->batch->plain->capacity_bytes < least) {
-            want->buffer_bytes = accumulator->buffer_hint_bytes > least ? accumulator->buffer_hint_bytes : least;
+            want->buffer_bytes = accumulator->buffer_hint_bytes > least
+                                     ? accumulator->buffer_hint_bytes
+                                     : least;
             want->array_capacity = array_capacity_for(accumulator, 0);
             return NEED_BATCH;
         }
@@ -198,7 +213,8 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
     }
     if (!arrays_fit(accumulator, batch, append->message)) {
         want->array_capacity = array_capacity_for(accumulator, batch->writer.record_count);
-        if (!spare->opaques || spare->array_capacity <= batch->writer.record_count) return NEED_ARRAYS;
+        if (!spare->opaques || spare->array_capacity <= batch->writer.record_count)
+            return NEED_ARRAYS;
         kn_batch_swap_arrays(batch, &spare->opaques, &spare->partitions, spare->array_capacity);
     }
     return NEED_NOTHING;
@@ -216,8 +232,8 @@ static int fetch_arrays(struct spare *spare, int32_t capacity, int staging)
 }
 
 /* Without lock: gets what append_ready() missed. */
-static int append_fetch(struct kn_accumulator *accumulator, const struct kn_append *append, enum need need, const struct want *want,
-                        struct spare *spare)
+static int append_fetch(struct kn_accumulator *accumulator, const struct kn_append *append,
+                        enum need need, const struct want *want, struct spare *spare)
 {
     int staging = accumulator->partition == KN_STAGING;
     spare->used = 1;
@@ -228,13 +244,15 @@ static int append_fetch(struct kn_accumulator *accumulator, const struct kn_appe
     }
     if (need == NEED_ARRAYS) return fetch_arrays(spare, want->array_capacity, staging);
     kn_batch_free(spare->batch);
-    spare->batch = kn_batch_new(accumulator->producer->client->pool, accumulator->topic, accumulator->partition, want->buffer_bytes);
+    spare->batch = kn_batch_new(accumulator->producer->client->pool, accumulator->topic,
+                                accumulator->partition, want->buffer_bytes);
     if (!spare->batch) return KN_ERR_NOMEM;
     if (!append->created_us) spare->now_us = kn_clock_us();
     if (staging || append->message->opaque) {
         int status = fetch_arrays(spare, want->array_capacity, staging);
         if (status != KN_OK) return status;
-        kn_batch_swap_arrays(spare->batch, &spare->opaques, &spare->partitions, spare->array_capacity);
+        kn_batch_swap_arrays(spare->batch, &spare->opaques, &spare->partitions,
+                             spare->array_capacity);
     }
     return KN_OK;
 }
@@ -247,64 +265,75 @@ static void spare_deinit(struct spare *spare)
     free(spare->partitions);
 }
 
-/* Under lock: keyless records move on after batch.size bytes, at the end of a batch if one is near. What was more or less than that is made up for next
- * time, so that in the long run each stay is as long as any other. */
-static inline void count_stuck(struct kn_accumulator *accumulator, int64_t size_bytes, struct kn_notice *notice)
+/* Under lock: keyless records move on after batch.size bytes, at the end of a batch if one is near.
+ * What was more or less than that is made up for next time, so that in the long run each stay is as
+ * long as any other. */
+static inline void count_stuck(struct kn_accumulator *accumulator, int64_t size_bytes,
+                               struct kn_notice *notice)
 {
     int64_t limit = (int64_t)accumulator->batch_limit_bytes;
     accumulator->stuck_bytes += size_bytes;
     if (accumulator->stuck_bytes < (notice->completed ? limit / 2 : limit + limit / 2)) return;
     accumulator->stuck_bytes -= limit;
-    if (accumulator->stuck_bytes > limit) accumulator->stuck_bytes = 0; /* records larger than the limit, or a limit that fell */
+    /* records larger than the limit, or a limit that fell */
+    if (accumulator->stuck_bytes > limit) accumulator->stuck_bytes = 0;
     notice->move_on = KN_MOVE_ON_NOW;
 }
 
 /* Under lock, with everything in place: the record, its opaque, and what follows from it. */
-static int append_record(struct kn_accumulator *accumulator, const struct kn_append *append, struct kn_notice *notice)
+static int append_record(struct kn_accumulator *accumulator, const struct kn_append *append,
+                         struct kn_notice *notice)
 {
     const struct kn_message *message = append->message;
     struct kn_batch *batch = accumulator->open;
     const struct kn_buffer *plain = batch->plain;
     int32_t index = batch->writer.record_count;
     size_t before_bytes = plain->size_bytes;
-    int status = kn_batch_writer_append(&batch->writer, batch->plain, append->timestamp_ms, message->key, message->key ? message->key_bytes : -1,
-                                        message->value, message->value ? message->value_bytes : -1, message->headers,
-                                        message->headers_bytes, message->header_count);
+    int status = kn_batch_writer_append(&batch->writer, batch->plain, append->timestamp_ms,
+                                        message->key, message->key ? message->key_bytes : -1,
+                                        message->value, message->value ? message->value_bytes : -1,
+                                        message->headers, message->headers_bytes,
+                                        message->header_count);
     if (status != KN_OK) return status;
     if (batch->opaques) batch->opaques[index] = message->opaque;
     if (accumulator->partition == KN_STAGING) batch->partitions[index] = message->partition;
     batch->budget_bytes += append->budget_bytes;
     if (!append->timed) batch->created_ms = -1;
-    if (index + 1 >= config_of(accumulator)->batch_messages || batch->plain->size_bytes >= accumulator->batch_limit_bytes) {
+    if (index + 1 >= config_of(accumulator)->batch_messages ||
+        batch->plain->size_bytes >= accumulator->batch_limit_bytes) {
         complete_open(accumulator, notice);
     } else if (index == 0) {
         want_check(accumulator, open_due_us(accumulator), notice);
         if (!kn_accumulator_leader(accumulator)) notice->move_on = KN_MOVE_ON_NOW;
         else if (append->sticks && !append->wall_ms) notice->move_on = KN_MOVE_ON_LATE;
     }
-    if (append->sticks) count_stuck(accumulator, (int64_t)(plain->size_bytes - before_bytes), notice);
+    if (append->sticks)
+        count_stuck(accumulator, (int64_t)(plain->size_bytes - before_bytes), notice);
     accumulator->last_buffer = plain;
     accumulator->last_end = plain->data + plain->size_bytes;
     return KN_OK;
 }
 
-/* Under lock. One of thousands of partitions isn't in the cache, and batch, buffer and bytes would be waited for one after the other: each says where the
- * next one is. Nothing is read, so it doesn't matter whether they are still there. */
+/* Under lock. One of thousands of partitions isn't in the cache, and batch, buffer and bytes would
+ * be waited for one after the other: each says where the next one is. Nothing is read, so it
+ * doesn't matter whether they are still there. */
 static inline void fetch_ahead(const struct kn_accumulator *accumulator)
 {
-    __builtin_prefetch((const void *)((uintptr_t)accumulator->last_buffer + offsetof(struct kn_buffer, data)));
+    __builtin_prefetch(
+        (const void *)((uintptr_t)accumulator->last_buffer + offsetof(struct kn_buffer, data)));
     __builtin_prefetch(accumulator->last_end, 1);
     __builtin_prefetch((const void *)((uintptr_t)accumulator->last_end + KN_LINE_BYTES), 1);
 }
 
-/* Under the lock of staging: whether the record's partition is known by now. A table is published under this lock, behind what was staged. */
+/* Under the lock of staging: whether the record's partition is known by now. A table is published
+ * under this lock, behind what was staged. */
 static inline int is_known(const struct kn_accumulator *staging, const struct kn_message *message)
 {
     return staging->known_partitions > 0 && message->partition < staging->known_partitions;
 }
 
-int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct kn_append *appends, int32_t count, int32_t *appended,
-                              struct kn_notice *notice)
+int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct kn_append *appends,
+                              int32_t count, int32_t *appended, struct kn_notice *notice)
 {
     const struct kn_producer *producer = accumulator->producer;
     struct spare spare = {0};
@@ -317,9 +346,12 @@ int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct k
     kn_mutex_lock(&accumulator->lock);
     fetch_ahead(accumulator);
     while (done < count && notice->move_on == KN_STAY) {
-        /* Checked under the lock: what gets in before the closing client drains this partition is drained, the rest is refused. */
+        /* Checked under the lock: what gets in before the closing client drains this partition is
+         * drained, the rest is refused. */
         status = atomic_load_explicit(&producer->refusing, memory_order_acquire);
-        if (status == KN_OK && accumulator->partition == KN_STAGING && is_known(accumulator, appends[done].message)) status = KN_ERR_STALE;
+        if (status == KN_OK && accumulator->partition == KN_STAGING &&
+            is_known(accumulator, appends[done].message))
+            status = KN_ERR_STALE;
         if (status != KN_OK) break;
         enum need need = append_ready(accumulator, &appends[done], &spare, &want, notice);
         if (need == NEED_NOTHING) {
@@ -340,19 +372,22 @@ int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct k
     return status;
 }
 
-int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_append *append, struct kn_notice *notice)
+int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_append *append,
+                          struct kn_notice *notice)
 {
     int32_t appended;
     return kn_accumulator_append_run(accumulator, append, 1, &appended, notice);
 }
 
-int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batch, struct kn_notice *notice)
+int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batch,
+                       struct kn_notice *notice)
 {
     *notice = (struct kn_notice){0};
     kn_mutex_lock(&accumulator->lock);
     int status = atomic_load_explicit(&accumulator->producer->refusing, memory_order_acquire);
     if (status == KN_OK) {
-        if (accumulator->open && accumulator->open->writer.record_count > 0) complete_open(accumulator, notice);
+        if (accumulator->open && accumulator->open->writer.record_count > 0)
+            complete_open(accumulator, notice);
         batch->id = take_id(accumulator);
         batch->accumulator = accumulator;
         accumulator->closed_messages += batch->writer.record_count;
@@ -370,10 +405,13 @@ int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batc
 static int64_t next_check_us(const struct kn_accumulator *accumulator)
 {
     if (!kn_list_empty(&accumulator->waiting)) {
-        const struct kn_batch *head = KN_LIST_ENTRY(accumulator->waiting.next, const struct kn_batch, node);
+        const struct kn_batch *head = KN_LIST_ENTRY(accumulator->waiting.next,
+                                                    const struct kn_batch, node);
         return head->next_try_us > head->created_us ? head->next_try_us : head->created_us;
     }
-    return accumulator->open && accumulator->open->writer.record_count > 0 ? open_due_us(accumulator) : KN_NEVER;
+    return accumulator->open && accumulator->open->writer.record_count > 0
+               ? open_due_us(accumulator)
+               : KN_NEVER;
 }
 
 /* Under lock: what kept the leader from taking may be over. */
@@ -384,7 +422,8 @@ static void look_again(struct kn_accumulator *accumulator, struct kn_notice *not
     if (at_us != KN_NEVER) want_check(accumulator, at_us, notice);
 }
 
-void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_broker *leader, int32_t leader_epoch)
+void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_broker *leader,
+                               int32_t leader_epoch)
 {
     struct kn_notice notice = {0};
     kn_mutex_lock(&accumulator->lock);
@@ -398,15 +437,18 @@ void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_bro
 void kn_accumulator_set_topic_id(struct kn_accumulator *accumulator, const uint8_t id[16])
 {
     kn_mutex_lock(&accumulator->lock);
-    int both_known = memcmp(accumulator->topic_id, kn_no_topic_id, 16) != 0 && memcmp(id, kn_no_topic_id, 16) != 0;
-    if (both_known && memcmp(accumulator->topic_id, id, 16) != 0) accumulator->remade = accumulator->in_flight > 0;
+    int both_known = memcmp(accumulator->topic_id, kn_no_topic_id, 16) != 0 &&
+                     memcmp(id, kn_no_topic_id, 16) != 0;
+    if (both_known && memcmp(accumulator->topic_id, id, 16) != 0)
+        accumulator->remade = accumulator->in_flight > 0;
     memcpy(accumulator->topic_id, id, 16);
     kn_mutex_unlock(&accumulator->lock);
 }
 
 /* --- sequence numbers --- */
 
-void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_id, int16_t producer_epoch)
+void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_id,
+                          int16_t producer_epoch)
 {
     struct kn_notice notice = {0};
     kn_mutex_lock(&accumulator->lock);
@@ -427,14 +469,16 @@ void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number)
     kn_notice_send(&notice, accumulator);
 }
 
-/* Under lock: when to look again, because nothing of the transaction is to be sent yet; KN_NEVER: because of something else. */
+/* Under lock: when to look again, because nothing of the transaction is to be sent yet; KN_NEVER:
+ * because of something else. */
 static int64_t held_until_us(const struct kn_accumulator *accumulator, int64_t now_us)
 {
     int64_t held_us = atomic_load(&accumulator->producer->transaction.held_us);
     return held_us > now_us && next_check_us(accumulator) <= now_us ? held_us : KN_NEVER;
 }
 
-/* Under lock: whether the partition is in the transaction. *asks: it has something to send in it for the first time, and somebody has to hear of it. */
+/* Under lock: whether the partition is in the transaction. *asks: it has something to send in it
+ * for the first time, and somebody has to hear of it. */
 static int is_admitted(struct kn_accumulator *accumulator, int *asks)
 {
     const struct kn_transaction *transaction = &accumulator->producer->transaction;
@@ -449,7 +493,8 @@ static int is_admitted(struct kn_accumulator *accumulator, int *asks)
 static void ask_for_admission(struct kn_accumulator *accumulator, struct kn_broker *broker)
 {
     struct kn_producer *producer = accumulator->producer;
-    struct kn_event *event = kn_event_new(&producer->client->spare_events, KN_EVENT_TXN_PARTITION, broker->handle);
+    struct kn_event *event = kn_event_new(&producer->client->spare_events, KN_EVENT_TXN_PARTITION,
+                                          broker->handle);
     if (!event) return; /* asked again at the next look */
     event->token = accumulator->topic_token;
     event->partition = accumulator->partition;
@@ -460,17 +505,23 @@ static void ask_for_admission(struct kn_accumulator *accumulator, struct kn_brok
     kn_client_post_event(producer->client, event);
 }
 
-enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator, const struct kn_batch *batch, int16_t error_code)
+enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator,
+                                                        const struct kn_batch *batch,
+                                                        int16_t error_code)
 {
     struct kn_sequence *sequence = &accumulator->sequence;
     enum kn_sequence_verdict verdict = KN_SEQUENCE_RETRY;
     kn_mutex_lock(&accumulator->lock);
     if (sequence->unsettled.next == &batch->sequence_node) {
-        int lost_acknowledged = error_code == KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER && sequence->failed_id <= sequence->written_id;
-        int lost_possible = error_code == KN_KAFKA_UNKNOWN_PRODUCER_ID && batch->persistence == KN_POSSIBLY_PERSISTED;
+        int lost_acknowledged = error_code == KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER &&
+                                sequence->failed_id <= sequence->written_id;
+        int lost_possible = error_code == KN_KAFKA_UNKNOWN_PRODUCER_ID &&
+                            batch->persistence == KN_POSSIBLY_PERSISTED;
         /* In a transaction it costs that one: an abort undoes the rest. */
-        int demanded = config_of(accumulator)->idempotence == KN_IDEMPOTENCE_DEMANDED && !kn_producer_is_transactional(accumulator->producer);
-        verdict = demanded && (lost_acknowledged || lost_possible) ? KN_SEQUENCE_LOST : KN_SEQUENCE_RESTART;
+        int demanded = config_of(accumulator)->idempotence == KN_IDEMPOTENCE_DEMANDED &&
+                       !kn_producer_is_transactional(accumulator->producer);
+        verdict = demanded && (lost_acknowledged || lost_possible) ? KN_SEQUENCE_LOST
+                                                                   : KN_SEQUENCE_RESTART;
         if (verdict == KN_SEQUENCE_RESTART) sequence->restart = 1;
     }
     kn_mutex_unlock(&accumulator->lock);
@@ -483,7 +534,8 @@ static void forget_sequence(struct kn_batch *batch)
     if (batch->base_sequence < 0) return;
     kn_list_remove(&batch->sequence_node);
     struct kn_sequence *sequence = &batch->accumulator->sequence;
-    int64_t *newest = batch->persistence == KN_PERSISTED ? &sequence->written_id : &sequence->failed_id;
+    int64_t *newest = batch->persistence == KN_PERSISTED ? &sequence->written_id
+                                                         : &sequence->failed_id;
     if (batch->id > *newest) *newest = batch->id;
 }
 
@@ -492,7 +544,8 @@ static int is_current(const struct kn_sequence *sequence)
     return sequence->id == sequence->granted_id && sequence->epoch == sequence->granted_epoch;
 }
 
-/* Under lock, nothing in flight: every unsettled batch waits, and was not written. They are numbered again as they are taken. */
+/* Under lock, nothing in flight: every unsettled batch waits, and was not written. They are
+ * numbered again as they are taken. */
 static void unnumber_all(struct kn_sequence *sequence)
 {
     struct kn_list *node;
@@ -504,7 +557,8 @@ static void unnumber_all(struct kn_sequence *sequence)
     sequence->restart = 0;
 }
 
-/* Under lock: whether the next batch has its number, or may get one now. If not, kn_accumulator_grant() or the last outcome notifies. */
+/* Under lock: whether the next batch has its number, or may get one now. If not,
+ * kn_accumulator_grant() or the last outcome notifies. */
 static int may_number(struct kn_accumulator *accumulator)
 {
     struct kn_sequence *sequence = &accumulator->sequence;
@@ -513,7 +567,9 @@ static int may_number(struct kn_accumulator *accumulator)
         unnumber_all(sequence);
     }
     if (!sequence->proved && accumulator->in_flight > 0) return 0;
-    if (!kn_list_empty(&accumulator->waiting) && KN_LIST_ENTRY(accumulator->waiting.next, struct kn_batch, node)->base_sequence >= 0) return 1;
+    if (!kn_list_empty(&accumulator->waiting) &&
+        KN_LIST_ENTRY(accumulator->waiting.next, struct kn_batch, node)->base_sequence >= 0)
+        return 1;
     if (sequence->granted_id < 0) return 0;
     if (is_current(sequence)) return 1;
     if (!kn_list_empty(&sequence->unsettled)) return 0;
@@ -531,30 +587,38 @@ static void number_batch(struct kn_sequence *sequence, struct kn_batch *batch)
     batch->producer_id = sequence->id;
     batch->producer_epoch = sequence->epoch;
     batch->base_sequence = sequence->next;
-    sequence->next = (int32_t)(((uint32_t)sequence->next + (uint32_t)batch->writer.record_count) & INT32_MAX); /* wraps to 0 */
+    /* wraps to 0 */
+    sequence->next = (int32_t)(((uint32_t)sequence->next + (uint32_t)batch->writer.record_count) &
+                               INT32_MAX);
     kn_list_push_back(&sequence->unsettled, &batch->sequence_node);
 }
 
-struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us)
+struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct kn_broker *broker,
+                                     int64_t now_us, int64_t *next_us)
 {
     struct kn_batch *batch = NULL;
     int asks = 0, transactional = kn_producer_is_transactional(accumulator->producer);
     *next_us = KN_NEVER;
     kn_mutex_lock(&accumulator->lock);
-    if (kn_accumulator_leader(accumulator) != broker) { /* notified_us is about the new leader: not ours to touch */
+    if (kn_accumulator_leader(accumulator) != broker) {
+        /* notified_us is about the new leader: not ours to touch */
         kn_mutex_unlock(&accumulator->lock);
         return NULL;
     }
     accumulator->notified_us = KN_NEVER;
-    /* Answers of another broker, or of a topic that was deleted, are outstanding: the last of them notifies us. */
-    int blocked = accumulator->in_flight > 0 && (accumulator->in_flight_broker != broker || accumulator->remade);
-    int numbered = config_of(accumulator)->idempotence && accumulator->sequence.granted_id != KN_PRODUCER_WAIVED;
+    /* Answers of another broker, or of a topic that was deleted, are outstanding: the last of them
+     * notifies us. */
+    int blocked = accumulator->in_flight > 0 &&
+                  (accumulator->in_flight_broker != broker || accumulator->remade);
+    int numbered = config_of(accumulator)->idempotence &&
+                   accumulator->sequence.granted_id != KN_PRODUCER_WAIVED;
     if (numbered && !blocked) blocked = !may_number(accumulator);
     if (transactional && !blocked && (*next_us = held_until_us(accumulator, now_us)) != KN_NEVER) {
         accumulator->notified_us = *next_us;
         blocked = 1;
     }
-    if (transactional && !blocked && next_check_us(accumulator) <= now_us) blocked = !is_admitted(accumulator, &asks);
+    if (transactional && !blocked && next_check_us(accumulator) <= now_us)
+        blocked = !is_admitted(accumulator, &asks);
     if (!blocked && !atomic_load_explicit(&accumulator->producer->refusing, memory_order_acquire)) {
         if (next_check_us(accumulator) <= now_us) {
             struct kn_list *node = kn_list_pop_front(&accumulator->waiting);
@@ -592,8 +656,10 @@ void kn_accumulator_forget_notice(struct kn_accumulator *accumulator, struct kn_
     kn_mutex_unlock(&accumulator->lock);
 }
 
-/* Under lock: a taken batch is back. When it was the last one out there, a leader that was held off may start. */
-static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_batch *batch, struct kn_notice *notice)
+/* Under lock: a taken batch is back. When it was the last one out there, a leader that was held off
+ * may start. */
+static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_batch *batch,
+                          struct kn_notice *notice)
 {
     accumulator->in_flight_messages -= batch->writer.record_count;
     struct kn_broker *from = accumulator->in_flight_broker;
@@ -612,7 +678,8 @@ static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_ba
 static struct kn_list *place_of(struct kn_accumulator *accumulator, int64_t id)
 {
     struct kn_list *at = accumulator->waiting.next;
-    while (at != &accumulator->waiting && KN_LIST_ENTRY(at, struct kn_batch, node)->id < id) at = at->next;
+    while (at != &accumulator->waiting && KN_LIST_ENTRY(at, struct kn_batch, node)->id < id)
+        at = at->next;
     return at;
 }
 
@@ -627,11 +694,15 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
     struct kn_list *place = place_of(accumulator, batch->id);
     for (int i = 0; i < 2; i++) {
         kn_list_insert_before(place, &halves[i]->node);
-        if (halves[i]->base_sequence >= 0) kn_list_insert_before(&batch->sequence_node, &halves[i]->sequence_node);
+        if (halves[i]->base_sequence >= 0)
+            kn_list_insert_before(&batch->sequence_node, &halves[i]->sequence_node);
     }
-    if (batch->base_sequence >= 0) kn_list_remove(&batch->sequence_node); /* its parts have its numbers */
+    /* its parts have its numbers */
+    if (batch->base_sequence >= 0) kn_list_remove(&batch->sequence_node);
     /* Not without end: a compressed batch may have been refused although its records are small. */
-    if (at == 0 && accumulator->batch_limit_bytes > size_bytes / 2 && size_bytes / 2 > SMALLEST_BUFFER_BYTES) accumulator->batch_limit_bytes = size_bytes / 2;
+    if (at == 0 && accumulator->batch_limit_bytes > size_bytes / 2 &&
+        size_bytes / 2 > SMALLEST_BUFFER_BYTES)
+        accumulator->batch_limit_bytes = size_bytes / 2;
     count_batches(accumulator, 1);
     batch_is_back(accumulator, batch, &notice);
     kn_mutex_unlock(&accumulator->lock);
@@ -640,7 +711,8 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
     return KN_OK;
 }
 
-void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch *batch, int64_t next_try_us)
+void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch *batch,
+                            int64_t next_try_us)
 {
     struct kn_notice notice = {0};
     batch->next_try_us = next_try_us;
@@ -656,7 +728,8 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
     struct kn_notice notice = {0};
     kn_mutex_lock(&accumulator->lock);
     forget_sequence(batch);
-    if (batch->base_sequence >= 0 && batch->persistence == KN_PERSISTED) accumulator->sequence.proved = 1;
+    if (batch->base_sequence >= 0 && batch->persistence == KN_PERSISTED)
+        accumulator->sequence.proved = 1;
     if (batch->status == KN_OK && batch->error_code == 0) {
         accumulator->delivered_messages += batch->writer.record_count;
         accumulator->delivered_bytes += batch->budget_bytes;
@@ -670,7 +743,8 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
 
 /* --- the control thread's side --- */
 
-static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *failed, int status, int16_t error_code, const char *text)
+static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *failed, int status,
+                           int16_t error_code, const char *text)
 {
     struct kn_list *node;
     while ((node = kn_list_pop_front(failed))) {
@@ -680,16 +754,20 @@ static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *f
     }
 }
 
-/* The open batch of staging grows for as long as a partition is unknown. In parts, its records are no older than they look. */
+/* The open batch of staging grows for as long as a partition is unknown. In parts, its records are
+ * no older than they look. */
 static void close_staged(struct kn_accumulator *staging, int64_t now_us)
 {
     struct kn_notice nobody = {0}; /* staging has no leader */
     kn_mutex_lock(&staging->lock);
-    if (staging->open && staging->open->writer.record_count > 0 && staging->open->created_us + STAGED_SPAN_US <= now_us) complete_open(staging, &nobody);
+    if (staging->open && staging->open->writer.record_count > 0 &&
+        staging->open->created_us + STAGED_SPAN_US <= now_us)
+        complete_open(staging, &nobody);
     kn_mutex_unlock(&staging->lock);
 }
 
-void kn_accumulator_fail_older(struct kn_accumulator *accumulator, int64_t before_us, int status, const char *text)
+void kn_accumulator_fail_older(struct kn_accumulator *accumulator, int64_t before_us, int status,
+                               const char *text)
 {
     struct kn_list failed;
     kn_list_init(&failed);
@@ -716,12 +794,14 @@ void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us)
 {
     int64_t timeout_us = (int64_t)config_of(accumulator)->message_timeout_ms * 1000;
     if (accumulator->partition == KN_STAGING) close_staged(accumulator, now_us);
-    if (timeout_us > 0) kn_accumulator_fail_older(accumulator, now_us - timeout_us, KN_ERR_TIMED_OUT, NULL);
+    if (timeout_us > 0)
+        kn_accumulator_fail_older(accumulator, now_us - timeout_us, KN_ERR_TIMED_OUT, NULL);
 }
 
 void kn_accumulator_steal(struct kn_accumulator *accumulator, struct kn_list *into)
 {
-    for (struct kn_list *node = accumulator->waiting.next; node != &accumulator->waiting; node = node->next)
+    for (struct kn_list *node = accumulator->waiting.next; node != &accumulator->waiting;
+         node = node->next)
         forget_sequence(KN_LIST_ENTRY(node, struct kn_batch, node));
     kn_list_splice_back(into, &accumulator->waiting);
     if (accumulator->open) kn_list_push_back(into, &close_open(accumulator)->node);
@@ -730,11 +810,13 @@ void kn_accumulator_steal(struct kn_accumulator *accumulator, struct kn_list *in
 
 void kn_accumulator_return(struct kn_accumulator *accumulator, struct kn_list *batches)
 {
-    for (struct kn_list *node = batches->next; node != batches; node = node->next) count_batches(accumulator, 1);
+    for (struct kn_list *node = batches->next; node != batches; node = node->next)
+        count_batches(accumulator, 1);
     kn_list_splice_back(&accumulator->waiting, batches);
 }
 
-void kn_accumulator_fail(struct kn_accumulator *accumulator, int status, int16_t error_code, const char *text)
+void kn_accumulator_fail(struct kn_accumulator *accumulator, int status, int16_t error_code,
+                         const char *text)
 {
     struct kn_list failed;
     kn_list_init(&failed);

@@ -34,7 +34,8 @@ static struct kn_batch *batch_new(struct kn_topic *topic, int32_t partition)
     return batch;
 }
 
-struct kn_batch *kn_batch_new(struct kn_pool *pool, struct kn_topic *topic, int32_t partition, size_t capacity_bytes)
+struct kn_batch *kn_batch_new(struct kn_pool *pool, struct kn_topic *topic, int32_t partition,
+                              size_t capacity_bytes)
 {
     struct kn_batch *batch = batch_new(topic, partition);
     if (!batch) return NULL;
@@ -47,7 +48,8 @@ struct kn_batch *kn_batch_new(struct kn_pool *pool, struct kn_topic *topic, int3
     return batch;
 }
 
-struct kn_batch *kn_batch_new_of_view(struct kn_pool *pool, struct kn_topic *topic, int32_t partition, const struct kn_batch_view *view)
+struct kn_batch *kn_batch_new_of_view(struct kn_pool *pool, struct kn_topic *topic,
+                                      int32_t partition, const struct kn_batch_view *view)
 {
     struct kn_batch *batch = batch_new(topic, partition);
     if (!batch) return NULL;
@@ -98,7 +100,8 @@ void kn_batch_free(struct kn_batch *batch)
     atomic_fetch_sub_explicit(&live_batches, 1, memory_order_relaxed);
 }
 
-void kn_batch_swap_arrays(struct kn_batch *batch, void ***opaques, int32_t **partitions, int32_t capacity)
+void kn_batch_swap_arrays(struct kn_batch *batch, void ***opaques, int32_t **partitions,
+                          int32_t capacity)
 {
     size_t count = (size_t)batch->writer.record_count;
     if (*opaques) {
@@ -123,7 +126,8 @@ int kn_batch_view_plain(const struct kn_batch *batch, struct kn_batch_view *view
     view->magic = 2;
     view->base_offset = batch->base_offset < 0 ? 0 : batch->base_offset;
     /* Records left over from staging have kept their places, so their offsets have gaps. */
-    view->last_offset = view->base_offset + (batch->partitions ? INT32_MAX - 1 : batch->writer.record_count - 1);
+    view->last_offset = view->base_offset +
+                        (batch->partitions ? INT32_MAX - 1 : batch->writer.record_count - 1);
     view->base_timestamp_ms = batch->writer.base_timestamp_ms;
     view->max_timestamp_ms = batch->writer.max_timestamp_ms;
     view->producer_id = batch->producer_id;
@@ -138,13 +142,15 @@ int kn_batch_view_plain(const struct kn_batch *batch, struct kn_batch_view *view
     return KN_OK;
 }
 
-int kn_batch_view_records(const struct kn_batch *batch, const struct kn_codec_table *codecs, struct kn_batch_view *view, struct kn_buffer **opened)
+int kn_batch_view_records(const struct kn_batch *batch, const struct kn_codec_table *codecs,
+                          struct kn_batch_view *view, struct kn_buffer **opened)
 {
     *opened = NULL;
     if (batch->plain) return kn_batch_view_plain(batch, view);
     struct kn_span span = kn_span_of(batch->wire->data, batch->wire->size_bytes);
     int status = kn_batch_view_next(&span, view);
-    if (status == KN_OK) status = kn_batch_view_open(view, codecs, SIZE_MAX / 4, batch->wire->pool, opened);
+    if (status == KN_OK)
+        status = kn_batch_view_open(view, codecs, SIZE_MAX / 4, batch->wire->pool, opened);
     return status;
 }
 
@@ -153,11 +159,14 @@ int kn_batch_view_records(const struct kn_batch *batch, const struct kn_codec_ta
 #define SPLIT_SLACK_BYTES 10 /* a record's timestamp delta may take more bytes from another base */
 
 /* A half that takes up to record_count records from a batch with records_bytes of them. */
-static struct kn_batch *half_new(const struct kn_batch *batch, size_t records_bytes, int32_t record_count)
+static struct kn_batch *half_new(const struct kn_batch *batch, size_t records_bytes,
+                                 int32_t record_count)
 {
     struct kn_pool *pool = (batch->plain ? batch->plain : batch->wire)->pool;
     struct kn_batch *half = kn_batch_new(pool, batch->topic, batch->partition,
-                                         KN_BATCH_HEADER_BYTES + records_bytes + KN_RECORD_OVERHEAD_MAX_BYTES + (size_t)record_count * SPLIT_SLACK_BYTES);
+                                         KN_BATCH_HEADER_BYTES + records_bytes +
+                                             KN_RECORD_OVERHEAD_MAX_BYTES +
+                                             (size_t)record_count * SPLIT_SLACK_BYTES);
     void **opaques = batch->opaques ? calloc((size_t)record_count, sizeof *opaques) : NULL;
     if (!half || (batch->opaques && !opaques)) {
         free(opaques);
@@ -183,8 +192,11 @@ static struct kn_batch *half_new(const struct kn_batch *batch, size_t records_by
 /* Appends the record; its opaque stays with the batch until nothing can fail any more. */
 static int half_append(struct kn_batch *half, const struct kn_record *record)
 {
-    int status = kn_batch_writer_append(&half->writer, half->plain, record->timestamp_ms, record->key, record->key ? record->key_bytes : -1, record->value,
-                                        record->value ? record->value_bytes : -1, record->headers, (size_t)record->headers_bytes, record->header_count);
+    int status = kn_batch_writer_append(&half->writer, half->plain, record->timestamp_ms,
+                                        record->key, record->key ? record->key_bytes : -1,
+                                        record->value, record->value ? record->value_bytes : -1,
+                                        record->headers, (size_t)record->headers_bytes,
+                                        record->header_count);
     half->budget_bytes += kn_record_bytes(record);
     return status;
 }
@@ -198,7 +210,8 @@ static int fill_halves(const struct kn_batch_view *view, int32_t at, struct kn_b
     for (int32_t index = 0; status == KN_OK && index < count; index++) {
         /* At least one record to either side. */
         size_t done = (size_t)(reader.span.at - view->records);
-        int by_bytes = halves[1]->writer.record_count > 0 || index == count - 1 || (index > 0 && done >= view->records_bytes / 2);
+        int by_bytes = halves[1]->writer.record_count > 0 || index == count - 1 ||
+                       (index > 0 && done >= view->records_bytes / 2);
         int second = at ? index >= at : by_bytes;
         status = kn_record_reader_next(&reader, &record);
         if (status == KN_OK) status = half_append(halves[second], &record);
@@ -206,11 +219,13 @@ static int fill_halves(const struct kn_batch_view *view, int32_t at, struct kn_b
     return status;
 }
 
-int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, int32_t at, struct kn_batch *halves[2])
+int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, int32_t at,
+                   struct kn_batch *halves[2])
 {
     struct kn_batch_view view;
     struct kn_buffer *opened;
-    if (batch->writer.record_count < 2 || at < 0 || at >= batch->writer.record_count) return KN_ERR_INVALID;
+    if (batch->writer.record_count < 2 || at < 0 || at >= batch->writer.record_count)
+        return KN_ERR_INVALID;
     int status = kn_batch_view_records(batch, codecs, &view, &opened);
     if (status != KN_OK) return status;
     halves[0] = half_new(batch, view.records_bytes, view.record_count);
@@ -225,16 +240,20 @@ int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, 
     int32_t first = halves[0]->writer.record_count;
     if (batch->opaques) {
         memcpy(halves[0]->opaques, batch->opaques, (size_t)first * sizeof *batch->opaques);
-        memcpy(halves[1]->opaques, batch->opaques + first, (size_t)halves[1]->writer.record_count * sizeof *batch->opaques);
+        memcpy(halves[1]->opaques, batch->opaques + first,
+               (size_t)halves[1]->writer.record_count * sizeof *batch->opaques);
         free(batch->opaques);
         batch->opaques = NULL;
     }
     halves[1]->id = batch->id + first;
-    if (batch->base_sequence >= 0) halves[1]->base_sequence = (int32_t)(((uint32_t)batch->base_sequence + (uint32_t)first) & INT32_MAX);
+    if (batch->base_sequence >= 0)
+        halves[1]->base_sequence = (int32_t)(((uint32_t)batch->base_sequence + (uint32_t)first) &
+                                             INT32_MAX);
     return KN_OK;
 }
 
-void kn_batch_set_error(struct kn_batch *batch, int status, int16_t error_code, const char *text, size_t text_bytes)
+void kn_batch_set_error(struct kn_batch *batch, int status, int16_t error_code, const char *text,
+                        size_t text_bytes)
 {
     batch->status = status;
     batch->error_code = error_code;

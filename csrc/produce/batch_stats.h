@@ -9,8 +9,9 @@
 #include "produce/batch.h"
 #include "net/counting.h"
 
-/* These batches go into a request, the first time or again. With windows NULL and means that are off: nothing is
- * recorded. */
-void kn_count_batches(struct kn_broker_windows *windows, struct kn_means *means, struct kn_batch *const *batches, int32_t count);
+/* These batches go into a request, the first time or again. With windows NULL and means that are
+ * off: nothing is recorded. */
+void kn_count_batches(struct kn_broker_windows *windows, struct kn_means *means,
+                      struct kn_batch *const *batches, int32_t count);
 
 #endif

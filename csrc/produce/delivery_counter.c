@@ -1,6 +1,7 @@
 /* One report for many messages. What, threads, lock and ownership: delivery_counter.h.
  *
- * A completion counts as one undelivered report from before the budget of its last batch is given back, so that flush() doesn't end between the two.
+ * A completion counts as one undelivered report from before the budget of its last batch is given
+ * back, so that flush() doesn't end between the two.
  */
 #include "produce/delivery_counter.h"
 
@@ -13,10 +14,13 @@
 
 static atomic_long live_counters; /* the leak check of the test session reads it */
 
-long kn_delivery_counter_live(void) { return atomic_load_explicit(&live_counters, memory_order_relaxed); }
+long kn_delivery_counter_live(void)
+{
+    return atomic_load_explicit(&live_counters, memory_order_relaxed);
+}
 
-void kn_delivery_counters_init(struct kn_delivery_counters *counters, struct kn_queue *deliveries, _Atomic int64_t *undelivered, int report_all,
-                               int report_errors_only)
+void kn_delivery_counters_init(struct kn_delivery_counters *counters, struct kn_queue *deliveries,
+                               _Atomic int64_t *undelivered, int report_all, int report_errors_only)
 {
     memset(counters, 0, sizeof *counters);
     counters->deliveries = deliveries;
@@ -62,7 +66,8 @@ static int table_add(struct kn_delivery_counters *counters, struct kn_delivery_c
     uint32_t capacity = 0;
     for (;;) {
         kn_mutex_lock(&counters->lock);
-        if (capacity > counters->capacity) { /* got without the lock: another thread may have been faster */
+        if (capacity > counters->capacity) {
+            /* got without the lock: another thread may have been faster */
             struct kn_delivery_counter **smaller = counters->slots;
             if (counters->capacity) memcpy(larger, smaller, counters->capacity * sizeof *larger);
             counters->slots = larger;
@@ -80,7 +85,8 @@ static int table_add(struct kn_delivery_counters *counters, struct kn_delivery_c
     }
 }
 
-struct kn_delivery_counter *kn_delivery_counter_new(struct kn_delivery_counters *counters, void *binding)
+struct kn_delivery_counter *kn_delivery_counter_new(struct kn_delivery_counters *counters,
+                                                    void *binding)
 {
     struct kn_delivery_counter *counter = calloc(1, sizeof *counter);
     if (!counter) return NULL;
@@ -116,17 +122,20 @@ void kn_delivery_counter_discard(struct kn_delivery_counter *counter)
     kn_batch_free(completion);
 }
 
-struct kn_delivery_counter *kn_delivery_counter_of(struct kn_delivery_counters *counters, const void *token)
+struct kn_delivery_counter *kn_delivery_counter_of(struct kn_delivery_counters *counters,
+                                                   const void *token)
 {
     uint32_t slot = kn_token_slot(token);
     if (!slot) return NULL;
     kn_mutex_lock(&counters->lock);
-    struct kn_delivery_counter *counter = slot <= counters->capacity ? counters->slots[slot - 1] : NULL;
+    struct kn_delivery_counter *counter = slot <= counters->capacity ? counters->slots[slot - 1]
+                                                                     : NULL;
     kn_mutex_unlock(&counters->lock);
     return counter;
 }
 
-/* The rows are counted; 1: they were the last ones. From then on the counter is the binding's as soon as it has the completion. */
+/* The rows are counted; 1: they were the last ones. From then on the counter is the binding's as
+ * soon as it has the completion. */
 static int settle(struct kn_delivery_counter *counter, int64_t rows, int64_t delivered)
 {
     if (delivered) atomic_fetch_add(&counter->delivered, delivered);
@@ -135,17 +144,22 @@ static int settle(struct kn_delivery_counter *counter, int64_t rows, int64_t del
     return 1;
 }
 
-void kn_delivery_counter_settle(struct kn_delivery_counter *counter, int64_t rows, int64_t delivered)
+void kn_delivery_counter_settle(struct kn_delivery_counter *counter, int64_t rows,
+                                int64_t delivered)
 {
     struct kn_queue *deliveries = counter->counters->deliveries;
     struct kn_batch *completion = counter->completion;
     if (settle(counter, rows, delivered)) kn_queue_push(deliveries, &completion->node);
 }
 
-bool kn_delivery_counter_close(struct kn_delivery_counter *counter) { return settle(counter, 1, 0); }
+bool kn_delivery_counter_close(struct kn_delivery_counter *counter)
+{
+    return settle(counter, 1, 0);
+}
 
 /* Whether all that anybody wants to know of the batch is in counters. */
-static int is_alone(const struct kn_delivery_counters *counters, const struct kn_batch *batch, int failed)
+static int is_alone(const struct kn_delivery_counters *counters, const struct kn_batch *batch,
+                    int failed)
 {
     int32_t count = batch->writer.record_count;
     int silent = !counters->report_all || (counters->report_errors_only && !failed);
@@ -158,20 +172,26 @@ static int is_alone(const struct kn_delivery_counters *counters, const struct kn
     return alone && tokens;
 }
 
-/* Delivered rows, numbers first to before end of the batch. Those that there is no memory for stay unknown. */
-static void keep_runs(struct kn_delivery_counter *counter, const struct kn_batch *batch, int32_t first, int32_t end)
+/* Delivered rows, numbers first to before end of the batch. Those that there is no memory for stay
+ * unknown. */
+static void keep_runs(struct kn_delivery_counter *counter, const struct kn_batch *batch,
+                      int32_t first, int32_t end)
 {
     struct kn_delivery_counters *counters = counter->counters;
     kn_mutex_lock(&counters->lock);
     for (int32_t at = first, next; at < end; at = next) {
         int64_t row = kn_token_row(batch->opaques[at]);
-        for (next = at + 1; next < end && kn_token_row(batch->opaques[next]) == row + (next - at); next++) continue;
+        for (next = at + 1; next < end && kn_token_row(batch->opaques[next]) == row + (next - at);
+             next++)
+            continue;
         kn_runs_add(&counter->runs, row, batch->base_offset + at, next - at);
     }
     kn_mutex_unlock(&counters->lock);
 }
 
-enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_delivery_counters *counters, struct kn_batch *batch, struct kn_list *completions)
+enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_delivery_counters *counters,
+                                                             struct kn_batch *batch,
+                                                             struct kn_list *completions)
 {
     int failed = batch->status != KN_OK || batch->error_code != 0;
     if (!is_alone(counters, batch, failed)) return KN_DELIVERY_COUNTER_NOT_ALONE;
@@ -183,12 +203,14 @@ enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_delivery_
     for (int32_t first = 0, end; first < count; first = end) {
         const void *token = batch->opaques[first];
         uint32_t slot = kn_token_slot(token);
-        for (end = first + 1; end < count && kn_token_slot(batch->opaques[end]) == slot; end++) continue;
+        for (end = first + 1; end < count && kn_token_slot(batch->opaques[end]) == slot; end++)
+            continue;
         struct kn_delivery_counter *counter = kn_delivery_counter_of(counters, token);
         if (!counter) continue; /* messages without a callback */
         struct kn_batch *completion = counter->completion;
         if (counter->keeps_runs && batch->base_offset >= 0) keep_runs(counter, batch, first, end);
-        if (settle(counter, end - first, end - first)) kn_list_push_back(completions, &completion->node);
+        if (settle(counter, end - first, end - first))
+            kn_list_push_back(completions, &completion->node);
     }
     return KN_DELIVERY_COUNTER_COUNTED;
 }
@@ -196,5 +218,6 @@ enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_delivery_
 void kn_delivery_counter_send(struct kn_delivery_counters *counters, struct kn_list *completions)
 {
     struct kn_list *completion;
-    while ((completion = kn_list_pop_front(completions))) kn_queue_push(counters->deliveries, completion);
+    while ((completion = kn_list_pop_front(completions)))
+        kn_queue_push(counters->deliveries, completion);
 }

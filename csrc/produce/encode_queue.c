@@ -6,9 +6,11 @@
 #include "net/broker.h"
 #include "produce/producer.h"
 
-#define ENCODE_HERE_BYTES ((size_t)32 << 10) /* a tenth of a millisecond, or gzip's half: not worth another thread's waking up */
+/* a tenth of a millisecond, or gzip's half: not worth another thread's waking up */
+#define ENCODE_HERE_BYTES ((size_t)32 << 10)
 
-/* Any thread of the worker pool: it notes in the batch what can't be, and the sender's thread acts on it. */
+/* Any thread of the worker pool: it notes in the batch what can't be, and the sender's thread acts
+ * on it. */
 static void encode(struct kn_task *task)
 {
     struct kn_encoding *encoding = KN_LIST_ENTRY(task, struct kn_encoding, task);
@@ -20,16 +22,19 @@ static void encode(struct kn_task *task)
 
 static void wake(void *broker) { kn_broker_wake(broker); }
 
-void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_producer *producer, struct kn_broker *broker, int16_t produce_version)
+void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_producer *producer,
+                           struct kn_broker *broker, int16_t produce_version)
 {
-    struct kn_encoding *encoding = KN_LIST_ENTRY(kn_encode_queue_next(encode_queue), struct kn_encoding, picks);
+    struct kn_encoding *encoding = KN_LIST_ENTRY(kn_encode_queue_next(encode_queue),
+                                                 struct kn_encoding, picks);
     encoding->task.work = encode;
     encoding->task.notify = wake;
     encoding->task.whom = broker;
     encoding->producer = producer;
     encoding->produce_version = produce_version;
     encode_queue->count++;
-    if (producer->config->codec == KN_CODEC_NONE || encoding->picks.size_bytes < ENCODE_HERE_BYTES) kn_task_do_here(&encoding->task);
+    if (producer->config->codec == KN_CODEC_NONE || encoding->picks.size_bytes < ENCODE_HERE_BYTES)
+        kn_task_do_here(&encoding->task);
     else kn_worker_pool_begin(&producer->workers, &encoding->task);
 }
 
@@ -42,8 +47,10 @@ struct kn_picks *kn_encode_queue_take_encoded(struct kn_encode_queue *encode_que
     return &oldest->picks;
 }
 
-struct kn_picks *kn_encode_queue_take(struct kn_encode_queue *encode_queue, struct kn_worker_pool *workers)
+struct kn_picks *kn_encode_queue_take(struct kn_encode_queue *encode_queue,
+                                      struct kn_worker_pool *workers)
 {
-    if (encode_queue->count > 0) kn_worker_pool_finish(workers, &encode_queue->ring[encode_queue->first].task);
+    if (encode_queue->count > 0)
+        kn_worker_pool_finish(workers, &encode_queue->ring[encode_queue->first].task);
     return kn_encode_queue_take_encoded(encode_queue);
 }

@@ -1,7 +1,8 @@
-/* Requests to be: what each will carry is encoded (batch_encoder.h) by the worker pool, several at once, and they are sent in the order in which they were picked.
+/* Requests to be: what each will carry is encoded (batch_encoder.h) by the worker pool, several at
+ * once, and they are sent in the order in which they were picked.
  *
- * Thread: its broker's only; a worker of the worker pool has an encoding, and its batches, from begin until it is done. Lock: none. Who frees: embedded in the sender;
- * the batches stay taken.
+ * Thread: its broker's only; a worker of the worker pool has an encoding, and its batches, from
+ * begin until it is done. Lock: none. Who frees: embedded in the sender; the batches stay taken.
  */
 #ifndef KN_PRODUCE_ENCODE_QUEUE_H
 #define KN_PRODUCE_ENCODE_QUEUE_H
@@ -38,13 +39,18 @@ struct kn_encode_queue { /* a ring; all zero: empty */
 /* The picks to fill for kn_encode_queue_begin(); there is room for one more. */
 static inline struct kn_picks *kn_encode_queue_next(struct kn_encode_queue *encode_queue)
 {
-    return &encode_queue->ring[(encode_queue->first + encode_queue->count) % KN_ENCODE_QUEUE_MAX].picks;
+    return &encode_queue->ring[(encode_queue->first + encode_queue->count) % KN_ENCODE_QUEUE_MAX]
+                .picks;
 }
-/* Has what kn_encode_queue_next() was filled with encoded, and then the broker woken; what is quick is done here. */
-void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_producer *producer, struct kn_broker *broker, int16_t produce_version);
-/* Takes the oldest out if it is encoded, else NULL; valid until the next kn_encode_queue_next(). A batch that couldn't be has its status set. */
+/* Has what kn_encode_queue_next() was filled with encoded, and then the broker woken; what is quick
+ * is done here. */
+void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_producer *producer,
+                           struct kn_broker *broker, int16_t produce_version);
+/* Takes the oldest out if it is encoded, else NULL; valid until the next kn_encode_queue_next(). A
+ * batch that couldn't be has its status set. */
 struct kn_picks *kn_encode_queue_take_encoded(struct kn_encode_queue *encode_queue);
 /* The same, and waits for whoever encodes it. NULL: there is none. */
-struct kn_picks *kn_encode_queue_take(struct kn_encode_queue *encode_queue, struct kn_worker_pool *workers);
+struct kn_picks *kn_encode_queue_take(struct kn_encode_queue *encode_queue,
+                                      struct kn_worker_pool *workers);
 
 #endif

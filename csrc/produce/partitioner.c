@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include "base/hash.h"
 
-int32_t kn_partitioner_choose(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes, int32_t count)
+int32_t kn_partitioner_choose(enum kn_partitioner partitioner, const uint8_t *key,
+                              int32_t key_bytes, int32_t count)
 {
     static const uint8_t nothing[1];
     size_t size = key && key_bytes > 0 ? (size_t)key_bytes : 0;
@@ -18,26 +19,19 @@ int32_t kn_partitioner_choose(enum kn_partitioner partitioner, const uint8_t *ke
         if (size == 0) return KN_PARTITION_ANY;
         hash = kn_crc32(0, data, size);
         break;
-    case KN_PARTITIONER_CONSISTENT:
-        hash = kn_crc32(0, data, size);
-        break;
+    case KN_PARTITIONER_CONSISTENT: hash = kn_crc32(0, data, size); break;
     case KN_PARTITIONER_MURMUR2_RANDOM:
         if (!key) return KN_PARTITION_ANY;
         hash = kn_murmur2(data, size) & 0x7fffffff;
         break;
-    case KN_PARTITIONER_MURMUR2:
-        hash = kn_murmur2(data, size) & 0x7fffffff;
-        break;
+    case KN_PARTITIONER_MURMUR2: hash = kn_murmur2(data, size) & 0x7fffffff; break;
     case KN_PARTITIONER_FNV1A_RANDOM:
         if (!key) return KN_PARTITION_ANY;
         hash = kn_fnv1a(data, size);
         break;
-    case KN_PARTITIONER_FNV1A:
-        hash = kn_fnv1a(data, size);
-        break;
+    case KN_PARTITIONER_FNV1A: hash = kn_fnv1a(data, size); break;
     case KN_PARTITIONER_RANDOM:
-    default:
-        return KN_PARTITION_ANY;
+    default: return KN_PARTITION_ANY;
     }
     return (int32_t)(hash % (uint32_t)count);
 }

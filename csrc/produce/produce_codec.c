@@ -1,6 +1,7 @@
 /* The Produce request and response on the wire: produce_codec.h.
  *
- * Thread: any. Lock: none. Nothing is allocated. Every count in a response is checked against the bytes that are left before it is believed.
+ * Thread: any. Lock: none. Nothing is allocated. Every count in a response is checked against the
+ * bytes that are left before it is believed.
  */
 #include "produce/produce_codec.h"
 
@@ -11,28 +12,34 @@
 
 /* --- request --- */
 
-#define BODY_FIXED_BYTES 16       /* transactional id, acks, timeout, topic count, tags */
-#define TOPIC_FIXED_BYTES 24      /* name length or id, partition count, tags */
-#define PARTITION_FIXED_BYTES 12  /* index, records length, tags */
+#define BODY_FIXED_BYTES 16      /* transactional id, acks, timeout, topic count, tags */
+#define TOPIC_FIXED_BYTES 24     /* name length or id, partition count, tags */
+#define PARTITION_FIXED_BYTES 12 /* index, records length, tags */
 
 static int same_topic(const struct kn_produce_partition *a, const struct kn_produce_partition *b)
 {
-    return a->topic_bytes == b->topic_bytes && memcmp(a->topic, b->topic, (size_t)a->topic_bytes) == 0 && memcmp(a->topic_id, b->topic_id, 16) == 0;
+    return a->topic_bytes == b->topic_bytes &&
+           memcmp(a->topic, b->topic, (size_t)a->topic_bytes) == 0 &&
+           memcmp(a->topic_id, b->topic_id, 16) == 0;
 }
 
 /* How many partitions from `first` on are of one topic. */
 static int32_t topic_run(const struct kn_produce_request *request, int32_t first)
 {
     int32_t end = first + 1;
-    while (end < request->partition_count && same_topic(&request->partitions[first], &request->partitions[end])) end++;
+    while (end < request->partition_count &&
+           same_topic(&request->partitions[first], &request->partitions[end]))
+        end++;
     return end - first;
 }
 
 size_t kn_produce_request_bound_bytes(const struct kn_produce_request *request)
 {
-    size_t size = BODY_FIXED_BYTES + (request->transactional_id ? strlen(request->transactional_id) : 0);
+    size_t size = BODY_FIXED_BYTES +
+                  (request->transactional_id ? strlen(request->transactional_id) : 0);
     for (int32_t i = 0; i < request->partition_count; i++) {
-        size += TOPIC_FIXED_BYTES + PARTITION_FIXED_BYTES + (size_t)request->partitions[i].topic_bytes;
+        size += TOPIC_FIXED_BYTES + PARTITION_FIXED_BYTES +
+                (size_t)request->partitions[i].topic_bytes;
     }
     return size;
 }
@@ -48,7 +55,8 @@ static uint8_t *put_topic(uint8_t *to, int16_t version, const struct kn_produce_
         memcpy(to, topic->topic_id, 16);
         return to + 16;
     }
-    if (version >= KN_PRODUCE_FLEXIBLE_SINCE) to = kn_uvarint_put(to, (uint32_t)topic->topic_bytes + 1);
+    if (version >= KN_PRODUCE_FLEXIBLE_SINCE)
+        to = kn_uvarint_put(to, (uint32_t)topic->topic_bytes + 1);
     else to = kn_put_i16(to, (int16_t)topic->topic_bytes);
     memcpy(to, topic->topic, (size_t)topic->topic_bytes);
     return to + topic->topic_bytes;
@@ -63,15 +71,16 @@ static uint8_t *put_transactional_id(uint8_t *to, int flexible, const char *text
     return to + size;
 }
 
-size_t kn_produce_request_encode(const struct kn_produce_request *request, uint8_t *from, uint8_t *to, struct iovec *pieces,
-                                 int *piece_count)
+size_t kn_produce_request_encode(const struct kn_produce_request *request, uint8_t *from,
+                                 uint8_t *to, struct iovec *pieces, int *piece_count)
 {
     int flexible = request->version >= KN_PRODUCE_FLEXIBLE_SINCE;
     int count = 0;
     size_t total = 0;
     int32_t topics = 0;
     for (int32_t i = 0; i < request->partition_count; i += topic_run(request, i)) topics++;
-    if (request->version >= KN_PRODUCE_BATCHES_SINCE) to = put_transactional_id(to, flexible, request->transactional_id);
+    if (request->version >= KN_PRODUCE_BATCHES_SINCE)
+        to = put_transactional_id(to, flexible, request->transactional_id);
     to = kn_put_i16(to, request->acks);
     to = kn_put_i32(to, request->timeout_ms);
     to = put_count(to, flexible, topics);
@@ -105,7 +114,10 @@ size_t kn_produce_request_encode(const struct kn_produce_request *request, uint8
 
 #define PARTITION_LEAST_BYTES 14 /* index, error, offset: all that version 0 has */
 
-static int is_flexible(const struct kn_produce_response *response) { return response->version >= KN_PRODUCE_FLEXIBLE_SINCE; }
+static int is_flexible(const struct kn_produce_response *response)
+{
+    return response->version >= KN_PRODUCE_FLEXIBLE_SINCE;
+}
 
 static void fail(struct kn_span *span)
 {
@@ -140,7 +152,8 @@ static const char *take_string(struct kn_span *span, int flexible, int32_t *size
     return text;
 }
 
-/* The next tagged field of a section: its number, with *field over its bytes; -1 when none is left in *left. */
+/* The next tagged field of a section: its number, with *field over its bytes; -1 when none is left
+ * in *left. */
 static int64_t take_tag(struct kn_span *span, uint32_t *left, struct kn_span *field)
 {
     if (*left == 0 || span->failed) return -1;
@@ -157,10 +170,12 @@ static void skip_tags(struct kn_span *span)
 {
     struct kn_span field;
     uint32_t left = kn_span_uvarint(span);
-    while (take_tag(span, &left, &field) >= 0) {}
+    while (take_tag(span, &left, &field) >= 0) {
+    }
 }
 
-int kn_produce_response_open(struct kn_produce_response *response, struct kn_span body, int16_t version)
+int kn_produce_response_open(struct kn_produce_response *response, struct kn_span body,
+                             int16_t version)
 {
     memset(response, 0, sizeof *response);
     response->span = body;
@@ -177,7 +192,8 @@ static void take_record_errors(struct kn_span *span, int flexible, struct kn_pro
         const char *text = take_string(span, flexible, &size);
         if (flexible) skip_tags(span);
         if (i > 0) {
-            if (index == (int64_t)result->record_error_index + result->record_error_run) result->record_error_run++;
+            if (index == (int64_t)result->record_error_index + result->record_error_run)
+                result->record_error_run++;
             continue;
         }
         result->record_error_run = 1;
@@ -236,7 +252,8 @@ int kn_produce_response_next(struct kn_produce_response *response, struct kn_pro
         if (span->failed) return KN_ERR_PROTOCOL;
         if (response->topics_left == 0) return 0;
         response->topics_left--;
-        if (response->version >= KN_PRODUCE_TOPIC_ID_SINCE) response->topic_id = kn_span_take(span, 16);
+        if (response->version >= KN_PRODUCE_TOPIC_ID_SINCE)
+            response->topic_id = kn_span_take(span, 16);
         else response->topic = take_string(span, flexible, &response->topic_bytes);
         if (!response->topic && !response->topic_id) return KN_ERR_PROTOCOL; /* a null name too */
         response->partitions_left = take_count(span, flexible, PARTITION_LEAST_BYTES);
@@ -261,7 +278,8 @@ int kn_produce_response_end(struct kn_produce_response *response)
     return span->failed || kn_span_left(span) ? KN_ERR_PROTOCOL : KN_OK;
 }
 
-int kn_produce_response_endpoint(const struct kn_produce_response *response, int32_t node_id, char *text, size_t capacity_bytes)
+int kn_produce_response_endpoint(const struct kn_produce_response *response, int32_t node_id,
+                                 char *text, size_t capacity_bytes)
 {
     struct kn_span span = response->endpoints;
     if (!span.at) return 0;

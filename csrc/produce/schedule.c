@@ -1,6 +1,7 @@
 /* Accumulators by the time when to look at them: schedule.h.
  *
- * Thread: its owner's. Lock: none. The index is linear probing with backward-shift deletion, so no tombstones pile up.
+ * Thread: its owner's. Lock: none. The index is linear probing with backward-shift deletion, so no
+ * tombstones pile up.
  */
 #include "produce/schedule.h"
 
@@ -19,31 +20,41 @@ void kn_schedule_deinit(struct kn_schedule *schedule)
     memset(schedule, 0, sizeof *schedule);
 }
 
-static uint32_t mask_of(const struct kn_schedule *schedule) { return (uint32_t)schedule->capacity * 2 - 1; }
-
-static uint32_t home_of(const struct kn_schedule *schedule, const struct kn_accumulator *accumulator)
+static uint32_t mask_of(const struct kn_schedule *schedule)
 {
-    return (uint32_t)(((uint64_t)(uintptr_t)accumulator * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & mask_of(schedule);
+    return (uint32_t)schedule->capacity * 2 - 1;
+}
+
+static uint32_t home_of(const struct kn_schedule *schedule,
+                        const struct kn_accumulator *accumulator)
+{
+    return (uint32_t)(((uint64_t)(uintptr_t)accumulator * UINT64_C(0x9E3779B97F4A7C15)) >> 32) &
+           mask_of(schedule);
 }
 
 /* The index slot of the accumulator, or the free one where it would go. */
-static uint32_t slot_of(const struct kn_schedule *schedule, const struct kn_accumulator *accumulator)
+static uint32_t slot_of(const struct kn_schedule *schedule,
+                        const struct kn_accumulator *accumulator)
 {
     uint32_t slot = home_of(schedule, accumulator);
-    while (schedule->index[slot] && schedule->heap[schedule->index[slot] - 1].accumulator != accumulator) {
+    while (schedule->index[slot] &&
+           schedule->heap[schedule->index[slot] - 1].accumulator != accumulator) {
         slot = (slot + 1) & mask_of(schedule);
     }
     return slot;
 }
 
-static void place(struct kn_schedule *schedule, int32_t at, struct kn_schedule_entry entry, uint32_t slot)
+static void place(struct kn_schedule *schedule, int32_t at, struct kn_schedule_entry entry,
+                  uint32_t slot)
 {
     schedule->heap[at] = entry;
     schedule->index[slot] = at + 1;
 }
 
-/* Puts `entry`, whose index slot is `slot`, where it belongs, from position `at` towards the top. */
-static void sift_up(struct kn_schedule *schedule, int32_t at, struct kn_schedule_entry entry, uint32_t slot)
+/* Puts `entry`, whose index slot is `slot`, where it belongs, from position `at` towards the top.
+ */
+static void sift_up(struct kn_schedule *schedule, int32_t at, struct kn_schedule_entry entry,
+                    uint32_t slot)
 {
     while (at > 0) {
         int32_t parent = (at - 1) / 2;
@@ -61,7 +72,9 @@ static void sift_down(struct kn_schedule *schedule, struct kn_schedule_entry ent
     for (;;) {
         int32_t child = at * 2 + 1;
         if (child >= schedule->count) break;
-        if (child + 1 < schedule->count && schedule->heap[child + 1].at_us < schedule->heap[child].at_us) child++;
+        if (child + 1 < schedule->count &&
+            schedule->heap[child + 1].at_us < schedule->heap[child].at_us)
+            child++;
         if (schedule->heap[child].at_us >= entry.at_us) break;
         uint32_t child_slot = slot_of(schedule, schedule->heap[child].accumulator);
         place(schedule, at, schedule->heap[child], child_slot);
@@ -84,7 +97,8 @@ static int grow(struct kn_schedule *schedule)
     schedule->heap = heap;
     schedule->index = index;
     schedule->capacity = capacity;
-    for (int32_t i = 0; i < schedule->count; i++) schedule->index[slot_of(schedule, heap[i].accumulator)] = i + 1;
+    for (int32_t i = 0; i < schedule->count; i++)
+        schedule->index[slot_of(schedule, heap[i].accumulator)] = i + 1;
     return KN_OK;
 }
 
@@ -101,7 +115,8 @@ int kn_schedule_add(struct kn_schedule *schedule, struct kn_accumulator *accumul
         if (at_us < schedule->heap[at].at_us) sift_up(schedule, at, entry, slot);
         return KN_OK;
     }
-    /* Written before it sinks in, so that a probe that meets the new slot finds the accumulator there. */
+    /* Written before it sinks in, so that a probe that meets the new slot finds the accumulator
+     * there. */
     place(schedule, schedule->count, entry, slot);
     sift_up(schedule, schedule->count++, entry, slot);
     return KN_OK;
@@ -117,7 +132,8 @@ static void forget(struct kn_schedule *schedule, uint32_t hole)
     uint32_t mask = mask_of(schedule);
     for (uint32_t slot = (hole + 1) & mask; schedule->index[slot]; slot = (slot + 1) & mask) {
         uint32_t home = home_of(schedule, schedule->heap[schedule->index[slot] - 1].accumulator);
-        if (((slot - home) & mask) < ((slot - hole) & mask)) continue; /* its home lies behind the hole */
+        /* its home lies behind the hole */
+        if (((slot - home) & mask) < ((slot - hole) & mask)) continue;
         schedule->index[hole] = schedule->index[slot];
         hole = slot;
     }

@@ -17,7 +17,8 @@ static struct kn_topic_windows *windows_new(void)
     return windows;
 }
 
-struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, int32_t name_bytes, uint64_t token)
+struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, int32_t name_bytes,
+                              uint64_t token)
 {
     struct kn_topic *topic = kn_line_new(sizeof *topic);
     if (!topic) return NULL;
@@ -31,7 +32,8 @@ struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, in
     topic->name_bytes = name_bytes;
     topic->producer = producer;
     topic->created_us = kn_clock_us();
-    if (producer->client->config->statistics) topic->windows = windows_new(); /* without memory for them, they stay empty */
+    /* without memory for them, they stay empty */
+    if (producer->client->config->statistics) topic->windows = windows_new();
     topic->token = token;
     topic->partitioner = producer->config->partitioner;
     topic->sticky.linger_ms = producer->config->sticky_linger_ms;
@@ -69,21 +71,28 @@ void kn_topic_free(struct kn_topic *topic)
 
 int32_t kn_topic_partition_count(struct kn_topic *topic)
 {
-    const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+    const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
+                                                                  memory_order_acquire);
     return table ? table->count : 0;
 }
 
 /* --- choosing a partition --- */
 
-/* The partition of a record, or NULL: it asked for one that isn't known (yet). Sets append->sticks. */
-static inline struct kn_accumulator *choose_partition(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_append *append)
+/* The partition of a record, or NULL: it asked for one that isn't known (yet). Sets append->sticks.
+ */
+static inline struct kn_accumulator *choose_partition(struct kn_topic *topic,
+                                                      const struct kn_partition_table *table,
+                                                      struct kn_append *append)
 {
     const struct kn_message *message = append->message;
     append->sticks = 0;
-    if (message->partition >= 0) return message->partition < table->count ? table->partitions[message->partition] : NULL;
-    int32_t chosen = kn_partitioner_choose(topic->partitioner, message->key, message->key_bytes, table->count);
+    if (message->partition >= 0)
+        return message->partition < table->count ? table->partitions[message->partition] : NULL;
+    int32_t chosen = kn_partitioner_choose(topic->partitioner, message->key, message->key_bytes,
+                                           table->count);
     if (chosen >= 0) return table->partitions[chosen];
-    if (!topic->sticky.linger_ms || !kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes))
+    if (!topic->sticky.linger_ms ||
+        !kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes))
         return table->partitions[kn_sticky_random(table, -1)];
     append->sticks = 1;
     return kn_sticky_accumulator(&topic->sticky, table, append->wall_ms);
@@ -98,7 +107,8 @@ static void want_metadata(struct kn_topic *topic)
     topic->wanted = 1;
     kn_mutex_unlock(&topic->lock);
     if (!first) return;
-    struct kn_event *event = kn_event_new(&topic->producer->client->spare_events, KN_EVENT_TOPIC_WANTED, -1);
+    struct kn_event *event = kn_event_new(&topic->producer->client->spare_events,
+                                          KN_EVENT_TOPIC_WANTED, -1);
     if (event) {
         event->token = topic->token;
         kn_client_post_event(topic->producer->client, event);
@@ -109,14 +119,16 @@ static void want_metadata(struct kn_topic *topic)
     kn_mutex_unlock(&topic->lock);
 }
 
-static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from, enum kn_move_on why)
+static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table *table,
+                         struct kn_accumulator *from, enum kn_move_on why)
 {
     if (why == KN_MOVE_ON_NOW) kn_sticky_move_on(&topic->sticky, table, from);
     else kn_sticky_check(&topic->sticky, table, from);
 }
 
-static inline int append_to(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *accumulator,
-                            const struct kn_append *appends, int32_t count, int32_t *appended)
+static inline int append_to(struct kn_topic *topic, const struct kn_partition_table *table,
+                            struct kn_accumulator *accumulator, const struct kn_append *appends,
+                            int32_t count, int32_t *appended)
 {
     struct kn_notice notice;
     int status = kn_accumulator_append_run(accumulator, appends, count, appended, &notice);
@@ -125,7 +137,8 @@ static inline int append_to(struct kn_topic *topic, const struct kn_partition_ta
     return status;
 }
 
-static int produce_staged(struct kn_topic *topic, const struct kn_append *appends, int32_t count, int32_t *appended)
+static int produce_staged(struct kn_topic *topic, const struct kn_append *appends, int32_t count,
+                          int32_t *appended)
 {
     struct kn_notice notice;
     int status = kn_accumulator_append_run(&topic->staging, appends, count, appended, &notice);
@@ -133,10 +146,15 @@ static int produce_staged(struct kn_topic *topic, const struct kn_append *append
     return status;
 }
 
-/* KN_OK, or why the client takes nothing. It is asked before any lock is taken: in a forked child a lock's holder may be a thread that doesn't exist. */
-static inline int refusal_of(const struct kn_producer *producer) { return atomic_load_explicit(&producer->refusing, memory_order_acquire); }
+/* KN_OK, or why the client takes nothing. It is asked before any lock is taken: in a forked child a
+ * lock's holder may be a thread that doesn't exist. */
+static inline int refusal_of(const struct kn_producer *producer)
+{
+    return atomic_load_explicit(&producer->refusing, memory_order_acquire);
+}
 
-static inline int append_init(const struct kn_topic *topic, const struct kn_message *message, struct kn_append *append)
+static inline int append_init(const struct kn_topic *topic, const struct kn_message *message,
+                              struct kn_append *append)
 {
     int refusal = refusal_of(topic->producer);
     if (refusal != KN_OK) return refusal;
@@ -156,7 +174,8 @@ static inline int append_init(const struct kn_topic *topic, const struct kn_mess
     return KN_OK;
 }
 
-/* A record waits in staging while its topic's partitions, or the one that it asks for, aren't known: a partition may be younger than the metadata.
+/* A record waits in staging while its topic's partitions, or the one that it asks for, aren't
+ * known: a partition may be younger than the metadata.
  * STALE: a table was published, or taken back, between the look and the append. */
 
 static int append_one(struct kn_topic *topic, struct kn_append *append)
@@ -165,26 +184,32 @@ static int append_one(struct kn_topic *topic, struct kn_append *append)
     do {
         int32_t appended;
         struct kn_accumulator *accumulator;
-        const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
-        if (!table || !(accumulator = choose_partition(topic, table, append))) status = produce_staged(topic, append, 1, &appended);
+        const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
+                                                                      memory_order_acquire);
+        if (!table || !(accumulator = choose_partition(topic, table, append)))
+            status = produce_staged(topic, append, 1, &appended);
         else status = append_to(topic, table, accumulator, append, 1, &appended);
     } while (status == KN_ERR_STALE);
     return status;
 }
 
 /* The first ones, as far as they go to one and the same partition. */
-static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_t count, int32_t *appended)
+static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_t count,
+                       int32_t *appended)
 {
-    const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+    const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
+                                                                  memory_order_acquire);
     *appended = 0;
     if (!table) return produce_staged(topic, appends, count, appended);
     struct kn_accumulator *accumulator = choose_partition(topic, table, &appends[0]);
     int32_t run = 1;
     while (run < count && choose_partition(topic, table, &appends[run]) == accumulator) run++;
-    return !accumulator ? produce_staged(topic, appends, run, appended) : append_to(topic, table, accumulator, appends, run, appended);
+    return !accumulator ? produce_staged(topic, appends, run, appended)
+                        : append_to(topic, table, accumulator, appends, run, appended);
 }
 
-/* Looked at behind the budget: who ends the transaction shuts it, then waits until the budget is empty. */
+/* Looked at behind the budget: who ends the transaction shuts it, then waits until the budget is
+ * empty. */
 static inline int in_transaction(const struct kn_producer *producer)
 {
     return !kn_producer_is_transactional(producer) || atomic_load(&producer->transaction.open);
@@ -209,7 +234,8 @@ int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
     return status;
 }
 
-int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messages, int32_t count, int32_t *queued)
+int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messages, int32_t count,
+                         int32_t *queued)
 {
     struct kn_budget *budget = &topic->producer->budget;
     struct kn_append appends[KN_PRODUCE_RUN_MAX];
@@ -217,9 +243,13 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
     int64_t bytes = 0;
     int refusal = KN_OK, status = KN_OK;
     *queued = 0;
-    for (; ready < count && (refusal = append_init(topic, &messages[ready], &appends[ready])) == KN_OK; ready++) bytes += appends[ready].budget_bytes;
+    for (; ready < count &&
+           (refusal = append_init(topic, &messages[ready], &appends[ready])) == KN_OK;
+         ready++)
+        bytes += appends[ready].budget_bytes;
     if (ready == 0) return refusal;
-    if (kn_budget_take(budget, ready, bytes) != KN_OK) { /* not for all of them: for as many as there is room */
+    if (kn_budget_take(budget, ready, bytes) != KN_OK) {
+        /* not for all of them: for as many as there is room */
         int32_t most = ready;
         for (ready = 0, bytes = 0; ready < most; ready++) {
             if (kn_budget_take(budget, 1, appends[ready].budget_bytes) != KN_OK) break;
@@ -244,16 +274,19 @@ int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch)
 {
     struct kn_producer *producer = topic->producer;
     struct kn_notice notice;
-    const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+    const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
+                                                                  memory_order_acquire);
     int32_t count = batch->writer.record_count;
     int refusal = refusal_of(producer);
     if (refusal != KN_OK) return refusal;
     if (!table || batch->partition >= table->count) return KN_ERR_STALE;
     struct kn_accumulator *accumulator = table->partitions[batch->partition];
-    int64_t budget_bytes = batch->budget_bytes; /* once it is the engine's it may be gone at any time */
+    /* once it is the engine's it may be gone at any time */
+    int64_t budget_bytes = batch->budget_bytes;
     int status = kn_budget_take(&producer->budget, count, budget_bytes);
     if (status != KN_OK) return status;
-    status = in_transaction(producer) ? kn_accumulator_put(accumulator, batch, &notice) : no_transaction(producer);
+    status = in_transaction(producer) ? kn_accumulator_put(accumulator, batch, &notice)
+                                      : no_transaction(producer);
     if (status != KN_OK) kn_budget_give(&producer->budget, count, budget_bytes);
     else kn_notice_send(&notice, accumulator);
     return status;
@@ -261,18 +294,22 @@ int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch)
 
 /* --- sending --- */
 
-struct kn_batch *kn_topic_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us)
+struct kn_batch *kn_topic_take(struct kn_accumulator *accumulator, struct kn_broker *broker,
+                               int64_t now_us, int64_t *next_us)
 {
     struct kn_batch *batch = kn_accumulator_take(accumulator, broker, now_us, next_us);
     struct kn_topic *topic = accumulator->topic;
-    if (batch && batch->was_open) kn_sticky_check(&topic->sticky, atomic_load_explicit(&topic->table, memory_order_acquire), accumulator);
+    if (batch && batch->was_open)
+        kn_sticky_check(&topic->sticky, atomic_load_explicit(&topic->table, memory_order_acquire),
+                        accumulator);
     return batch;
 }
 
 /* --- metadata --- */
 
-static int drain_record(struct kn_topic *topic, const struct kn_partition_table *table, const struct kn_batch *from,
-                        const struct kn_message *message, int64_t budget_bytes)
+static int drain_record(struct kn_topic *topic, const struct kn_partition_table *table,
+                        const struct kn_batch *from, const struct kn_message *message,
+                        int64_t budget_bytes)
 {
     struct kn_append append = {
         .message = message,
@@ -291,9 +328,11 @@ static int drain_record(struct kn_topic *topic, const struct kn_partition_table 
     return status;
 }
 
-/* Moves a staged batch's records to their partitions. What can't go stays in the batch, closed up in place (no allocation can fail here): it goes to
- * `unknown` when it asks for a partition that isn't in the table, else it is delivered with the reason. */
-static void drain_batch(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_batch *batch, struct kn_list *unknown)
+/* Moves a staged batch's records to their partitions. What can't go stays in the batch, closed up
+ * in place (no allocation can fail here): it goes to `unknown` when it asks for a partition that
+ * isn't in the table, else it is delivered with the reason. */
+static void drain_batch(struct kn_topic *topic, const struct kn_partition_table *table,
+                        struct kn_batch *batch, struct kn_list *unknown)
 {
     struct kn_batch_view view;
     struct kn_record_reader reader;
@@ -307,7 +346,8 @@ static void drain_batch(struct kn_topic *topic, const struct kn_partition_table 
     while (status == KN_OK) {
         const uint8_t *start = reader.span.at;
         if ((status = kn_record_reader_next(&reader, &record)) != KN_OK) break;
-        struct kn_message message = kn_message_of(&record, batch->partitions[index], batch->opaques[index]);
+        struct kn_message message = kn_message_of(&record, batch->partitions[index],
+                                                  batch->opaques[index]);
         int64_t budget_bytes = kn_record_bytes(&record);
         int refused = drain_record(topic, table, batch, &message, budget_bytes);
         if (refused != KN_OK) {
@@ -338,14 +378,17 @@ static void drain_batch(struct kn_topic *topic, const struct kn_partition_table 
     kn_client_deliver(topic->producer->client, batch);
 }
 
-static void drain_list(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_list *batches, struct kn_list *unknown)
+static void drain_list(struct kn_topic *topic, const struct kn_partition_table *table,
+                       struct kn_list *batches, struct kn_list *unknown)
 {
     struct kn_list *node;
-    while ((node = kn_list_pop_front(batches))) drain_batch(topic, table, KN_LIST_ENTRY(node, struct kn_batch, node), unknown);
+    while ((node = kn_list_pop_front(batches)))
+        drain_batch(topic, table, KN_LIST_ENTRY(node, struct kn_batch, node), unknown);
 }
 
-/* Moves staged records over: in rounds while more may come, at last with the lock held. Then the table is there for everybody, and what asks for a
- * partition that isn't in it either is staged as before, ahead of what will come. */
+/* Moves staged records over: in rounds while more may come, at last with the lock held. Then the
+ * table is there for everybody, and what asks for a partition that isn't in it either is staged as
+ * before, ahead of what will come. */
 static void publish(struct kn_topic *topic, struct kn_partition_table *table)
 {
     struct kn_list batches, unknown;
@@ -371,13 +414,16 @@ static void publish(struct kn_topic *topic, struct kn_partition_table *table)
 /* A table of `count` partitions that shares the accumulators that there are; NULL: no memory. */
 static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t count)
 {
-    struct kn_partition_table *table = malloc(sizeof *table + (size_t)count * sizeof *table->partitions);
+    struct kn_partition_table *table = malloc(sizeof *table +
+                                              (size_t)count * sizeof *table->partitions);
     if (!table) return NULL;
     table->older = topic->tables;
     table->count = count;
     int32_t shared = topic->largest ? topic->largest->count : 0;
     if (shared > count) shared = count;
-    if (shared) memcpy(table->partitions, topic->largest->partitions, (size_t)shared * sizeof *table->partitions);
+    if (shared)
+        memcpy(table->partitions, topic->largest->partitions,
+               (size_t)shared * sizeof *table->partitions);
     for (int32_t i = shared; i < count; i++) {
         struct kn_accumulator *accumulator = kn_line_new(sizeof *accumulator);
         if (!accumulator) {
@@ -389,30 +435,35 @@ static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t coun
             return NULL;
         }
         kn_accumulator_init(accumulator, topic->producer, topic, topic->token, i);
-        kn_accumulator_grant(accumulator, topic->producer->producer_id, topic->producer->producer_epoch);
+        kn_accumulator_grant(accumulator, topic->producer->producer_id,
+                             topic->producer->producer_epoch);
         kn_accumulator_set_topic_id(accumulator, topic->id);
         table->partitions[i] = accumulator;
     }
     return table;
 }
 
-static void set_leaders(struct kn_partition_table *table, int32_t count, struct kn_broker *const *leaders, const int32_t *leader_epochs)
+static void set_leaders(struct kn_partition_table *table, int32_t count,
+                        struct kn_broker *const *leaders, const int32_t *leader_epochs)
 {
     for (int32_t i = 0; i < count; i++) {
-        kn_accumulator_set_leader(table->partitions[i], leaders[i], leader_epochs ? leader_epochs[i] : -1);
+        kn_accumulator_set_leader(table->partitions[i], leaders[i],
+                                  leader_epochs ? leader_epochs[i] : -1);
     }
 }
 
 /* Whether the topic was deleted and made anew. */
 static int is_another(const struct kn_topic *topic, const uint8_t id[16])
 {
-    return memcmp(topic->id, id, 16) != 0 && memcmp(topic->id, kn_no_topic_id, 16) != 0 && memcmp(id, kn_no_topic_id, 16) != 0;
+    return memcmp(topic->id, id, 16) != 0 && memcmp(topic->id, kn_no_topic_id, 16) != 0 &&
+           memcmp(id, kn_no_topic_id, 16) != 0;
 }
 
 static void set_id(struct kn_topic *topic, const uint8_t id[16])
 {
     memcpy(topic->id, id, 16);
-    for (int32_t i = 0; i < topic->largest->count; i++) kn_accumulator_set_topic_id(topic->largest->partitions[i], id);
+    for (int32_t i = 0; i < topic->largest->count; i++)
+        kn_accumulator_set_topic_id(topic->largest->partitions[i], id);
 }
 
 /* What waits for partitions that the topic doesn't have any more. */
@@ -424,8 +475,8 @@ static void drop_partitions(struct kn_topic *topic, int32_t count)
     }
 }
 
-int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_t count, struct kn_broker *const *leaders,
-                            const int32_t *leader_epochs)
+int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_t count,
+                            struct kn_broker *const *leaders, const int32_t *leader_epochs)
 {
     if (count <= 0) return KN_ERR_INVALID;
     if (!id) id = kn_no_topic_id;
@@ -441,7 +492,8 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
     set_leaders(table, count, leaders, leader_epochs);
     if (atomic_load_explicit(&topic->table, memory_order_acquire) != table) {
         publish(topic, table);
-        set_leaders(table, count, leaders, leader_epochs); /* once more: now they are told what has moved in */
+        /* once more: now they are told what has moved in */
+        set_leaders(table, count, leaders, leader_epochs);
     }
     if (shrinks) drop_partitions(topic, count);
     return KN_OK;
@@ -449,7 +501,8 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
 
 void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text)
 {
-    /* First: who hears of the failure may produce at once, and that message's wish must not be taken for the old one. */
+    /* First: who hears of the failure may produce at once, and that message's wish must not be
+     * taken for the old one. */
     kn_mutex_lock(&topic->lock);
     topic->wanted = 0;
     kn_mutex_unlock(&topic->lock);
@@ -491,22 +544,27 @@ void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t produce
 void kn_topic_expire(struct kn_topic *topic, int64_t now_us)
 {
     kn_accumulator_expire(&topic->staging, now_us);
-    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) kn_accumulator_expire(topic->largest->partitions[i], now_us);
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++)
+        kn_accumulator_expire(topic->largest->partitions[i], now_us);
 }
 
 /* --- the client's topics --- */
 
 /* Under the lock. */
-static struct kn_topic *find_topic(struct kn_producer *producer, const char *name, int32_t name_bytes)
+static struct kn_topic *find_topic(struct kn_producer *producer, const char *name,
+                                   int32_t name_bytes)
 {
-    for (struct kn_list *node = producer->topics.next; node != &producer->topics; node = node->next) {
+    for (struct kn_list *node = producer->topics.next; node != &producer->topics;
+         node = node->next) {
         struct kn_topic *topic = KN_LIST_ENTRY(node, struct kn_topic, node);
-        if (topic->name_bytes == name_bytes && memcmp(topic->name, name, (size_t)name_bytes) == 0) return topic;
+        if (topic->name_bytes == name_bytes && memcmp(topic->name, name, (size_t)name_bytes) == 0)
+            return topic;
     }
     return NULL;
 }
 
-struct kn_topic *kn_producer_topic(struct kn_producer *producer, const char *name, int32_t name_bytes, uint64_t token)
+struct kn_topic *kn_producer_topic(struct kn_producer *producer, const char *name,
+                                   int32_t name_bytes, uint64_t token)
 {
     kn_mutex_lock(&producer->lock);
     struct kn_topic *topic = find_topic(producer, name, name_bytes);

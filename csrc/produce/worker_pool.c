@@ -38,7 +38,8 @@ void kn_task_do_here(struct kn_task *task)
 /* Under lock. */
 static void take_out(struct kn_worker_pool *workers, struct kn_task *task)
 {
-    kn_list_remove(&task->node); /* not in any list: that is how kn_worker_pool_finish() sees that somebody has begun it */
+    /* not in any list: that is how kn_worker_pool_finish() sees that somebody has begun it */
+    kn_list_remove(&task->node);
     workers->waiting--;
 }
 
@@ -51,7 +52,8 @@ static void work_on(struct kn_worker_pool *workers, struct kn_task *task)
     kn_mutex_unlock(&workers->lock);
     task->work(task);
     kn_mutex_lock(&workers->lock);
-    atomic_store_explicit(&task->done, 1, memory_order_release); /* from here on it may be used anew */
+    /* from here on it may be used anew */
+    atomic_store_explicit(&task->done, 1, memory_order_release);
     pthread_cond_broadcast(&workers->finished);
     kn_mutex_unlock(&workers->lock);
     notify(whom);
@@ -83,7 +85,8 @@ static void start_worker(struct kn_worker_pool *workers)
     sigset_t all, before;
     sigfillset(&all); /* as with broker threads: signals belong to the application's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (!pthread_create(&workers->threads[workers->started], NULL, worker_main, workers)) workers->started++;
+    if (!pthread_create(&workers->threads[workers->started], NULL, worker_main, workers))
+        workers->started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -96,7 +99,8 @@ void kn_worker_pool_begin(struct kn_worker_pool *workers, struct kn_task *task)
         return;
     }
     kn_mutex_lock(&workers->lock);
-    if (workers->waiting >= workers->idle && workers->started < workers->size) start_worker(workers);
+    if (workers->waiting >= workers->idle && workers->started < workers->size)
+        start_worker(workers);
     int alone = workers->started == 0;
     if (!alone) {
         kn_list_push_back(&workers->tasks, &task->node);
@@ -113,7 +117,8 @@ void kn_worker_pool_finish(struct kn_worker_pool *workers, struct kn_task *task)
     kn_mutex_lock(&workers->lock);
     int here = !kn_task_is_done(task) && !kn_list_empty(&task->node);
     if (here) take_out(workers, task);
-    while (!here && !kn_task_is_done(task)) pthread_cond_wait(&workers->finished, &workers->lock.mutex);
+    while (!here && !kn_task_is_done(task))
+        pthread_cond_wait(&workers->finished, &workers->lock.mutex);
     kn_mutex_unlock(&workers->lock);
     if (here) kn_task_do_here(task);
 }

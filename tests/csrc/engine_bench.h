@@ -1,4 +1,5 @@
-/* A broker that a test drives by hand, turn by turn and with its own clock, and the peer that it talks to. */
+/* A broker that a test drives by hand, turn by turn and with its own clock, and the peer that it
+ * talks to. */
 #ifndef KN_TESTS_ENGINE_BENCH_H
 #define KN_TESTS_ENGINE_BENCH_H
 
@@ -14,7 +15,8 @@ struct bench {
     uint16_t port;
 };
 
-__attribute__((unused)) static struct bench bench_new(void (*configure)(struct kn_engine_config *config))
+__attribute__((unused)) static struct bench bench_new(
+    void (*configure)(struct kn_engine_config *config))
 {
     struct bench bench = {.peer = -1};
     struct kn_engine_config config;
@@ -24,7 +26,8 @@ __attribute__((unused)) static struct bench bench_new(void (*configure)(struct k
     CHECK(bench.engine);
     bench.listener = peer_listen(&bench.port, 8);
     /* A broker of the engine's table, whose thread is this one. */
-    bench.broker = kn_broker_thread_new(&bench.engine->client, &bench.engine->producer, &bench.engine->consumer, 0, 1, "127.0.0.1", bench.port);
+    bench.broker = kn_broker_thread_new(&bench.engine->client, &bench.engine->producer,
+                                        &bench.engine->consumer, 0, 1, "127.0.0.1", bench.port);
     CHECK(bench.broker);
     bench.engine->brokers = malloc(8 * sizeof *bench.engine->brokers);
     bench.engine->broker_capacity = 8;
@@ -61,7 +64,10 @@ __attribute__((unused)) static int64_t turn(struct bench *bench, int timeout_ms,
     return kn_broker_thread_step(bench->broker, fd.revents, now_us);
 }
 
-__attribute__((unused)) static enum kn_broker_state state(struct bench *bench) { return (enum kn_broker_state)atomic_load(&bench->broker->broker.state); }
+__attribute__((unused)) static enum kn_broker_state state(struct bench *bench)
+{
+    return (enum kn_broker_state)atomic_load(&bench->broker->broker.state);
+}
 
 /* The next event but for those that say that a connection works, NULL: there is none. */
 __attribute__((unused)) static struct kn_event *next_event(struct bench *bench)
@@ -85,7 +91,10 @@ __attribute__((unused)) static struct kn_event *event(struct bench *bench, enum 
     return event;
 }
 
-__attribute__((unused)) static void no_event(struct bench *bench) { CHECK(next_event(bench) == NULL); }
+__attribute__((unused)) static void no_event(struct bench *bench)
+{
+    CHECK(next_event(bench) == NULL);
+}
 
 /* Connects (there must be demand) and returns the generation of the CONNECTED event. */
 __attribute__((unused)) static int32_t connect_now(struct bench *bench, int64_t now_us)

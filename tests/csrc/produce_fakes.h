@@ -1,4 +1,5 @@
-/* What the producing half needs around it, played by the test: the engine's doors, a broker that only remembers, a connection that only counts.
+/* What the producing half needs around it, played by the test: the engine's doors, a broker that
+ * only remembers, a connection that only counts.
  *
  * Each test program includes this once.
  */
@@ -29,7 +30,7 @@ static struct {
     long notice_count;
     struct kn_list delivered; /* batches, in order */
     struct kn_engine *engine;
-    struct kn_list sent;      /* requests, in order */
+    struct kn_list sent; /* requests, in order */
     int64_t delivered_messages;
     size_t unsent_bytes;
     int unsent_requests;
@@ -165,13 +166,16 @@ UNUSED static int list_count(const struct kn_list *list)
 UNUSED static void check_batches(struct kn_accumulator *accumulator)
 {
     kn_mutex_lock(&accumulator->lock);
-    CHECK_EQ(atomic_load(&accumulator->batches), list_count(&accumulator->waiting) + accumulator->in_flight + (accumulator->open != NULL));
+    CHECK_EQ(atomic_load(&accumulator->batches), list_count(&accumulator->waiting) +
+                                                     accumulator->in_flight +
+                                                     (accumulator->open != NULL));
     kn_mutex_unlock(&accumulator->lock);
 }
 
 UNUSED static void check_batches_of(struct kn_topic *topic)
 {
-    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) check_batches(topic->tables->partitions[i]);
+    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++)
+        check_batches(topic->tables->partitions[i]);
     check_batches(&topic->staging);
 }
 
@@ -203,7 +207,9 @@ UNUSED static struct kn_message message_of_text(const char *key, const char *val
 }
 
 /* Calls `look` for each record of a batch, in order; returns how many there are. */
-UNUSED static int32_t each_record(const struct kn_batch *batch, void (*look)(const struct kn_record *record, void *context), void *context)
+UNUSED static int32_t each_record(const struct kn_batch *batch,
+                                  void (*look)(const struct kn_record *record, void *context),
+                                  void *context)
 {
     struct kn_batch_view view;
     struct kn_record_reader reader;

@@ -178,7 +178,8 @@ static void test_notifications_are_one_to_linger_and_one_when_complete(void)
     for (int i = 0; i < 99; i++) append("x");
     CHECK_EQ(fake.notice_count, 1);
     CHECK(fake.notices[0].broker == &leader && fake.notices[0].accumulator == &accumulator);
-    CHECK(fake.notices[0].at_us >= before_us + 5000 && fake.notices[0].at_us <= kn_clock_us() + 5000);
+    CHECK(fake.notices[0].at_us >= before_us + 5000 &&
+          fake.notices[0].at_us <= kn_clock_us() + 5000);
     append("x");
     CHECK_EQ(fake.notice_count, 2);
     CHECK(fake.notices[1].at_us <= kn_clock_us());
@@ -251,7 +252,8 @@ static void test_a_topic_made_anew_waits_for_the_old_ones_answers(void)
     struct kn_batch *again = take_now(&leader), *three = take_now(&leader);
     CHECK(again == two && three);
     CHECK(memcmp(two->topic_id, second, 16) == 0 && memcmp(three->topic_id, second, 16) == 0);
-    kn_accumulator_set_topic_id(&accumulator, kn_no_topic_id); /* a broker that knows no ids: nothing is known to be new */
+    /* a broker that knows no ids: nothing is known to be new */
+    kn_accumulator_set_topic_id(&accumulator, kn_no_topic_id);
     append("4");
     struct kn_batch *four = take_now(&leader);
     CHECK(four != NULL);
@@ -453,7 +455,8 @@ static void test_threads_lose_and_reorder_nothing(void)
     atomic_store(&producers_left, THREADS);
     pthread_t threads[THREADS], taker;
     CHECK_EQ(pthread_create(&taker, NULL, take_all, NULL), 0);
-    for (int i = 0; i < THREADS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, produce_many, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, produce_many, (void *)(intptr_t)i), 0);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     pthread_join(taker, NULL);
     struct kn_batch *batch;
@@ -573,8 +576,11 @@ static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
     accumulator.sequence.proved = 1;
     struct kn_batch *second = take_number(2, 0);
     first->encoded = second->encoded = 1;
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, second, KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RETRY);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first, KN_KAFKA_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
+    CHECK_EQ(
+        kn_accumulator_out_of_sequence(&accumulator, second, KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+        KN_SEQUENCE_RETRY);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first, KN_KAFKA_UNKNOWN_PRODUCER_ID),
+             KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(&accumulator, first, 0);
     CHECK(take_now(&leader) == NULL); /* the second is still out there */
     kn_accumulator_requeue(&accumulator, second, 0);
@@ -599,20 +605,30 @@ static void test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lo
         batches[i] = take_number(2 * i, 0);
         accumulator.sequence.proved = 1;
     }
-    /* The first was written: nothing explains that the second should be out of order. That its producer is forgotten is no loss yet. */
+    /* The first was written: nothing explains that the second should be out of order. That its
+     * producer is forgotten is no loss yet. */
     settle_and_free(batches[0]);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_LOST);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1],
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_LOST);
     kn_batch_raise_persistence(batches[1], KN_POSSIBLY_PERSISTED);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_KAFKA_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_LOST);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_KAFKA_UNKNOWN_PRODUCER_ID),
+             KN_SEQUENCE_LOST);
     CHECK(!accumulator.sequence.restart);
-    /* The third has failed before the second is written: what comes behind the third may be refused, but nothing once the fourth is written. */
+    /* The third has failed before the second is written: what comes behind the third may be
+     * refused, but nothing once the fourth is written. */
     settle_as(batches[2], KN_NOT_PERSISTED);
     settle_and_free(batches[1]);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[3], KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[3],
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_RESTART);
     accumulator.sequence.restart = 0;
     settle_and_free(batches[3]);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_LOST);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_KAFKA_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4],
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_LOST);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_KAFKA_UNKNOWN_PRODUCER_ID),
+             KN_SEQUENCE_RESTART);
     settle_and_free(batches[4]);
     settle_and_free(batches[5]);
     teardown();
@@ -629,7 +645,9 @@ static void test_where_idempotence_is_only_wanted_a_loss_numbers_anew(void)
     append("c");
     append("d");
     struct kn_batch *batch = take_number(2, 0);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batch, KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
+    CHECK_EQ(
+        kn_accumulator_out_of_sequence(&accumulator, batch, KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+        KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(&accumulator, batch, 0);
     CHECK(take_now(&leader) == NULL); /* not before there is another epoch */
     kn_accumulator_grant(&accumulator, 9, 1);

@@ -1,4 +1,5 @@
-/* A name's addresses: how long they are good, and that each round starts with another one. The resolver is our own. */
+/* A name's addresses: how long they are good, and that each round starts with another one. The
+ * resolver is our own. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 static int resolved; /* how often the name was */
 
 /* Two addresses of each name, in one allocation a link. */
-int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **result)
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                struct addrinfo **result)
 {
     (void)service;
     resolved++;

@@ -1,4 +1,5 @@
-/* Means: recorded while somebody wants them, by the kind of request, and read without losing any. */
+/* Means: recorded while somebody wants them, by the kind of request, and read without losing any.
+ */
 #include "engine_check.h"
 #include "produce/batch_stats.h"
 #include "net/counting.h"
@@ -29,7 +30,8 @@ static void engine_end(struct kn_engine *engine)
     kn_engine_free(engine);
 }
 
-static void check_mean(const struct kn_mean_snapshot *found, int64_t count, int64_t sum, int64_t most)
+static void check_mean(const struct kn_mean_snapshot *found, int64_t count, int64_t sum,
+                       int64_t most)
 {
     CHECK_EQ(found->count, count);
     CHECK_EQ(found->sum, sum);
@@ -83,7 +85,8 @@ static void test_a_batchs_age_is_taken_when_it_goes_out_the_first_time(void)
     struct kn_engine *engine = engine_new(&broker);
     struct kn_topic topic = {.windows = NULL};
     int64_t now_us = kn_clock_us();
-    struct kn_batch old = {.topic = &topic, .created_us = now_us - 5000000}, unborn = {.topic = &topic, .created_us = now_us + 60000000};
+    struct kn_batch old = {.topic = &topic, .created_us = now_us - 5000000},
+                    unborn = {.topic = &topic, .created_us = now_us + 60000000};
     struct kn_batch unmeasured = {.topic = &topic, .created_us = now_us};
     struct kn_batch *batches[2] = {&old, &unborn}, *others[1] = {&unmeasured};
     kn_count_batches(NULL, &broker->means, others, 1);
@@ -93,8 +96,10 @@ static void test_a_batchs_age_is_taken_when_it_goes_out_the_first_time(void)
     kn_count_batches(NULL, &broker->means, batches, 2); /* another try */
     kn_stats_means(broker, found);
     CHECK_EQ(found[KN_MEAN_QUEUED].count, 2);
-    CHECK(found[KN_MEAN_QUEUED].max >= 5000000 && found[KN_MEAN_QUEUED].max <= 5000000 + kn_clock_us() - now_us);
-    CHECK_EQ(found[KN_MEAN_QUEUED].sum, found[KN_MEAN_QUEUED].max); /* a clock that went back makes no negative age */
+    CHECK(found[KN_MEAN_QUEUED].max >= 5000000 &&
+          found[KN_MEAN_QUEUED].max <= 5000000 + kn_clock_us() - now_us);
+    /* a clock that went back makes no negative age */
+    CHECK_EQ(found[KN_MEAN_QUEUED].sum, found[KN_MEAN_QUEUED].max);
     engine_end(engine);
 }
 

@@ -1,8 +1,10 @@
-/* Compression beside the broker's thread: requests that are full are encoded ahead of their turn, sent in order, and come back when their turn doesn't come. */
+/* Compression beside the broker's thread: requests that are full are encoded ahead of their turn,
+ * sent in order, and come back when their turn doesn't come. */
 #include <unistd.h>
 #include "sender_check.h"
 
-enum { HALF_BYTES = 495000, WORKERS = 2, AHEAD = WORKERS + 1, ID_STEP = 1 << 20 }; /* two such values fill a batch, and a batch a request */
+/* two such values fill a batch, and a batch a request */
+enum { HALF_BYTES = 495000, WORKERS = 2, AHEAD = WORKERS + 1, ID_STEP = 1 << 20 };
 
 static atomic_int compressions, slow_compressions; /* so many of the next take a while */
 
@@ -25,7 +27,8 @@ static void one_at_a_time(struct kn_engine_config *config)
 static void setup_workers(int workers, void (*configure)(struct kn_engine_config *config))
 {
     setup_with(configure);
-    engine->client.codecs.codecs[KN_CODEC_ZSTD] = (struct kn_codec){.name = "zstd", .compress = halve};
+    engine->client.codecs.codecs[KN_CODEC_ZSTD] = (struct kn_codec){.name = "zstd",
+                                                                    .compress = halve};
     kn_worker_pool_deinit(&engine->producer.workers);
     kn_worker_pool_init(&engine->producer.workers, workers);
     atomic_store(&compressions, 0);
@@ -42,11 +45,18 @@ static void teardown_workers(void)
 static void produce_full(int batches)
 {
     static uint8_t value[HALF_BYTES];
-    struct kn_message message = {.partition = 0, .value = value, .value_bytes = HALF_BYTES, .key_bytes = -1, .timestamp_ms = 1700000000000};
+    struct kn_message message = {.partition = 0,
+                                 .value = value,
+                                 .value_bytes = HALF_BYTES,
+                                 .key_bytes = -1,
+                                 .timestamp_ms = 1700000000000};
     for (int i = 0; i < 2 * batches; i++) CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
 }
 
-static struct kn_accumulator *accumulator(void) { return atomic_load(&topic->table)->partitions[0]; }
+static struct kn_accumulator *accumulator(void)
+{
+    return atomic_load(&topic->table)->partitions[0];
+}
 
 /* Steps until the next request is out. */
 static struct kn_produce *await_request(void)
@@ -61,13 +71,17 @@ static struct kn_produce *await_request(void)
     return NULL;
 }
 
-static void answer_ok(struct kn_produce *request) { answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0); }
+static void answer_ok(struct kn_produce *request)
+{
+    answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+}
 
 static void await_encoded(int count)
 {
     CHECK_EQ(sender->encode_queue.count, count);
     for (int i = 0; i < count; i++) {
-        struct kn_task *task = &sender->encode_queue.ring[(sender->encode_queue.first + i) % KN_ENCODE_QUEUE_MAX].task;
+        struct kn_task *task =
+            &sender->encode_queue.ring[(sender->encode_queue.first + i) % KN_ENCODE_QUEUE_MAX].task;
         for (int tries = 0; tries < 5000 && !kn_task_is_done(task); tries++) usleep(1000);
         CHECK(kn_task_is_done(task));
     }
@@ -133,7 +147,8 @@ static void test_what_is_encoded_first_waits_for_what_was_picked_first(void)
     CHECK_EQ(broker.in_flight, 4);
     for (int i = 0; i < 4; i++) {
         struct kn_list *node = kn_list_pop_front(&out);
-        answer_ok(KN_LIST_ENTRY(KN_LIST_ENTRY(node, struct kn_request, node), struct kn_produce, request));
+        answer_ok(KN_LIST_ENTRY(KN_LIST_ENTRY(node, struct kn_request, node), struct kn_produce,
+                                request));
     }
     check_idle();
     teardown_workers();
@@ -172,7 +187,7 @@ static void test_a_retry_isnt_overtaken_by_what_was_encoded_ahead(void)
     CHECK_EQ(sender->encode_queue.count, 0);
     CHECK_EQ(accumulator()->in_flight, 0);
     CHECK(step() != KN_NEVER);
-    CHECK_EQ(list_count(&fake.sent), 0); /* nothing while it waits for its backoff */
+    CHECK_EQ(list_count(&fake.sent), 0);       /* nothing while it waits for its backoff */
     CHECK_EQ(atomic_load(&broker.retries), 1); /* of the others there was no try yet */
     finish_in_order(id, 5);
     CHECK_EQ(atomic_load(&compressions), 5); /* what is encoded stays encoded */
@@ -192,7 +207,8 @@ static void test_batch_that_is_split_isnt_overtaken_either(void)
     for (int64_t id = 0; records < 6;) {
         request = await_request();
         CHECK(request->batches[0]->id >= id);
-        if (records < 2) CHECK_EQ(request->batches[0]->writer.record_count, 1); /* the halves come first */
+        /* the halves come first */
+        if (records < 2) CHECK_EQ(request->batches[0]->writer.record_count, 1);
         id = request->batches[0]->id;
         records += request->batches[0]->writer.record_count;
         answer_ok(request);
@@ -232,7 +248,10 @@ static void test_what_was_picked_fails_where_there_is_no_other_try(void)
 {
     static const struct {
         int purging, refusing, timeout_ms, status;
-    } cases[] = {{1, 0, 0, KN_ERR_PURGED_IN_FLIGHT}, {0, KN_ERR_CLOSED, 0, KN_ERR_CLOSED}, {0, KN_ERR_FATAL, 0, KN_ERR_PURGED}, {0, 0, 1, KN_ERR_TIMED_OUT}};
+    } cases[] = {{1, 0, 0, KN_ERR_PURGED_IN_FLIGHT},
+                 {0, KN_ERR_CLOSED, 0, KN_ERR_CLOSED},
+                 {0, KN_ERR_FATAL, 0, KN_ERR_PURGED},
+                 {0, 0, 1, KN_ERR_TIMED_OUT}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         setup_workers(WORKERS, one_at_a_time);
         produce_full(AHEAD + 1);

@@ -3,7 +3,10 @@
 
 #include "net/log.h"
 
-static void says_broker(struct kn_engine_config *config) { config->client.log_contexts = 1u << KN_LOG_BROKER; }
+static void says_broker(struct kn_engine_config *config)
+{
+    config->client.log_contexts = 1u << KN_LOG_BROKER;
+}
 
 static void test_a_context_that_is_off_says_nothing(void)
 {
@@ -14,7 +17,8 @@ static void test_a_context_that_is_off_says_nothing(void)
     CHECK(!kn_log_is_on(NULL, KN_LOG_BROKER));
     bench_free(&bench);
     struct bench quiet = bench_new(NULL);
-    for (int context = KN_LOG_GENERIC; context <= KN_LOG_TELEMETRY; context++) CHECK(!kn_log_is_on(&quiet.engine->client.log, (enum kn_log_context)context));
+    for (int context = KN_LOG_GENERIC; context <= KN_LOG_TELEMETRY; context++)
+        CHECK(!kn_log_is_on(&quiet.engine->client.log, (enum kn_log_context)context));
     bench_free(&quiet);
 }
 

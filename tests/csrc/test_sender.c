@@ -1,4 +1,5 @@
-/* A broker's producing half with a scripted broker behind it: what goes out, and what becomes of each batch. */
+/* A broker's producing half with a scripted broker behind it: what goes out, and what becomes of
+ * each batch. */
 #include "sender_check.h"
 
 /* The frame as it would be on the wire; the caller frees it. */
@@ -47,21 +48,29 @@ static void test_one_request_carries_a_batch_of_each_ready_partition(void)
     size_t size;
     uint8_t *frame = frame_of(request, &size);
     CHECK(frame[4] == 0 && frame[5] == 0 && frame[7] == 12);
-    CHECK_MEM(frame + 12, "\x00\x04test\x00", 7);             /* client id, tags */
-    CHECK_MEM(frame + 19, "\x00\xff\xff\x00\x00\x75\x30\x03", 8); /* no transaction, acks=all, 30 s, two topics */
+    CHECK_MEM(frame + 12, "\x00\x04test\x00", 7); /* client id, tags */
+    /* no transaction, acks=all, 30 s, two topics */
+    CHECK_MEM(frame + 19, "\x00\xff\xff\x00\x00\x75\x30\x03", 8);
     free(frame);
-    for (int i = 0; i < 3; i++) CHECK_EQ(check_wire(&request->partitions[i], request->partitions[i].partition == 5 ? 2 : 1), KN_CODEC_NONE);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(check_wire(&request->partitions[i], request->partitions[i].partition == 5 ? 2 : 1),
+                 KN_CODEC_NONE);
     int32_t topics = 1;
-    for (int i = 1; i < 3; i++) topics += request->batches[i]->topic != request->batches[i - 1]->topic;
+    for (int i = 1; i < 3; i++)
+        topics += request->batches[i]->topic != request->batches[i - 1]->topic;
     CHECK_EQ(topics, 2); /* grouped */
-    answer_with(request, (struct answer[]){{"two", 0, 0, NULL, 0}, {"one", 1, 0, NULL, 0}, {"one", 5, 0, NULL, 0}}, 3, 0);
+    answer_with(
+        request,
+        (struct answer[]){{"two", 0, 0, NULL, 0}, {"one", 1, 0, NULL, 0}, {"one", 5, 0, NULL, 0}},
+        3, 0);
     CHECK_EQ(list_count(&fake.delivered), 3);
     for (int i = 0; i < 3; i++) {
         struct kn_batch *batch = delivered_first();
         CHECK_EQ(batch->status, KN_OK);
         CHECK_EQ(batch->base_offset, 500 + batch->partition);
         CHECK_EQ(batch->persistence, KN_PERSISTED);
-        CHECK(batch->sent_us > 0 && batch->acked_us >= batch->sent_us && batch->sent_us >= batch->created_us);
+        CHECK(batch->sent_us > 0 && batch->acked_us >= batch->sent_us &&
+              batch->sent_us >= batch->created_us);
         kn_batch_free(batch);
     }
     check_idle();
@@ -112,9 +121,11 @@ static void test_requests_in_flight_and_unsent_bytes_are_limited(void)
     for (int i = 0; i < 20; i++) produce(topic, 0, "x");
     CHECK_EQ(step(), KN_NEVER);
     CHECK_EQ(list_count(&fake.sent), 5);
-    for (int i = 0; i < 5; i++) CHECK_EQ(KN_LIST_ENTRY(fake.sent.next, struct kn_request, node)->api_key, 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(KN_LIST_ENTRY(fake.sent.next, struct kn_request, node)->api_key, 0);
     engine->config.produce.max_in_flight = 1;
-    for (int i = 0; i < 5; i++) answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    for (int i = 0; i < 5; i++)
+        answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
     step();
     CHECK_EQ(list_count(&fake.sent), 1);
     engine->config.produce.max_in_flight = 100;
@@ -149,7 +160,9 @@ static void test_unsent_requests_are_limited_where_asked(void)
     step();
     CHECK_EQ(list_count(&fake.sent), 2);
     answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
-    answer_with(sent_first(), (struct answer[]){{"one", 1, 0, NULL, 0}, {"one", 2, 0, NULL, 0}}, 2, 0); /* they came together */
+    /* they came together */
+    answer_with(sent_first(), (struct answer[]){{"one", 1, 0, NULL, 0}, {"one", 2, 0, NULL, 0}}, 2,
+                0);
     check_idle();
     teardown();
 }
@@ -166,7 +179,8 @@ static void test_request_ends_at_about_a_megabyte(void)
         struct kn_produce *request = sent_first();
         CHECK_EQ(request->batch_count, counts[i]);
         struct answer answers[4];
-        for (int j = 0; j < 4; j++) answers[j] = (struct answer){"one", request->batches[j]->partition, 0, NULL, 0};
+        for (int j = 0; j < 4; j++)
+            answers[j] = (struct answer){"one", request->batches[j]->partition, 0, NULL, 0};
         answer_with(request, answers, 4, 0);
     }
     check_idle();
@@ -188,7 +202,8 @@ static void test_topic_ids_are_used_only_when_every_topic_has_one(void)
     /* header: topic id, one partition; then the throttle time */
     uint8_t body[128], *to = body;
     *to++ = 2, memcpy(to, id, 16), to += 16, *to++ = 2;
-    to = kn_put_i32(to, 0), to = kn_put_i16(to, 0), to = kn_put_i64(to, 9), to = kn_put_i64(to, -1), to = kn_put_i64(to, 0);
+    to = kn_put_i32(to, 0), to = kn_put_i16(to, 0), to = kn_put_i64(to, 9), to = kn_put_i64(to, -1),
+    to = kn_put_i64(to, 0);
     *to++ = 1, *to++ = 0, *to++ = 0, *to++ = 0, to = kn_put_i32(to, 0), *to++ = 0;
     finish(request, 1, KN_OK, body, (size_t)(to - body));
     struct kn_batch *batch = delivered_first();
@@ -329,7 +344,8 @@ static void test_leader_change_asks_for_metadata_and_retries_the_same_bytes(void
     CHECK(kn_list_empty(&fake.delivered));
     produce(topic, 0, "younger");
     int64_t now_us = kn_clock_us(), at_us = step();
-    CHECK(at_us >= now_us + 75000 && at_us <= now_us + 121000); /* 100 ms, give or take the jitter */
+    /* 100 ms, give or take the jitter */
+    CHECK(at_us >= now_us + 75000 && at_us <= now_us + 121000);
     CHECK(kn_list_empty(&fake.sent));
     step_at(at_us);
     request = sent_first();
@@ -356,7 +372,8 @@ static void test_backoff_doubles_up_to_its_maximum(void)
     for (int i = 0; i < 6; i++) {
         answer_with(sent_first(), (struct answer[]){{"one", 0, 19, NULL, 0}}, 1, 0);
         int64_t answered_us = kn_clock_us(), at_us = step();
-        CHECK(at_us - answered_us >= expected_ms[i] * 800 - 20000 && at_us - answered_us <= expected_ms[i] * 1200);
+        CHECK(at_us - answered_us >= expected_ms[i] * 800 - 20000 &&
+              at_us - answered_us <= expected_ms[i] * 1200);
         step_at(at_us);
     }
     answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
@@ -370,7 +387,9 @@ static void test_permanent_error_is_reported_with_the_brokers_words(void)
     produce(topic, 0, "a");
     produce(topic, 1, "b");
     step();
-    answer_with(sent_first(), (struct answer[]){{"one", 0, 10, "too large for me", 0}, {"one", 1, 0, NULL, 0}}, 2, 0);
+    answer_with(sent_first(),
+                (struct answer[]){{"one", 0, 10, "too large for me", 0}, {"one", 1, 0, NULL, 0}}, 2,
+                0);
     struct kn_batch *batch = delivered_first();
     CHECK_EQ(batch->error_code, 10);
     CHECK_EQ(batch->persistence, KN_NOT_PERSISTED);
@@ -566,11 +585,13 @@ static void test_throttle_time_has_a_bound(void)
         step();
         answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, said_ms[i]);
         struct kn_event *event = event_first();
-        CHECK_EQ(event->throttle_ms, said_ms[i]); /* as the broker said it: who is told sees that it was cut */
+        /* as the broker said it: who is told sees that it was cut */
+        CHECK_EQ(event->throttle_ms, said_ms[i]);
         kn_event_free(event);
         produce(topic, 0, "b");
         int64_t now_us = kn_clock_us(), at_us = step();
-        CHECK(at_us > now_us + (int64_t)(KN_THROTTLE_MAX_MS - 1000) * 1000 && at_us <= now_us + (int64_t)KN_THROTTLE_MAX_MS * 1000);
+        CHECK(at_us > now_us + (int64_t)(KN_THROTTLE_MAX_MS - 1000) * 1000 &&
+              at_us <= now_us + (int64_t)KN_THROTTLE_MAX_MS * 1000);
         teardown();
     }
 }
@@ -617,7 +638,8 @@ static void test_sender_says_since_when_it_is_blocked(void)
     CHECK_EQ(blocked_since(), now_us + 1000);
     step_at(now_us + 9000);
     CHECK_EQ(broker.in_flight, 1);
-    CHECK(blocked_since() > now_us + 9000); /* "a" is due after its backoff, and the one request is out */
+    /* "a" is due after its backoff, and the one request is out */
+    CHECK(blocked_since() > now_us + 9000);
     kn_topic_fail(topic, KN_ERR_CLOSED, 0, NULL);
     finish(sent_first(), 1, KN_OK, NULL, 0);
     sender->produce_version = -1;
@@ -641,7 +663,8 @@ static void test_partition_that_moved_away_needs_no_connection(void)
     teardown();
 }
 
-/* The bug behind CVE-2026-35554: a batch expires while its request is still being written, its buffer is reused, and other bytes go out. */
+/* The bug behind CVE-2026-35554: a batch expires while its request is still being written, its
+ * buffer is reused, and other bytes go out. */
 static void test_expiry_never_touches_bytes_that_a_request_points_into(void)
 {
     setup();
@@ -651,7 +674,8 @@ static void test_expiry_never_touches_bytes_that_a_request_points_into(void)
     struct kn_produce *request = sent_first();
     kn_topic_expire(topic, kn_clock_us() + 3600000000);
     CHECK(kn_list_empty(&fake.delivered));
-    for (int i = 0; i < 50; i++) produce(second_topic, 0, "somebody else's bytes, which may come to lie anywhere");
+    for (int i = 0; i < 50; i++)
+        produce(second_topic, 0, "somebody else's bytes, which may come to lie anywhere");
     size_t size;
     uint8_t *frame = frame_of(request, &size);
     CHECK(memmem(frame, size, "the bytes that were promised", 28));

@@ -1,4 +1,5 @@
-/* A broker's producing half where the broker is older than 0.11: message sets go out, and batches survive a leader of another era. */
+/* A broker's producing half where the broker is older than 0.11: message sets go out, and batches
+ * survive a leader of another era. */
 #include "base/endian.h"
 #include "produce_fakes.h"
 
@@ -38,11 +39,14 @@ static void produce(const char *value)
 
 static struct kn_produce *send_now(void)
 {
-    for (long i = 0; i < fake.notice_count; i++) CHECK_EQ(kn_sender_add(sender, fake.notices[i].accumulator, fake.notices[i].at_us), KN_OK);
+    for (long i = 0; i < fake.notice_count; i++)
+        CHECK_EQ(kn_sender_add(sender, fake.notices[i].accumulator, fake.notices[i].at_us), KN_OK);
     fake.notice_count = 0;
     kn_sender_step(sender, kn_clock_us() + 1000);
     struct kn_list *node = kn_list_pop_front(&fake.sent);
-    return node ? KN_LIST_ENTRY(KN_LIST_ENTRY(node, struct kn_request, node), struct kn_produce, request) : NULL;
+    return node ? KN_LIST_ENTRY(KN_LIST_ENTRY(node, struct kn_request, node), struct kn_produce,
+                                request)
+                : NULL;
 }
 
 /* The response of a version before 9. */
@@ -54,7 +58,8 @@ static void answer(struct kn_produce *request, int16_t error_code, int64_t appen
     to = kn_put_i16(to, 3);
     memcpy(to, "one", 3), to += 3;
     to = kn_put_i32(to, 1);
-    to = kn_put_i32(to, 0), to = kn_put_i16(to, error_code), to = kn_put_i64(to, error_code ? -1 : 42);
+    to = kn_put_i32(to, 0), to = kn_put_i16(to, error_code),
+    to = kn_put_i64(to, error_code ? -1 : 42);
     if (version >= 2) to = kn_put_i64(to, append_time_ms);
     if (version >= 5) to = kn_put_i64(to, 0);
     if (version >= 8) to = kn_put_i32(to, 0), to = kn_put_i16(to, -1);
@@ -62,11 +67,13 @@ static void answer(struct kn_produce *request, int16_t error_code, int64_t appen
     request->request.was_written = 1;
     request->request.sent_us = kn_clock_us();
     struct kn_chunk chunk;
-    request->request.on_done(&request->request, KN_OK, &chunk, kn_span_of(body, (size_t)(to - body)));
+    request->request.on_done(&request->request, KN_OK, &chunk,
+                             kn_span_of(body, (size_t)(to - body)));
 }
 
 /* Checks what goes out for the one partition: `values` separated by spaces, in this form. */
-static void check_wire(const struct kn_produce *request, int8_t magic, int codec, const char *values)
+static void check_wire(const struct kn_produce *request, int8_t magic, int codec,
+                       const char *values)
 {
     static struct text_join join;
     const struct kn_produce_partition *sent = &request->partitions[0];
@@ -115,7 +122,11 @@ static void test_each_old_version_carries_the_newest_form_that_it_may(void)
         struct kn_produce *request = send_now();
         CHECK_EQ(request->request.api_version, version);
         CHECK_EQ(request->request.flags, 0);
-        check_wire(request, (int8_t)(version == 3 ? 2 : version == 2 ? 1 : 0), KN_CODEC_NONE, "a b");
+        check_wire(request,
+                   (int8_t)(version == 3   ? 2
+                            : version == 2 ? 1
+                                           : 0),
+                   KN_CODEC_NONE, "a b");
         answer(request, 0, 77);
         check_delivered(version >= 2 ? 77 : -1, "a b");
         teardown();
@@ -124,11 +135,13 @@ static void test_each_old_version_carries_the_newest_form_that_it_may(void)
 
 /* --- compression --- */
 
-static int take_half(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out) /* keeps the first byte of each pair */
+/* keeps the first byte of each pair */
+static int take_half(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
 {
     CHECK_EQ(level, 7);
     int status = kn_buffer_reserve(out, size_bytes / 2);
-    for (size_t i = 0; status == KN_OK && i + 1 < size_bytes; i += 2) (*out)->data[(*out)->size_bytes++] = src[i];
+    for (size_t i = 0; status == KN_OK && i + 1 < size_bytes; i += 2)
+        (*out)->data[(*out)->size_bytes++] = src[i];
     return status;
 }
 
@@ -143,11 +156,13 @@ static void zstd(struct kn_engine_config *config) { config->produce.codec = KN_C
 static void test_compressed_set_is_one_message(void)
 {
     setup_with(2, gzip);
-    engine->client.codecs.codecs[KN_CODEC_GZIP].compress = take_half; /* whoever serves it: only its place matters */
+    /* whoever serves it: only its place matters */
+    engine->client.codecs.codecs[KN_CODEC_GZIP].compress = take_half;
     produce("one that is long enough to be worth it");
     produce("and another one of some length");
     struct kn_produce *request = send_now();
-    struct kn_span span = kn_span_of(request->partitions[0].records, request->partitions[0].records_bytes);
+    struct kn_span span = kn_span_of(request->partitions[0].records,
+                                     request->partitions[0].records_bytes);
     struct kn_batch_view view = {0};
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
     CHECK_EQ(kn_span_left(&span), 0);
@@ -155,7 +170,8 @@ static void test_compressed_set_is_one_message(void)
     CHECK_EQ(view.last_offset, 1);
     CHECK_EQ(kn_batch_view_check(&view), KN_OK);
     answer(request, 0, -1);
-    check_delivered(-1, "one that is long enough to be worth it and another one of some length"); /* kept all the same */
+    /* kept all the same */
+    check_delivered(-1, "one that is long enough to be worth it and another one of some length");
     teardown();
 }
 
@@ -168,7 +184,8 @@ static void test_zstd_fails_each_message_with_a_reason(void)
     struct kn_batch *batch = delivered_first();
     CHECK(batch);
     CHECK_EQ(batch->status, KN_ERR_UNSUPPORTED);
-    CHECK_STR(batch->error_text, "zstd can't be sent to a broker that has Produce up to version 2 only");
+    CHECK_STR(batch->error_text,
+              "zstd can't be sent to a broker that has Produce up to version 2 only");
     CHECK_EQ(batch->persistence, KN_NOT_PERSISTED);
     kn_batch_free(batch);
     produce("b"); /* and the partition isn't stuck */
@@ -181,7 +198,10 @@ static void test_zstd_fails_each_message_with_a_reason(void)
 
 static void test_retry_is_written_in_the_form_of_the_new_leader(void)
 {
-    static const struct { int16_t version; int8_t magic; } eras[] = {{8, 2}, {2, 1}, {0, 0}, {1, 0}, {3, 2}, {2, 1}};
+    static const struct {
+        int16_t version;
+        int8_t magic;
+    } eras[] = {{8, 2}, {2, 1}, {0, 0}, {1, 0}, {3, 2}, {2, 1}};
     setup_with(0, NULL);
     produce("a");
     produce("b");
@@ -208,8 +228,12 @@ static void lz4(struct kn_engine_config *config)
 
 static void test_compressed_batch_finds_back_to_its_records(void)
 {
-    static const char value[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    static const struct { int16_t version; int8_t magic; } eras[] = {{8, 2}, {2, 1}, {0, 0}, {8, 2}, {0, 0}};
+    static const char value[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+                                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    static const struct {
+        int16_t version;
+        int8_t magic;
+    } eras[] = {{8, 2}, {2, 1}, {0, 0}, {8, 2}, {0, 0}};
     setup_with(0, lz4);
     produce(value);
     for (size_t i = 0; i < sizeof eras / sizeof eras[0]; i++) {
@@ -246,14 +270,19 @@ static void test_set_too_large_for_the_broker_is_halved(void)
 
 /* --- idempotence --- */
 
-static void idempotent(struct kn_engine_config *config) { config->produce.idempotence = KN_IDEMPOTENCE_DEMANDED; }
+static void idempotent(struct kn_engine_config *config)
+{
+    config->produce.idempotence = KN_IDEMPOTENCE_DEMANDED;
+}
 
 static void check_refused(const char *values)
 {
     struct kn_batch *batch = delivered_first();
     CHECK(batch);
     CHECK_EQ(batch->status, KN_ERR_UNSUPPORTED);
-    CHECK_STR(batch->error_text, "enable.idempotence needs brokers from 0.11 on, and this partition's leader is older");
+    CHECK_STR(
+        batch->error_text,
+        "enable.idempotence needs brokers from 0.11 on, and this partition's leader is older");
     CHECK_STR(values_of(batch), values);
     kn_batch_free(batch);
 }
@@ -282,7 +311,10 @@ static void test_idempotence_fails_at_once_where_the_leader_cant_have_it(void)
     teardown();
 }
 
-static void wanted(struct kn_engine_config *config) { config->produce.idempotence = KN_IDEMPOTENCE_WANTED; }
+static void wanted(struct kn_engine_config *config)
+{
+    config->produce.idempotence = KN_IDEMPOTENCE_WANTED;
+}
 
 static void test_idempotence_that_is_only_wanted_is_done_without_where_the_leader_cant_have_it(void)
 {

@@ -56,7 +56,8 @@ static void take_all(int32_t partition)
     struct kn_accumulator *accumulator = table()->partitions[partition];
     struct kn_batch *batch;
     int64_t next_us;
-    while ((batch = kn_topic_take(accumulator, &brokers[partition % 4], kn_clock_us() + 1000000, &next_us))) {
+    while ((batch = kn_topic_take(accumulator, &brokers[partition % 4], kn_clock_us() + 1000000,
+                                  &next_us))) {
         kn_accumulator_settle(accumulator, batch);
     }
 }
@@ -88,7 +89,8 @@ static void test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch(void)
             CHECK(bytes > 15000);
             CHECK(bytes < 24000);
         }
-        CHECK(!table()->partitions[last]->open || table()->partitions[last]->open->writer.record_count <= 1);
+        CHECK(!table()->partitions[last]->open ||
+              table()->partitions[last]->open->writer.record_count <= 1);
         seen[last]++;
         bytes = 0;
         last = now_at();
@@ -123,13 +125,15 @@ static void test_a_stay_lasts_its_time_where_a_clock_is_read(void)
 {
     setup(4);
     topic->sticky.linger_ms = 20;
-    for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 256 << 20; /* not because of bytes */
+    /* not because of bytes */
+    for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 256 << 20;
     int32_t stays = 0;
     produce_at(0, NULL, 1);
     int32_t last = now_at();
     int64_t begin_us = kn_clock_us(), since_us = begin_us;
     while (kn_clock_us() < begin_us + 300000) {
-        int64_t before_us = kn_clock_us(); /* a stay begins no earlier, however long this thread is kept from running */
+        /* a stay begins no earlier, however long this thread is kept from running */
+        int64_t before_us = kn_clock_us();
         produce_at(0, NULL, 1);
         if (now_at() == last) continue;
         if (stays++) CHECK(kn_clock_us() - since_us > 18000); /* milliseconds are cut off */
@@ -163,7 +167,8 @@ static void test_batches_that_begin_and_leave_look_at_the_time(void)
     teardown();
 }
 
-/* Whether the next message's stay is another one at the same partition, where `next` would be the choice: its queue is by far the shortest. */
+/* Whether the next message's stay is another one at the same partition, where `next` would be the
+ * choice: its queue is by far the shortest. */
 static int32_t stays_where_it_was(int32_t next)
 {
     for (int i = 0; i < 4; i++) brokers[i].in_flight = i == next ? 0 : 1000000;
@@ -195,7 +200,9 @@ static void test_a_stay_goes_on_while_no_other_broker_takes_any_sooner(void)
     teardown();
 }
 
-static void test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_none_goes_on_where_nothing_adapts(void)
+static void
+test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_none_goes_on_where_nothing_adapts(
+    void)
 {
     setup(4);
     engine->config.produce.adaptive_partitioning = 1;
@@ -268,7 +275,10 @@ static void draw(int32_t counts[4])
     for (int i = 0; i < DRAWS; i++) counts[kn_sticky_choose(&topic->sticky, table(), 0) % 4]++;
 }
 
-static void check_share(int32_t count, double expected) { CHECK(count > DRAWS * (expected - 0.02) && count < DRAWS * (expected + 0.02)); }
+static void check_share(int32_t count, double expected)
+{
+    CHECK(count > DRAWS * (expected - 0.02) && count < DRAWS * (expected + 0.02));
+}
 
 static void test_a_partition_weighs_what_its_queue_is_shorter(void)
 {
@@ -294,7 +304,8 @@ static void test_a_partition_weighs_what_its_queue_is_shorter(void)
     check_share(counts[3], 0.2);
     /* taken and not answered: still its queue */
     int64_t next_us;
-    struct kn_batch *batch = kn_topic_take(table()->partitions[0], &brokers[0], kn_clock_us() + 1000000, &next_us);
+    struct kn_batch *batch = kn_topic_take(table()->partitions[0], &brokers[0],
+                                           kn_clock_us() + 1000000, &next_us);
     draw(counts);
     check_share(counts[0], 0.1);
     kn_accumulator_settle(table()->partitions[0], batch);
@@ -312,7 +323,8 @@ static void test_a_broker_that_is_not_ready_is_left_out(void)
     engine->config.produce.availability_timeout_ms = 100;
     int32_t counts[4];
     atomic_store(&brokers[2].blocked_since_us, kn_clock_us() - 150000);
-    atomic_store(&brokers[1].blocked_since_us, kn_clock_us() + 60000000); /* what lingers is due then */
+    /* what lingers is due then */
+    atomic_store(&brokers[1].blocked_since_us, kn_clock_us() + 60000000);
     draw(counts);
     CHECK_EQ(counts[2], 0);
     check_share(counts[1], 1 / 3.0);

@@ -1,4 +1,5 @@
-/* A topic that is produced to: partitions, staging, sticky choice, limits; and what kn_topic_produce() costs. */
+/* A topic that is produced to: partitions, staging, sticky choice, limits; and what
+ * kn_topic_produce() costs. */
 #include <pthread.h>
 #include <time.h>
 #include "produce_fakes.h"
@@ -42,7 +43,10 @@ static void set_partitions(int32_t count)
     CHECK_EQ(kn_topic_set_partitions(topic, NO_ID, count, leaders, epochs), KN_OK);
 }
 
-static struct kn_accumulator *partition_of(int32_t partition) { return atomic_load(&topic->table)->partitions[partition]; }
+static struct kn_accumulator *partition_of(int32_t partition)
+{
+    return atomic_load(&topic->table)->partitions[partition];
+}
 
 /* Takes and settles everything of a partition; the values, separated by spaces. */
 static const char *drain(int32_t partition)
@@ -51,7 +55,8 @@ static const char *drain(int32_t partition)
     struct kn_batch *batch;
     int64_t next_us;
     all[0] = 0;
-    while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition % 2], kn_clock_us() + 1000000, &next_us))) {
+    while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition % 2],
+                                        kn_clock_us() + 1000000, &next_us))) {
         if (all[0]) strcat(all, " ");
         strcat(all, values_of(batch));
         kn_accumulator_settle(partition_of(partition), batch);
@@ -98,7 +103,8 @@ static void test_staged_records_keep_key_headers_timestamp_opaque_and_age(void)
     int64_t created_us = topic->staging.open->created_us;
     set_partitions(1);
     int64_t next_us;
-    struct kn_batch *batch = kn_accumulator_take(partition_of(0), &brokers[0], kn_clock_us() + 1000000, &next_us);
+    struct kn_batch *batch = kn_accumulator_take(partition_of(0), &brokers[0],
+                                                 kn_clock_us() + 1000000, &next_us);
     CHECK_EQ(batch->created_us, created_us);
     CHECK_EQ(batch->created_ms, -1); /* the application's timestamps */
     CHECK(batch->opaques[0] == &token && batch->opaques[1] == NULL);
@@ -170,7 +176,8 @@ static void test_records_for_a_partition_that_is_yet_to_be_known_wait_for_it_in_
     set_partitions(3);
     CHECK_EQ(produce_to(2, NULL, "c"), KN_OK);
     CHECK_EQ(produce_to(4, NULL, "y"), KN_OK);
-    CHECK_EQ(list_count(&engine->client.events.items), 1); /* that one wasn't heard of under these partitions */
+    /* that one wasn't heard of under these partitions */
+    CHECK_EQ(list_count(&engine->client.events.items), 1);
     kn_event_free(event_first());
     CHECK(strcmp(drain(2), "a b c") == 0);
     set_partitions(5);
@@ -188,7 +195,8 @@ static void test_a_topic_made_anew_with_fewer_partitions_has_only_those(void)
     CHECK_EQ(kn_topic_set_partitions(topic, old_id, 3, leaders, NULL), KN_OK);
     CHECK_EQ(produce_to(0, NULL, "kept"), KN_OK);
     CHECK_EQ(produce_to(2, NULL, "gone"), KN_OK);
-    CHECK_EQ(kn_topic_set_partitions(topic, old_id, 1, leaders, NULL), KN_OK); /* some broker was behind */
+    /* some broker was behind */
+    CHECK_EQ(kn_topic_set_partitions(topic, old_id, 1, leaders, NULL), KN_OK);
     CHECK_EQ(kn_topic_partition_count(topic), 3);
     CHECK_EQ(kn_topic_set_partitions(topic, new_id, 1, leaders, NULL), KN_OK);
     CHECK_EQ(kn_topic_partition_count(topic), 1);
@@ -368,14 +376,16 @@ static void test_a_run_stops_where_a_single_call_would_fail(void)
 
     static char large[2000001];
     memset(large, 'x', sizeof large - 1);
-    struct kn_message messages[3] = {message_of_text(NULL, "a"), message_of_text(NULL, large), message_of_text(NULL, "c")};
+    struct kn_message messages[3] = {message_of_text(NULL, "a"), message_of_text(NULL, large),
+                                     message_of_text(NULL, "c")};
     int32_t queued;
     CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_ERR_TOO_LARGE);
     CHECK_EQ(queued, 1);
     CHECK(strcmp(drain(0), "a") == 0);
     messages[1] = message_of_text(NULL, "b");
     messages[1].partition = 1;
-    CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_OK); /* "b" waits for its partition */
+    /* "b" waits for its partition */
+    CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_OK);
     CHECK_EQ(queued, 3);
     CHECK(strcmp(drain(0), "a c") == 0);
     set_partitions(2);
@@ -389,7 +399,8 @@ static void test_a_run_stops_where_a_single_call_would_fail(void)
     teardown();
 }
 
-/* Small batches, so that keyless records move on in the middle of a run: none is lost, and both partitions get some. */
+/* Small batches, so that keyless records move on in the middle of a run: none is lost, and both
+ * partitions get some. */
 static void test_a_run_goes_on_elsewhere_when_a_batch_is_full(void)
 {
     setup();
@@ -440,15 +451,18 @@ static void test_topic_id(void)
     setup();
     const uint8_t set[16] = {1, 2, 3}, *ids[] = {set, NO_ID, set};
     struct kn_broker *leaders[3] = {&brokers[0], &brokers[0], &brokers[0]};
-    for (int32_t count = 1; count <= 3; count++) { /* partitions that were there, and the one that is new */
+    for (int32_t count = 1; count <= 3; count++) {
+        /* partitions that were there, and the one that is new */
         CHECK_EQ(kn_topic_set_partitions(topic, ids[count - 1], count, leaders, NULL), KN_OK);
-        for (int32_t i = 0; i < count; i++) CHECK(memcmp(topic->tables->partitions[i]->topic_id, ids[count - 1], 16) == 0);
+        for (int32_t i = 0; i < count; i++)
+            CHECK(memcmp(topic->tables->partitions[i]->topic_id, ids[count - 1], 16) == 0);
     }
     CHECK_EQ(kn_topic_set_partitions(topic, NO_ID, 0, leaders, NULL), KN_ERR_INVALID);
     teardown();
 }
 
-/* --- threads: three produce with keys while the table is published, taken back by nobody, and grows; order per producer holds --- */
+/* --- threads: three produce with keys while the table is published, taken back by nobody, and
+ * grows; order per producer holds --- */
 
 #define THREADS 3
 #define PER_THREAD 20000
@@ -486,7 +500,8 @@ static void test_publishing_under_fire_keeps_order(void)
     topic = kn_topic_new(&engine->producer, "orders", 6, 77);
     memset(next_of, 0, sizeof next_of);
     pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, produce_many, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, produce_many, (void *)(intptr_t)i), 0);
     struct timespec moment = {0, 1000000};
     nanosleep(&moment, NULL);
     set_partitions(2);
@@ -495,7 +510,8 @@ static void test_publishing_under_fire_keeps_order(void)
     for (int32_t partition = 0; partition < 2; partition++) {
         struct kn_batch *batch;
         int64_t next_us;
-        while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition], kn_clock_us() + 1000000, &next_us))) {
+        while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition],
+                                            kn_clock_us() + 1000000, &next_us))) {
             each_record(batch, check_order, NULL);
             kn_accumulator_settle(partition_of(partition), batch);
         }
@@ -529,14 +545,15 @@ static void print_cost(void)
         for (int32_t partition = 0; partition < 2; partition++) {
             struct kn_batch *batch;
             int64_t next_us;
-            while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition], kn_clock_us() + 1000000, &next_us))) {
+            while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition],
+                                                kn_clock_us() + 1000000, &next_us))) {
                 kn_accumulator_settle(partition_of(partition), batch);
                 kn_batch_free(delivered_first());
             }
         }
     }
-    printf("kn_topic_produce, 100-byte value: %lld ns a call, best round %lld ns\n", (long long)(total_ns / ROUNDS / COUNT),
-           (long long)(least_ns / COUNT));
+    printf("kn_topic_produce, 100-byte value: %lld ns a call, best round %lld ns\n",
+           (long long)(total_ns / ROUNDS / COUNT), (long long)(least_ns / COUNT));
     teardown();
 }
 

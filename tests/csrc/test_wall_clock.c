@@ -1,4 +1,5 @@
-/* kn_wall_ms() is asked for every message: it may be a little old, and never more than that, whatever thread and processor asks. */
+/* kn_wall_ms() is asked for every message: it may be a little old, and never more than that,
+ * whatever thread and processor asks. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
