@@ -211,7 +211,7 @@ cdef class ConsumerCore:
         """Before anything is assigned: batches stay as they are fetched, for relay.take_batches(). Nothing else can be had from this consumer then."""
         self._check_open()
         self._keeps_batches = True
-        self.engine.engine.keeps_batches = 1
+        self.engine.engine.consumer.keeps_batches = 1
 
     cdef int _check_opens(self) except -1:
         if self._keeps_batches:

@@ -18,6 +18,7 @@ from libc.string cimport memset
 
 from enum import IntEnum
 
+from kafka_native._native.kn_enums cimport KN_NOT_PERSISTED, KN_PERSISTED, KN_POSSIBLY_PERSISTED
 from kafka_native._native.kn_engine cimport (
     kn_cells,
     kn_cells_give,
@@ -68,9 +69,9 @@ class MessageStatus(IntEnum):
     It says what producing the message once more would risk.
     """
 
-    NOT_PERSISTED = 0  # It isn't: it was never sent, or refused. Another try may come behind younger messages.
-    POSSIBLY_PERSISTED = 1  # It was sent, but not acknowledged. Another try may also write it twice.
-    PERSISTED = 2  # It is.
+    NOT_PERSISTED = KN_NOT_PERSISTED  # It isn't: it was never sent, or refused. Another try may come behind younger messages.
+    POSSIBLY_PERSISTED = KN_POSSIBLY_PERSISTED  # It was sent, but not acknowledged. Another try may also write it twice.
+    PERSISTED = KN_PERSISTED  # It is.
 
 
 @cython.final
