@@ -210,7 +210,7 @@ class Client:
         return self.begin_client_instance_id(timeout).result()
 
     def begin_client_instance_id(self, timeout: float = -1) -> PendingCall[Uuid]:
-        """See `client_instance_id()`."""
+        """Begins `client_instance_id()` and doesn't wait."""
         self.check_open(HANDLE_CLOSED_TEXT)
         if self.telemetry is None:
             text = "there are no client metrics, and no id for them: enable.metrics.push is false"
@@ -441,7 +441,7 @@ class Client:
         return self.begin_list_topics(topic, timeout).result()
 
     def begin_list_topics(self, topic: str | None = None, timeout: float = -1) -> PendingCall[ClusterMetadata]:
-        """See `list_topics()`."""
+        """Begins `list_topics()` and doesn't wait."""
         self.check_open(HANDLE_CLOSED_TEXT)
         if topic is not None and not isinstance(topic, str):
             raise TypeError(f"topic must be a str or None, not {type(topic).__name__}")
@@ -461,7 +461,7 @@ class Client:
         return self.begin_cluster_id(timeout).result()
 
     def begin_cluster_id(self, timeout: float = -1) -> PendingCall[str | None]:
-        """See `cluster_id()`."""
+        """Begins `cluster_id()` and doesn't wait."""
         self.check_open(HANDLE_CLOSED_TEXT)
         message = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         return self._begin_metadata(message, timeout).then(lambda answer: answer[0].cluster_id)
