@@ -56,19 +56,19 @@ OnDelivery: TypeAlias = Callable[..., Any]
 
 
 class Reader(Protocol):
-    """A `Consumer`, as far as its positions are to be committed."""
+    """What a transaction needs of a `Consumer` whose positions it commits."""
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that the consumer reads."""
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Where it goes on."""
+        """The next offset of each partition."""
 
     def consumer_group_metadata(self) -> ConsumerGroupMetadata:
-        """Who it is in its group."""
+        """Its identity in its group."""
 
     def subscription(self) -> list[str]:
-        """What it subscribes to."""
+        """The topics that it subscribes to."""
 
 
 class Producer(ProducerCore):
