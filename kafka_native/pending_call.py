@@ -94,7 +94,7 @@ class PendingCall(Generic[T]):
 
     def result_now(self, *, in_time: bool) -> T:
         """The outcome for a coroutine, which has waited; ``in_time``: it is there."""
-        return self._finish(partial(self._future.result, 0) if in_time else _raise_timeout)
+        return self._finish(partial(self._main.outcome_now, self._future) if in_time else _raise_timeout)
 
     def subscribe(self, ended: Callable[[], None]) -> None:
         """Has ``ended`` called, by any thread, when the outcome is there. RuntimeError: the client is closed."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
 from kafka_native._native.enums import (
@@ -43,7 +43,6 @@ from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import CONTEXTS, DEBUG
 from kafka_native.protocol import ApiKey
-from kafka_native.protocol.schema import Request
 from kafka_native.threads import Thread, new_future
 
 if TYPE_CHECKING:
@@ -248,20 +247,11 @@ class MainThread:
         self.post(step)
         return future
 
-    def call(self, message: Request, target: int | None, timeout_s: float) -> Any:
-        """Sends a request and waits for its response; KafkaException when there is none."""
-        return self.gather(lambda deadline, done: [Call(message, target, deadline, done)], timeout_s)
-
-    def gather(self, make: Make[T], timeout_s: float) -> T:
-        """Makes calls on the control thread; what ``done`` is given first is the outcome, a KafkaError is raised."""
-        return self.outcome(self.begin_gather(make, timeout_s), bound_s(timeout_s))
-
-    def settle(self, make: Make[T], timeout_s: float) -> T:
-        """The same, where only the control thread may say that the time is over, for it knows whether it has begun."""
-        return self.outcome(self.begin_gather(make, timeout_s), None)
-
     def begin_gather(self, make: Make[T], timeout_s: float) -> Future[T]:
-        """The same; `outcome()` waits for it."""
+        """Makes calls on the control thread.
+
+        The first value that ``done`` gets is the outcome. The future raises a KafkaError.
+        """
         future: Future[T] = new_future()
         wait_s = seconds(timeout_s)
 
@@ -291,6 +281,10 @@ class MainThread:
     def outcome(self, future: Future[T], timeout_s: float | None) -> T:
         """What came of it, waited for so long (None: until it is there)."""
         self.check_running()
+        return self.outcome_now(future, timeout_s)
+
+    def outcome_now(self, future: Future[T], timeout_s: float | None = 0) -> T:
+        """The same for a caller that has waited already; the client may be closed meanwhile."""
         try:
             return future.result(timeout_s)
         except FutureTimeoutError:
