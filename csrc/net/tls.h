@@ -21,8 +21,7 @@
 #define KN_TLS_TICKET_MAX_S 3600
 
 // clang-format off
-/* OpenSSL's own names and types; what is an opaque structure there is void here. (name, result,
- * parameters) */
+/* OpenSSL's names and types: (name, result, parameters). Its opaque structs are void here. */
 #define KN_TLS_FUNCTIONS(X)                                                                       \
     X(SSL_new, void *, (void *context))                                                           \
     X(SSL_free, void, (void *ssl))                                                                \
