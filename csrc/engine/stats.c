@@ -1,4 +1,4 @@
-/* Reading everything that is counted: stats.h. */
+/* Reads all counters for the snapshots: stats.h. */
 #include "engine/stats.h"
 
 #include "engine/engine.h"
@@ -88,7 +88,7 @@ static void read_accumulator(struct kn_accumulator *accumulator,
 void kn_stats_partition(struct kn_topic *topic, int32_t partition,
                         struct kn_partition_snapshot *snapshot)
 {
-    /* the control thread's own: the newest, also while records are staged anew */
+    /* the control thread's own field: the newest table, also while records are staged again */
     struct kn_partition_table *table = topic->tables;
     if (partition == KN_STAGING) read_accumulator(&topic->staging, snapshot);
     else if (table && partition >= 0 && partition < table->count)
