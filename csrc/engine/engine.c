@@ -20,7 +20,7 @@
 #define POOL_KEEP_QUIET_BYTES ((size_t)1 << 20)
 #define SPARE_EVENTS 16
 #define SPARE_OPS 32
-/* a client that is idle for this time keeps less memory (IDLE_KEEP_BYTES) */
+/* a client that is idle for this time keeps only POOL_KEEP_QUIET_BYTES */
 #define QUIET_US 10000000
 
 static atomic_long live_engines;

@@ -1,4 +1,4 @@
-/* A heartbeat of the broker's thread: see heartbeat.h for threads and owners. */
+/* A heartbeat of a broker thread: see heartbeat.h. */
 #include "net/heartbeat.h"
 
 #include <stdlib.h>
@@ -11,18 +11,18 @@
 #define NOMEM_RETRY_US 100000
 
 struct kn_heartbeat {
-    struct kn_request request; /* its generation: that of the connection, for the outcome */
+    struct kn_request request; /* its `generation` is the connection's, for the outcome */
     struct iovec piece;
     struct kn_broker *broker;
-    /* the next outcome's, had before it is sent; NULL: there was no memory for it yet */
+    /* for the next outcome, allocated before the request is sent; NULL: no memory yet */
     struct kn_event *event;
-    struct kn_chunk *last; /* what holds the last outcome's body; NULL: there was none */
+    struct kn_chunk *last; /* the body of the last outcome; NULL: there was none */
     struct kn_span last_body;
     uint64_t token;
     int64_t due_us;
     int32_t interval_ms, timeout_ms;
     int in_flight;
-    int replaced; /* lives only until what is in flight is answered */
+    int replaced; /* it only waits for the response in flight */
     size_t frame_bytes;
     uint8_t frame[];
 };
@@ -135,12 +135,12 @@ void kn_heartbeat_start(struct kn_broker *broker, struct kn_heartbeat *heartbeat
 int64_t kn_heartbeat_step(struct kn_broker *broker, int64_t now_us)
 {
     struct kn_heartbeat *heartbeat = broker->heartbeat;
-    /* the answer wakes the thread, or its deadline */
+    /* the response or its deadline wakes the thread */
     if (!heartbeat || heartbeat->in_flight) return KN_NEVER;
     if (now_us < heartbeat->due_us) return heartbeat->due_us;
-    /* held: what opens it again is a turn, too */
+    /* on hold: the op that opens the broker again wakes the thread */
     if (kn_broker_state_now(broker) != KN_BROKER_UP) return KN_NEVER;
-    /* an outcome could not be told: later */
+    /* no memory to report an outcome: try again later */
     if (make_event(heartbeat) != KN_OK) return now_us + NOMEM_RETRY_US;
     struct kn_request *request = &heartbeat->request;
     heartbeat->piece = (struct iovec){heartbeat->frame, heartbeat->frame_bytes};
@@ -160,8 +160,8 @@ void kn_heartbeat_on_down(struct kn_broker *broker, int status)
 {
     struct kn_heartbeat *heartbeat = broker->heartbeat;
     if (!heartbeat) return;
-    /* Without memory the end can't be told by itself; the broker's DISCONNECTED event tells the
-     * same. */
+    /* Without memory the end can't be reported separately; the broker's DISCONNECTED event implies
+     * it. */
     if (make_event(heartbeat) == KN_OK) tell(heartbeat, status, NULL, kn_span_of("", 0));
     broker->heartbeat = NULL;
     kn_heartbeat_free(heartbeat);
