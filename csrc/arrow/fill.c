@@ -1,9 +1,9 @@
-/* From fetched segments to columns: see fill.h for threads, locks and owners. */
+/* Copies fetched segments into columns: see fill.h. */
 #include "arrow/fill.h"
 
 #include "base/status.h"
 
-struct gathered { /* a block, and where the reader stood before each record of it */
+struct gathered { /* a block, and the reader's position before each record of it */
     struct kn_record records[KN_BLOCK_RECORDS];
     const uint8_t *starts[KN_BLOCK_RECORDS];
     int32_t lefts[KN_BLOCK_RECORDS];
@@ -17,8 +17,8 @@ static void go_back(struct kn_fill *fill, const uint8_t *start, int32_t left)
     fill->reader.left = left;
 }
 
-/* Reads up to `most` records. Anything but KN_OK: what the reader said to the one after them, at
- * which it stands again. */
+/* Reads up to `most` records. Other than KN_OK: the reader's status for the next record; the reader
+ * is back before that record. */
 static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t most)
 {
     int64_t from_offset = fill->segment->fetch_offset;
@@ -40,7 +40,7 @@ static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t most)
     return status;
 }
 
-/* Appends what was gathered; KN_FILL_PAUSED when all of it has gone in. */
+/* Appends the gathered records. KN_FILL_PAUSED: all were appended. */
 static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gathered,
                                struct kn_taken *taken)
 {
@@ -67,7 +67,7 @@ static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gath
     return KN_FILL_UNFIT;
 }
 
-/* The records of the batch that is open. KN_FILL_PAUSED: to its end. */
+/* Appends the records of the opened batch. KN_FILL_PAUSED: up to its end. */
 static enum kn_fill_end fill_batch(struct kn_fill *fill, struct kn_taken *taken)
 {
     struct gathered gathered;
@@ -86,7 +86,7 @@ static enum kn_fill_end fill_batch(struct kn_fill *fill, struct kn_taken *taken)
     }
 }
 
-/* Opens the segment's next batch; 0 at its end. */
+/* Opens the segment's next batch; 0: there is none. */
 static int next_batch(struct kn_fill *fill, struct kn_taken *taken)
 {
     struct kn_segment *segment = fill->segment;
@@ -100,7 +100,8 @@ static int next_batch(struct kn_fill *fill, struct kn_taken *taken)
     return 0;
 }
 
-/* The records of the segment at hand. KN_FILL_PAUSED: to its end, and none is at hand any more. */
+/* Appends the records of the current segment. KN_FILL_PAUSED: up to its end, and there is no
+ * current segment any more. */
 static enum kn_fill_end fill_segment(struct kn_fill *fill)
 {
     struct kn_taken *taken = &fill->taken[fill->taken_count++];

@@ -1,14 +1,13 @@
-/* UTF-8, checked: see utf8.h. Eight bytes at a time as long as they are ASCII, which most text is.
+/* Checks UTF-8: see utf8.h. It handles eight bytes at a time while they are ASCII, like most text.
  *
- * Thread: any. Lock: none. Who frees: nobody.
- */
+ * Thread: any. Lock: none. */
 #include "base/utf8.h"
 
 #include <string.h>
 
 #define HIGH_BITS UINT64_C(0x8080808080808080)
 
-/* Behind the ASCII at the start. */
+/* Returns the end of the ASCII at the start. */
 static const uint8_t *skip_ascii(const uint8_t *at, const uint8_t *end)
 {
     while (end - at >= 8) {
@@ -21,8 +20,8 @@ static const uint8_t *skip_ascii(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-/* Behind one character that isn't ASCII, or NULL. Its second byte decides about overlong forms,
- * surrogates and the end of Unicode. */
+/* Returns the end of one character that isn't ASCII, or NULL. Its second byte excludes overlong
+ * forms, surrogates and values beyond Unicode. */
 static const uint8_t *skip_one(const uint8_t *at, const uint8_t *end)
 {
     uint8_t first = *at++, low = 0x80, high = 0xbf;
@@ -47,8 +46,8 @@ static const uint8_t *skip_one(const uint8_t *at, const uint8_t *end)
     return at + more;
 }
 
-/* How many bytes one U+FFFD stands for where no character begins: as many as could begin one, and
- * all three of a surrogate. */
+/* Returns how many malformed bytes one U+FFFD replaces: as many as could begin a character, and all
+ * three of a surrogate. */
 static size_t malformed_bytes(const uint8_t *at, const uint8_t *end)
 {
     uint8_t first = *at, low = 0x80, high = 0xbf;
