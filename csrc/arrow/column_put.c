@@ -137,10 +137,10 @@ static void measure(struct kn_columns *columns, int32_t number, const struct kn_
         int64_t room = (room_of(columns, column) - column->bytes_used) / block->topic_bytes;
         if (room < verdict->count) cut(verdict, (int32_t)room, KN_ERR_FULL, number);
     } else if (spec->field == KN_FIELD_TIMESTAMP && spec->ticks > 1) {
-        int64_t most = INT64_MAX / spec->ticks;
+        int64_t ms_max = INT64_MAX / spec->ticks;
         for (int32_t i = 0; i < verdict->count; i++) {
             int64_t at = block->records[i].timestamp_ms;
-            if (at > most || at < -most) cut(verdict, i, KN_ERR_INVALID, number);
+            if (at > ms_max || at < -ms_max) cut(verdict, i, KN_ERR_INVALID, number);
         }
     }
 }

@@ -79,7 +79,7 @@ struct kn_column {
     int32_t source_count;
     int32_t source_capacity;
     struct kn_column *parts; /* LIST: the columns of header names and values; else NULL */
-    /* LIST: some header names of the current block aren't UTF-8, so U+FFFD replaces the bad bytes */
+    /* LIST: some header names of the current block aren't UTF-8, so U+FFFD replaces bad bytes */
     bool replaces;
 };
 

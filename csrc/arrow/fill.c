@@ -10,26 +10,27 @@ struct gathered { /* a block, and the reader's position before each record of it
     int32_t count;
 };
 
-static void go_back(struct kn_fill *fill, const uint8_t *start, int32_t left)
+static void rewind_reader(struct kn_fill *fill, const uint8_t *start, int32_t left)
 {
     fill->reader.span.at = start;
     fill->reader.span.failed = 0;
     fill->reader.left = left;
 }
 
-/* Reads up to `most` records. Other than KN_OK: the reader's status for the next record; the reader
- * is back before that record. */
-static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t most)
+/* Reads up to `records_max` records. Other than KN_OK: the reader's status for the next record; the
+ * reader is back before that record. */
+static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t records_max)
 {
     int64_t from_offset = fill->segment->fetch_offset;
-    int32_t room = most < KN_BLOCK_RECORDS ? (int32_t)most : KN_BLOCK_RECORDS, count = 0;
+    int32_t room = records_max < KN_BLOCK_RECORDS ? (int32_t)records_max : KN_BLOCK_RECORDS,
+            count = 0;
     int status = KN_OK;
     while (count < room) {
         const uint8_t *start = fill->reader.span.at;
         int32_t left = fill->reader.left;
         status = kn_record_reader_next(&fill->reader, &gathered->records[count]);
         if (status != KN_OK) {
-            go_back(fill, start, left);
+            rewind_reader(fill, start, left);
             break;
         }
         if (gathered->records[count].offset < from_offset) continue;
@@ -60,7 +61,7 @@ static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gath
         taken->next_offset = gathered->records[count - 1].offset + 1;
     }
     if (status == KN_OK) return KN_FILL_PAUSED;
-    go_back(fill, gathered->starts[count], gathered->lefts[count]);
+    rewind_reader(fill, gathered->starts[count], gathered->lefts[count]);
     if (status == KN_ERR_NOMEM) return KN_FILL_NOMEM;
     if (status == KN_ERR_FULL) return KN_FILL_FULL;
     fill->unfit_offset = gathered->records[count].offset;

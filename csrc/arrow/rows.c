@@ -305,15 +305,15 @@ static inline int message_at(struct kn_rows *rows, int64_t row, struct kn_messag
 
 /* Collects messages from `at` on that go to one topic; *count is their number. The status is the
  * reason why row at + *count isn't among them. */
-static int gather(struct kn_rows *rows, int64_t most, struct kn_message *messages, int32_t *count,
-                  struct kn_topic **topic)
+static int gather(struct kn_rows *rows, int64_t rows_max, struct kn_message *messages,
+                  int32_t *count, struct kn_topic **topic)
 {
     struct kn_topic *next;
     size_t used = 0;
     int status = topic_at(rows, rows->at, topic);
     int timed = rows->columns[KN_ROWS_TIMESTAMP] >= 0 || rows->timestamp_ms > 0;
     int64_t wall_ms = timed ? 0 : kn_wall_ms();
-    int32_t limit = most < RUN ? (int32_t)most : RUN;
+    int32_t limit = rows_max < RUN ? (int32_t)rows_max : RUN;
     *count = 0;
     while (status == KN_OK && *count < limit && used < SCRATCH_RUN_BYTES) {
         int64_t row = rows->at + *count;
@@ -337,11 +337,11 @@ static int gather(struct kn_rows *rows, int64_t most, struct kn_message *message
     return status;
 }
 
-int kn_rows_append(struct kn_rows *rows, int64_t most)
+int kn_rows_append(struct kn_rows *rows, int64_t rows_max)
 {
     struct kn_message messages[RUN];
     struct kn_topic *topic;
-    int64_t end = rows->length - rows->at < most ? rows->length : rows->at + most;
+    int64_t end = rows->length - rows->at < rows_max ? rows->length : rows->at + rows_max;
     int status = KN_OK;
     while (status == KN_OK && rows->at < end) {
         int32_t count, queued = 0;

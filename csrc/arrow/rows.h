@@ -69,12 +69,12 @@ void kn_rows_deinit(struct kn_rows *rows);
 int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema,
                  const struct ArrowArray *array, struct kn_arrow_problem *problem, int *role);
 
-/* Queues rows from `at` on, about `most` at most. KN_OK: it queued them, or reached the end of the
- * chunk. Otherwise the reason why row `at` wasn't queued:
+/* Queues about `rows_max` rows at most, from `at` on. KN_OK: it queued them, or reached the end of
+ * the chunk. Otherwise the reason why row `at` wasn't queued:
  * - KN_ERR_STALE: its topic isn't in the table (kn_rows_topic_name()).
  * - KN_ERR_INVALID: foreign memory has changed since the check.
  * - KN_ERR_FULL, KN_ERR_TOO_LARGE, KN_ERR_NOMEM, KN_ERR_CLOSED, KN_ERR_FATAL. */
-int kn_rows_append(struct kn_rows *rows, int64_t most);
+int kn_rows_append(struct kn_rows *rows, int64_t rows_max);
 /* The same, but waits while the queue is full: until *deadline_us (KN_NEVER: no limit), a signal
  * (KN_ERR_INTERRUPTED) or the end of the client (KN_ERR_CLOSED). If stall_us > 0, each queued row
  * moves *deadline_us to stall_us from then. Returns KN_OK from time to time. */

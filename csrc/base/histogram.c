@@ -76,7 +76,7 @@ static int64_t percentile(const uint32_t *counts, const struct kn_window *window
     return window->max;
 }
 
-static void summarise(const uint32_t *counts, int64_t least, int64_t most, struct kn_window *window)
+static void summarise(const uint32_t *counts, int64_t least, int64_t max, struct kn_window *window)
 {
     uint32_t first = KN_HISTOGRAM_BUCKETS, last = 0;
     for (uint32_t i = 0; i < KN_HISTOGRAM_BUCKETS; i++) {
@@ -89,11 +89,11 @@ static void summarise(const uint32_t *counts, int64_t least, int64_t most, struc
         window->sum = 0;
         return;
     }
-    /* An extreme may belong to another window, or be lost (see record()): then its bucket gives it. */
+    /* An extreme may be another window's, or lost (see record()): then its bucket gives it. */
     window->min = least >= lowest_of(first) && least <= highest_of(first) ? least
                                                                           : lowest_of(first);
-    window->max = most >= lowest_of(last) && most <= highest_of(last) && most >= window->min
-                      ? most
+    window->max = max >= lowest_of(last) && max <= highest_of(last) && max >= window->min
+                      ? max
                       : highest_of(last);
     window->avg = clamp(window->sum / window->cnt, window->min, window->max);
     double squares = 0;
@@ -115,7 +115,7 @@ void kn_histogram_window(struct kn_histogram *histogram, int end, struct kn_wind
 {
     uint32_t counts[KN_HISTOGRAM_BUCKETS];
     uint32_t least = atomic_load_explicit(&histogram->least, memory_order_relaxed);
-    uint32_t most = atomic_load_explicit(&histogram->max, memory_order_relaxed);
+    uint32_t max = atomic_load_explicit(&histogram->max, memory_order_relaxed);
     if (end) {
         atomic_store_explicit(&histogram->least, UINT32_MAX, memory_order_relaxed);
         atomic_store_explicit(&histogram->max, 0, memory_order_relaxed);
@@ -131,7 +131,7 @@ void kn_histogram_window(struct kn_histogram *histogram, int end, struct kn_wind
     uint32_t out_of_range = atomic_load_explicit(&histogram->out_of_range, memory_order_relaxed);
     window->sum = sum - histogram->seen_sum;
     window->outofrange = out_of_range - histogram->seen_out_of_range;
-    summarise(counts, least, most, window);
+    summarise(counts, least, max, window);
     if (!end) return;
     histogram->seen_out_of_range = out_of_range;
     /* without values in the buckets the sum goes into the next window, with its values */

@@ -51,16 +51,16 @@ static const uint8_t *skip_one(const uint8_t *at, const uint8_t *end)
 static size_t malformed_bytes(const uint8_t *at, const uint8_t *end)
 {
     uint8_t first = *at, low = 0x80, high = 0xbf;
-    size_t most = first >= 0xc2 && first <= 0xdf   ? 2
-                  : first >= 0xe0 && first <= 0xef ? 3
-                  : first >= 0xf0 && first <= 0xf4 ? 4
-                                                   : 1;
+    size_t size_max = first >= 0xc2 && first <= 0xdf   ? 2
+                      : first >= 0xe0 && first <= 0xef ? 3
+                      : first >= 0xf0 && first <= 0xf4 ? 4
+                                                       : 1;
     if (first == 0xe0) low = 0xa0;
     if (first == 0xf0) low = 0x90;
     if (first == 0xf4) high = 0x8f;
-    if (most == 1 || end - at < 2 || at[1] < low || at[1] > high) return 1;
+    if (size_max == 1 || end - at < 2 || at[1] < low || at[1] > high) return 1;
     size_t size = 2;
-    while (size < most && at + size < end && at[size] >= 0x80 && at[size] <= 0xbf) size++;
+    while (size < size_max && at + size < end && at[size] >= 0x80 && at[size] <= 0xbf) size++;
     return size;
 }
 

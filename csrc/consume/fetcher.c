@@ -538,8 +538,8 @@ static void note_progress(struct kn_cursor *cursor, const struct kn_fetch_job *j
  * one sends it only for a larger request. */
 static void grow_fetch(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot, size_t wanted_bytes)
 {
-    size_t most = fetcher->broker->client->config->connection.receive_max_bytes;
-    if (wanted_bytes <= (size_t)slot->max_bytes || wanted_bytes > most) return;
+    size_t receive_max_bytes = fetcher->broker->client->config->connection.receive_max_bytes;
+    if (wanted_bytes <= (size_t)slot->max_bytes || wanted_bytes > receive_max_bytes) return;
     slot->max_bytes = (int32_t)wanted_bytes;
     slot->sent_offset = KN_OFFSET_UNKNOWN;
 }
@@ -700,10 +700,10 @@ static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request,
 {
     int full = fetcher->session_epoch == SESSION_EPOCH_FULL;
     if (full) drop_forgotten(fetcher);
-    size_t most = full ? (size_t)fetcher->slot_count
-                       : (size_t)fetcher->changed_count + (size_t)fetcher->leaving_count +
-                             (size_t)fetcher->forgotten_count;
-    *out = malloc((most + 1) * sizeof **out);
+    size_t count_max = full ? (size_t)fetcher->slot_count
+                            : (size_t)fetcher->changed_count + (size_t)fetcher->leaving_count +
+                                  (size_t)fetcher->forgotten_count;
+    *out = malloc((count_max + 1) * sizeof **out);
     if (!*out) return KN_ERR_NOMEM;
     struct kn_fetch_partition *to = *out;
     struct kn_list *node;
@@ -805,11 +805,11 @@ static int64_t response_max_bytes(struct kn_fetcher *fetcher, int64_t room_bytes
     int fetchers = atomic_load_explicit(&consumer->fetcher_count, memory_order_relaxed);
     int64_t share_bytes = consumer->config->queued_max_bytes / UNDER_WAY_PART /
                           (fetchers > 0 ? fetchers : 1);
-    int64_t most = room_bytes < share_bytes ? room_bytes : share_bytes;
-    if (most < RESPONSE_MIN_BYTES) most = RESPONSE_MIN_BYTES;
-    most = most * EXPANSION_ONE / fetcher->expansion;
-    if (most < RESPONSE_LEAST_BYTES) most = RESPONSE_LEAST_BYTES;
-    return most < RESPONSE_MAX_BYTES ? most : RESPONSE_MAX_BYTES;
+    int64_t max_bytes = room_bytes < share_bytes ? room_bytes : share_bytes;
+    if (max_bytes < RESPONSE_MIN_BYTES) max_bytes = RESPONSE_MIN_BYTES;
+    max_bytes = max_bytes * EXPANSION_ONE / fetcher->expansion;
+    if (max_bytes < RESPONSE_LEAST_BYTES) max_bytes = RESPONSE_LEAST_BYTES;
+    return max_bytes < RESPONSE_MAX_BYTES ? max_bytes : RESPONSE_MAX_BYTES;
 }
 
 static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t now_us)
@@ -825,8 +825,9 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
                                     .rack = config->rack};
     if (fetcher->resting_count && body.max_wait_ms > WAIT_WHILE_RESTING_MAX_MS)
         body.max_wait_ms = WAIT_WHILE_RESTING_MAX_MS;
-    int64_t most = response_max_bytes(fetcher, room_bytes);
-    body.max_bytes = most < config->fetch_max_bytes ? (int32_t)most : config->fetch_max_bytes;
+    int64_t response_bytes = response_max_bytes(fetcher, room_bytes);
+    body.max_bytes = response_bytes < config->fetch_max_bytes ? (int32_t)response_bytes
+                                                              : config->fetch_max_bytes;
 
     struct kn_fetch_partition *partitions = NULL;
     struct fetch_request *fetch = NULL;

@@ -516,7 +516,7 @@ static void broker_run_op(struct kn_broker_thread *thread, struct kn_op *op, int
 }
 
 /* A notification was lost because memory was short: checks everything that this broker leads. */
-static int broker_look_everywhere(struct kn_broker_thread *thread, int64_t now_us)
+static int broker_check_all(struct kn_broker_thread *thread, int64_t now_us)
 {
     int status = KN_OK;
     for (struct kn_topic *topic = kn_producer_topic_next(thread->producer, NULL); topic;
@@ -569,7 +569,7 @@ static void broker_take_inbox(struct kn_broker_thread *thread, int64_t now_us)
     for (int32_t i = 0; i < ready_count; i++) {
         if (kn_sender_add(&thread->sender, ready[i].accumulator, ready[i].at_us)) lost = 1;
     }
-    if (lost && broker_look_everywhere(thread, now_us)) {
+    if (lost && broker_check_all(thread, now_us)) {
         kn_mutex_lock(&thread->lock);
         thread->ready_lost = 1;
         kn_mutex_unlock(&thread->lock);

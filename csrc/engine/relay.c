@@ -108,7 +108,7 @@ static int make_whole(struct kn_relay *relay, const struct kn_batch_view *view)
 
 /* Notes the queued records. Room for their run was reserved before: records that are queued but not
  * noted would be queued again. */
-static void note(struct kn_relay *relay, int64_t offset, int64_t count, int64_t bytes)
+static void note_queued(struct kn_relay *relay, int64_t offset, int64_t count, int64_t bytes)
 {
     kn_runs_add(&relay->runs, relay->rows, offset, count);
     relay->rows += count;
@@ -128,13 +128,13 @@ static int next_wanted(struct kn_relay *relay, struct kn_record *record)
 }
 
 /* Moves the reader behind `count` wanted records. */
-static int pass(struct kn_relay *relay, int32_t count)
+static int skip_wanted(struct kn_relay *relay, int32_t count)
 {
     struct kn_record record;
     int status = KN_OK;
     for (int32_t i = 0; i < count && status == KN_OK; i++) {
         status = next_wanted(relay, &record);
-        if (status == KN_OK) note(relay, record.offset, 1, kn_record_bytes(&record));
+        if (status == KN_OK) note_queued(relay, record.offset, 1, kn_record_bytes(&record));
     }
     return status;
 }
@@ -144,11 +144,11 @@ static int put_records(struct kn_relay *relay)
     struct kn_message messages[KN_PRODUCE_RUN_MAX];
     struct kn_record record;
     struct kn_record_reader before = relay->reader;
-    int64_t most = relay->stop - relay->rows;
+    int64_t records_max = relay->stop - relay->rows;
     int32_t count = 0, queued = 0;
     int status = kn_runs_reserve(&relay->runs, KN_PRODUCE_RUN_MAX);
     if (status != KN_OK) return status;
-    while (count < KN_PRODUCE_RUN_MAX && count < most &&
+    while (count < KN_PRODUCE_RUN_MAX && count < records_max &&
            (status = next_wanted(relay, &record)) == KN_OK) {
         messages[count] = kn_message_of(
             &record, relay->partition,
@@ -165,7 +165,7 @@ static int put_records(struct kn_relay *relay)
     status = kn_topic_produce_run(relay->topic, messages, count, &queued);
     if (queued < count) kn_delivery_counter_settle(relay->counter, count - queued, 0);
     relay->reader = before;
-    int passed = pass(relay, queued);
+    int passed = skip_wanted(relay, queued);
     if (status != KN_OK && passed == KN_OK) {
         before = relay->reader;
         next_wanted(relay, &record); /* to report its offset */
@@ -199,7 +199,7 @@ static int put_whole(struct kn_relay *relay, const struct kn_batch_view *view)
     if (status == KN_OK) {
         relay->made = NULL;
         relay->fetched->next++;
-        note(relay, view->base_offset, count, (int64_t)view->raw_bytes);
+        note_queued(relay, view->base_offset, count, (int64_t)view->raw_bytes);
         return KN_OK;
     }
     kn_delivery_counter_settle(relay->counter, count, 0);
@@ -247,15 +247,15 @@ static int run_again(void *context)
     return status == KN_ERR_FULL && relay->rows > before ? KN_OK : status;
 }
 
-int kn_relay_run(struct kn_relay *relay, int64_t most)
+int kn_relay_run(struct kn_relay *relay, int64_t records_max)
 {
-    relay->stop = most > INT64_MAX - relay->rows ? INT64_MAX : relay->rows + most;
+    relay->stop = records_max > INT64_MAX - relay->rows ? INT64_MAX : relay->rows + records_max;
     return run(relay);
 }
 
-int kn_relay_run_waiting(struct kn_relay *relay, int64_t most, int64_t deadline_us)
+int kn_relay_run_waiting(struct kn_relay *relay, int64_t records_max, int64_t deadline_us)
 {
-    int tries = 0, status = kn_relay_run(relay, most);
+    int tries = 0, status = kn_relay_run(relay, records_max);
     while (status == KN_ERR_FULL) {
         status = kn_engine_wait_for_room(relay->engine, run_again, relay, deadline_us, &tries);
         if (status == KN_ERR_FULL) break;

@@ -63,13 +63,13 @@ void kn_relay_deinit(struct kn_relay *relay);
 /* Passes the next batches to the relay, which owns them from now on. The relay must have finished
  * the previous ones. */
 void kn_relay_give(struct kn_relay *relay, struct kn_fetched *fetched, int64_t first, int64_t end);
-/* Queues at most `most` records (a batch is copied whole only if all its records are among them).
- * KN_OK: it queued `most` records, or all; then fetched is NULL. Otherwise the reason why it
- * stopped: KN_ERR_FULL, KN_ERR_CRC, KN_ERR_INVALID, KN_ERR_CODEC, KN_ERR_TOO_LARGE,
+/* Queues at most `records_max` records (a batch is copied whole only if all its records are among
+ * them). KN_OK: it queued `records_max` records, or all; then fetched is NULL. Otherwise the reason
+ * why it stopped: KN_ERR_FULL, KN_ERR_CRC, KN_ERR_INVALID, KN_ERR_CODEC, KN_ERR_TOO_LARGE,
  * KN_ERR_UNKNOWN_PARTITION, KN_ERR_NOMEM, KN_ERR_CLOSED, KN_ERR_FATAL, KN_ERR_NO_TRANSACTION. */
-int kn_relay_run(struct kn_relay *relay, int64_t most);
+int kn_relay_run(struct kn_relay *relay, int64_t records_max);
 /* The same, but waits for room until deadline_us, then returns KN_ERR_FULL. KN_ERR_INTERRUPTED: a
  * signal ended the wait. */
-int kn_relay_run_waiting(struct kn_relay *relay, int64_t most, int64_t deadline_us);
+int kn_relay_run_waiting(struct kn_relay *relay, int64_t records_max, int64_t deadline_us);
 
 #endif

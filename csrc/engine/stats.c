@@ -116,9 +116,9 @@ void kn_stats_means(struct kn_broker *broker, struct kn_mean_snapshot snapshots[
 {
     for (int i = 0; i < KN_MEAN_KINDS; i++) {
         struct kn_mean *from = &broker->means.kinds[i];
-        int64_t most = atomic_exchange_explicit(&from->max, 0, memory_order_relaxed);
+        int64_t max = atomic_exchange_explicit(&from->max, 0, memory_order_relaxed);
         snapshots[i] = (struct kn_mean_snapshot){
-            .count = kn_counted(&from->count), .sum = kn_counted(&from->sum), .max = most};
+            .count = kn_counted(&from->count), .sum = kn_counted(&from->sum), .max = max};
     }
 }
 

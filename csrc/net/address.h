@@ -24,7 +24,7 @@ struct kn_socket_config {
 struct kn_address_list {
     struct addrinfo *head; /* result of getaddrinfo() */
     int count;
-    /* index at which this round begins: it rotates, so that a bad address isn't always tried first */
+    /* index at which this round begins: it rotates, so that a bad address isn't always first */
     int first;
     int tried;
     int64_t fresh_until_us;

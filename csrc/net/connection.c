@@ -533,7 +533,7 @@ static int connection_write(struct kn_connection *connection, int64_t now_us)
             connection->write_blocked = 1;
             break;
         }
-        /* A short write means that the socket's buffer is full: the next write would return EAGAIN. */
+        /* A short write means a full socket buffer: the next write would return EAGAIN. */
         if ((size_t)sent < total_bytes) connection->write_blocked = 1;
         connection_wrote(connection, (size_t)sent, now_us);
     }
@@ -553,8 +553,8 @@ static size_t connection_reply_max_bytes(const struct kn_connection *connection,
 
 /* Checks whether the frame at `head` is a response that we wait for. `head` has
  * KN_FRAME_PREFIX_BYTES, or at least the length. */
-static int connection_judge(struct kn_connection *connection, const uint8_t *head,
-                            size_t have_bytes)
+static int connection_check_frame(struct kn_connection *connection, const uint8_t *head,
+                                  size_t have_bytes)
 {
     const char *why = "";
     struct kn_list *first = kn_list_first(&connection->in_flight);
@@ -636,7 +636,7 @@ static int connection_parse(struct kn_connection *connection)
            connection->ahead_end - connection->ahead_at >= KN_FRAME_LENGTH_BYTES) {
         const uint8_t *head = connection->ahead->data + connection->ahead_at;
         size_t have = connection->ahead_end - connection->ahead_at;
-        int status = connection_judge(connection, head, have);
+        int status = connection_check_frame(connection, head, have);
         if (status) return status;
         if (have < KN_FRAME_PREFIX_BYTES) break;
         size_t frame_bytes = kn_frame_u32(head);

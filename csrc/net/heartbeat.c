@@ -50,8 +50,8 @@ void kn_heartbeat_free(struct kn_heartbeat *heartbeat)
     atomic_fetch_sub(&live_count, 1);
 }
 
-static void tell(struct kn_heartbeat *heartbeat, int status, struct kn_chunk *chunk,
-                 struct kn_span body)
+static void report(struct kn_heartbeat *heartbeat, int status, struct kn_chunk *chunk,
+                   struct kn_span body)
 {
     struct kn_event *event = heartbeat->event;
     heartbeat->event = NULL;
@@ -59,7 +59,7 @@ static void tell(struct kn_heartbeat *heartbeat, int status, struct kn_chunk *ch
                          body);
 }
 
-static int is_news(const struct kn_heartbeat *heartbeat, struct kn_span body)
+static int has_changed(const struct kn_heartbeat *heartbeat, struct kn_span body)
 {
     size_t size_bytes = kn_span_left(&body);
     return !heartbeat->last || kn_span_left(&heartbeat->last_body) != size_bytes ||
@@ -72,16 +72,16 @@ static void heartbeat_done(struct kn_request *request, int status, struct kn_chu
     struct kn_heartbeat *heartbeat = request->context;
     heartbeat->in_flight = 0;
     if (status != KN_OK) {
-        tell(heartbeat, status, NULL, kn_span_of("", 0));
+        report(heartbeat, status, NULL, kn_span_of("", 0));
         if (!heartbeat->replaced) heartbeat->broker->heartbeat = NULL;
         kn_heartbeat_free(heartbeat);
         return;
     }
-    if (is_news(heartbeat, body)) {
+    if (has_changed(heartbeat, body)) {
         kn_chunk_unref(heartbeat->last);
         heartbeat->last = kn_chunk_ref(chunk);
         heartbeat->last_body = body;
-        tell(heartbeat, KN_OK, chunk, body);
+        report(heartbeat, KN_OK, chunk, body);
     }
     if (heartbeat->replaced) kn_heartbeat_free(heartbeat);
 }
@@ -117,7 +117,7 @@ struct kn_heartbeat *kn_heartbeat_new(struct kn_broker *broker,
 
 void kn_heartbeat_refuse(struct kn_heartbeat *heartbeat, int status)
 {
-    tell(heartbeat, status, NULL, kn_span_of("", 0));
+    report(heartbeat, status, NULL, kn_span_of("", 0));
     kn_heartbeat_free(heartbeat);
 }
 
@@ -162,7 +162,7 @@ void kn_heartbeat_on_down(struct kn_broker *broker, int status)
     if (!heartbeat) return;
     /* Without memory the end can't be reported separately; the broker's DISCONNECTED event implies
      * it. */
-    if (make_event(heartbeat) == KN_OK) tell(heartbeat, status, NULL, kn_span_of("", 0));
+    if (make_event(heartbeat) == KN_OK) report(heartbeat, status, NULL, kn_span_of("", 0));
     broker->heartbeat = NULL;
     kn_heartbeat_free(heartbeat);
 }

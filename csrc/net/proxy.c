@@ -274,8 +274,8 @@ static int http_status(const uint8_t *line)
 static long hear_connect(struct kn_tunnel *tunnel, const uint8_t *answer)
 {
     static const char begin[] = "HTTP/1.";
-    size_t have = tunnel->heard, look = have < sizeof begin - 1 ? have : sizeof begin - 1;
-    if (memcmp(answer, begin, look)) {
+    size_t have = tunnel->heard, compared_bytes = have < sizeof begin - 1 ? have : sizeof begin - 1;
+    if (memcmp(answer, begin, compared_bytes)) {
         return tunnel_fail(tunnel, have && answer[0] == SOCKS_VERSION
                                        ? "it speaks SOCKS5, not HTTP: set proxy.url to socks5h://"
                                        : "it doesn't speak HTTP: see proxy.url");

@@ -81,7 +81,7 @@ int64_t kn_deadline_us(double timeout_s)
 
 static int ticks_are_steady;
 
-__attribute__((constructor)) static void look_at_processor(void)
+__attribute__((constructor)) static void detect_steady_ticks(void)
 {
     unsigned eax, ebx, ecx, edx;
     /* the counter has a constant speed, also while the processor sleeps */

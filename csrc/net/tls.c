@@ -366,16 +366,16 @@ static ssize_t tls_read(struct kn_stream *stream, struct iovec *pieces, int coun
 static size_t tls_next(struct tls_session *session, const struct iovec *pieces, int count,
                        size_t skip, const uint8_t **from)
 {
-    size_t most = session->retry_bytes ? session->retry_bytes : KN_TLS_RECORD_BYTES;
+    size_t size_max = session->retry_bytes ? session->retry_bytes : KN_TLS_RECORD_BYTES;
     size_t first = pieces[0].iov_len - skip;
     if (first >= KN_TLS_RECORD_BYTES) {
         *from = (const uint8_t *)pieces[0].iov_base + skip;
         return session->retry_bytes ? session->retry_bytes : first > INT32_MAX ? INT32_MAX : first;
     }
     size_t used = 0;
-    for (int i = 0; i < count && used < most; i++, skip = 0) {
-        size_t size = pieces[i].iov_len - skip < most - used ? pieces[i].iov_len - skip
-                                                             : most - used;
+    for (int i = 0; i < count && used < size_max; i++, skip = 0) {
+        size_t size = pieces[i].iov_len - skip < size_max - used ? pieces[i].iov_len - skip
+                                                                 : size_max - used;
         memcpy(session->stage + used, (const uint8_t *)pieces[i].iov_base + skip, size);
         used += size;
     }

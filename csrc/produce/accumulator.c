@@ -155,11 +155,12 @@ static inline int arrays_fit(const struct kn_accumulator *accumulator, const str
 
 static int32_t array_capacity_for(const struct kn_accumulator *accumulator, int32_t record_count)
 {
-    int32_t most = config_of(accumulator)->batch_messages;
+    int32_t messages_max = config_of(accumulator)->batch_messages;
     int32_t capacity = accumulator->opaque_hint;
     if (capacity < FIRST_OPAQUES) capacity = FIRST_OPAQUES;
-    if (capacity <= record_count) capacity = record_count > most / 2 ? most : record_count * 2;
-    if (capacity > most) capacity = most;
+    if (capacity <= record_count)
+        capacity = record_count > messages_max / 2 ? messages_max : record_count * 2;
+    if (capacity > messages_max) capacity = messages_max;
     return capacity > record_count ? capacity : record_count + 1;
 }
 
@@ -416,7 +417,7 @@ static int64_t next_check_us(const struct kn_accumulator *accumulator)
 }
 
 /* Under lock: the reason why the leader couldn't take may be gone. */
-static void look_again(struct kn_accumulator *accumulator, struct kn_notice *notice)
+static void recheck_leader(struct kn_accumulator *accumulator, struct kn_notice *notice)
 {
     accumulator->notified_us = KN_NEVER;
     int64_t at_us = next_check_us(accumulator);
@@ -430,7 +431,7 @@ void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_bro
     kn_mutex_lock(&accumulator->lock);
     atomic_store_explicit(&accumulator->leader, leader, memory_order_release);
     accumulator->leader_epoch = leader_epoch;
-    look_again(accumulator, &notice);
+    recheck_leader(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
 }
@@ -455,7 +456,7 @@ void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_i
     kn_mutex_lock(&accumulator->lock);
     accumulator->sequence.granted_id = producer_id;
     accumulator->sequence.granted_epoch = producer_epoch;
-    look_again(accumulator, &notice);
+    recheck_leader(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
 }
@@ -465,7 +466,7 @@ void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number)
     struct kn_notice notice = {0};
     kn_mutex_lock(&accumulator->lock);
     accumulator->admitted_number = number;
-    look_again(accumulator, &notice);
+    recheck_leader(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
 }
@@ -759,11 +760,11 @@ static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *f
  * that its records are about as old as the batch. */
 static void close_staged(struct kn_accumulator *staging, int64_t now_us)
 {
-    struct kn_notice nobody = {0}; /* staging has no leader */
+    struct kn_notice no_notice = {0}; /* staging has no leader */
     kn_mutex_lock(&staging->lock);
     if (staging->open && staging->open->writer.record_count > 0 &&
         staging->open->created_us + STAGED_SPAN_US <= now_us)
-        complete_open(staging, &nobody);
+        complete_open(staging, &no_notice);
     kn_mutex_unlock(&staging->lock);
 }
 

@@ -30,7 +30,7 @@ struct kn_batch { /* on a cache line of its own, which holds every field that an
     void **opaques;
     int64_t budget_bytes; /* what its messages took from the budget */
     /* the fields that an append doesn't touch */
-    /* staged batches only: the partition that each record asked for (-1: the partitioner chooses) */
+    /* staged batches only: the partition that each record asked for; -1: the partitioner's */
     int32_t *partitions;
     int32_t opaque_capacity; /* of opaques and partitions */
     int32_t partition;       /* -1: staged */

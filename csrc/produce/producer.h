@@ -62,7 +62,7 @@ struct kn_producer {
     /* atomic */
     struct kn_budget budget; /* room taken by messages that aren't settled */
     atomic_int flushing;     /* > 0: linger is ignored */
-    /* KN_OK; KN_ERR_FATAL or KN_ERR_CLOSED: the producer neither takes nor sends messages any more */
+    /* KN_OK; KN_ERR_FATAL or KN_ERR_CLOSED: the producer takes and sends no messages any more */
     atomic_int refusing;
     struct kn_transaction transaction;
     /* control thread only */

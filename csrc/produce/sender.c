@@ -686,9 +686,9 @@ static void send_request(struct kn_sender *sender, struct kn_picks *picks, int64
 static int is_backed_up(const struct kn_sender *sender)
 {
     const struct kn_broker *broker = sender->broker;
-    int32_t most = sender->producer->config->backpressure_requests;
+    int32_t requests_max = sender->producer->config->backpressure_requests;
     return broker->on->unsent_bytes(broker->owner) >= UNSENT_BYTES_MAX ||
-           (most > 0 && broker->on->unsent_requests(broker->owner) >= most);
+           (requests_max > 0 && broker->on->unsent_requests(broker->owner) >= requests_max);
 }
 
 /* Notes since when a batch is due; for kn_sticky_choose(). */

@@ -44,17 +44,19 @@ int32_t kn_sticky_choose(const struct kn_sticky *sticky, const struct kn_partiti
     if (table->count == 1) return 0;
     if (!config->adaptive_partitioning) return kn_sticky_random(table, not);
     int32_t queues[CANDIDATES_MAX];
-    int32_t look = table->count < CANDIDATES_MAX ? table->count : CANDIDATES_MAX;
-    int32_t first = look < table->count ? (int32_t)kn_random_below((uint32_t)table->count) : 0;
+    int32_t candidate_count = table->count < CANDIDATES_MAX ? table->count : CANDIDATES_MAX;
+    int32_t first = candidate_count < table->count
+                        ? (int32_t)kn_random_below((uint32_t)table->count)
+                        : 0;
     int64_t timeout_us = (int64_t)config->availability_timeout_ms * 1000;
     int64_t not_blocked_before_us = timeout_us > 0 ? kn_clock_us() - timeout_us : INT64_MIN;
     int32_t longest = -1;
-    for (int32_t i = 0; i < look; i++) {
+    for (int32_t i = 0; i < candidate_count; i++) {
         queues[i] = queue_of(table->partitions[(first + i) % table->count], not_blocked_before_us);
         if (queues[i] > longest) longest = queues[i];
     }
     uint32_t total = 0;
-    for (int32_t i = 0; i < look; i++)
+    for (int32_t i = 0; i < candidate_count; i++)
         total += queues[i] < 0 ? 0 : (uint32_t)(longest - queues[i] + 1);
     if (!total) return kn_sticky_random(table, not); /* all are equal */
     uint32_t at = kn_random_below(total);

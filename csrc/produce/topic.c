@@ -119,8 +119,8 @@ static void want_metadata(struct kn_topic *topic)
     kn_mutex_unlock(&topic->lock);
 }
 
-static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table *table,
-                         struct kn_accumulator *from, enum kn_move_on why)
+static void move_sticky_on(struct kn_topic *topic, const struct kn_partition_table *table,
+                           struct kn_accumulator *from, enum kn_move_on why)
 {
     if (why == KN_MOVE_ON_NOW) kn_sticky_move_on(&topic->sticky, table, from);
     else kn_sticky_check(&topic->sticky, table, from);
@@ -133,7 +133,7 @@ static inline int append_to(struct kn_topic *topic, const struct kn_partition_ta
     struct kn_notice notice;
     int status = kn_accumulator_append_run(accumulator, appends, count, appended, &notice);
     if (notice.broker) kn_notice_send(&notice, accumulator);
-    if (notice.move_on) go_elsewhere(topic, table, accumulator, notice.move_on);
+    if (notice.move_on) move_sticky_on(topic, table, accumulator, notice.move_on);
     return status;
 }
 
@@ -250,12 +250,12 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
     if (ready == 0) return refusal;
     if (kn_budget_take(budget, ready, bytes) != KN_OK) {
         /* not for all of them: only as many as there is room for */
-        int32_t most = ready;
-        for (ready = 0, bytes = 0; ready < most; ready++) {
+        int32_t wanted = ready;
+        for (ready = 0, bytes = 0; ready < wanted; ready++) {
             if (kn_budget_take(budget, 1, appends[ready].budget_bytes) != KN_OK) break;
             bytes += appends[ready].budget_bytes;
         }
-        if (ready < most) refusal = KN_ERR_FULL;
+        if (ready < wanted) refusal = KN_ERR_FULL;
         if (ready == 0) return refusal;
     }
     if (!in_transaction(topic->producer)) status = no_transaction(topic->producer);
@@ -324,7 +324,7 @@ static int drain_record(struct kn_topic *topic, const struct kn_partition_table 
     if (!to) return KN_ERR_UNKNOWN_PARTITION;
     struct kn_notice notice; /* unused: set_leaders() notifies for all records afterwards */
     int status = kn_accumulator_append(to, &append, &notice);
-    if (notice.move_on) go_elsewhere(topic, table, to, notice.move_on);
+    if (notice.move_on) move_sticky_on(topic, table, to, notice.move_on);
     return status;
 }
 

@@ -5,8 +5,8 @@
  * decompressed into. Every length and count is checked against the remaining bytes before it is
  * used.
  *
- * kn_batch_view_next()   walks the record bytes of a fetched partition, one batch (or legacy message)
- *                        at a time
+ * kn_batch_view_next()   walks the record bytes of a fetched partition, one batch (or legacy
+ *                        message) at a time
  * kn_batch_view_check()  verifies the checksum
  * kn_batch_view_open()   decompresses if needed; afterwards records/records_bytes are plain, for
  *                        record_reader.h */

@@ -30,7 +30,7 @@ static void release_decompressor(void *context) { ZSTD_freeDCtx(context); }
  * that repeats at a distance may become three times as large. So the choice depends on the data
  * (produce/adaptive_level.h). */
 static const struct tables {
-    /* log2 of the number of 4-byte entries; libzstd's hashLog and chainLog. 0: the level's default */
+    /* log2 of the number of 4-byte entries; libzstd's hashLog, chainLog. 0: the level's default */
     int long_hash_log, short_hash_log;
 } tables_of_form[1 + KN_ZSTD_QUICKER_FORMS] = {{0, 0}, {15, 14}, {13, 13}};
 
