@@ -7,8 +7,8 @@
 #include "engine/engine.h"
 #include "produce/delivery_counter.h"
 
-/* Batches that are smaller both compressed and plain are copied record by record: a batch costs the
- * broker and its readers as much as several records. */
+/* A batch below both limits is copied record by record: a batch costs the broker and its readers as
+ * much as several records. */
 #define WHOLE_BYTES ((size_t)16 << 10)
 #define WHOLE_RECORDS 64
 

@@ -13,7 +13,7 @@
 
 /* batches between two trials; a trial takes as long as three or four batches */
 #define KN_ADAPTIVE_LEVEL_BATCHES 128
-/* smaller batches don't need large tables at any level, so they are never tried */
+/* smaller batches use the default level itself: they don't need large tables */
 #define KN_ADAPTIVE_LEVEL_BYTES ((size_t)256 << 10)
 /* a quicker form may make the output 1/40 larger */
 #define KN_ADAPTIVE_LEVEL_LOSS 40

@@ -11,10 +11,12 @@
  * accumulator counts the bytes under its lock, and append reports the end as kn_notice.move_on. The
  * end isn't the time when the batch leaves: a slow broker, which takes batches late, would then get
  * the largest share. Threads check the time only where they read a clock anyway: in produce() for
- * the message's timestamp, and when a batch begins or leaves. With adaptive partitioning the time
- * is prolonged once while brokers are behind: batches that are due wait for this partition's
- * broker, and batches for the next partition's broker have waited as long or longer. In other cases
- * the messages would leave no sooner, and with thousands of partitions the batches would be tiny.
+ * the message's timestamp, and when a batch begins or leaves.
+ *
+ * With adaptive partitioning the time begins again with the same partition while brokers are
+ * behind. Both are needed for this: due batches wait for this partition's broker, and due batches
+ * for the next partition's broker have waited as long or longer. Then the messages would leave no
+ * sooner from the next partition, and with thousands of partitions the batches would be tiny.
  *
  * Which next (partitioner.adaptive.partitioning.enable): a partition's queue is its batches (open,
  * waiting, in flight) plus its broker's requests in flight. Its weight is the length of the longest
@@ -51,7 +53,7 @@ struct kn_accumulator *kn_sticky_anew(struct kn_sticky *sticky,
                                       const struct kn_partition_table *table,
                                       struct kn_accumulator *last, int64_t wall_ms);
 
-/* The same at the end of the time, which may begin once more with `last`. */
+/* The same at the end of the time, which may begin again with `last`. */
 struct kn_accumulator *kn_sticky_when_over(struct kn_sticky *sticky,
                                            const struct kn_partition_table *table,
                                            struct kn_accumulator *last, int64_t wall_ms);

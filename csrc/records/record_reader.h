@@ -20,8 +20,7 @@
 
 /* attributes, five varints before the value */
 #define KN_RECORD_NUMBERS_BYTES (1 + 5 * KN_UVARINT_SHORT_BYTES)
-/* distance behind a record's end: larger ones (from half as much more) are as quick, smaller ones
- * slower */
+/* distance behind a record's end: half of this or more is as quick, less is slower */
 #define KN_PREFETCH_BYTES 1024
 
 int kn_record_reader_init(struct kn_record_reader *reader, const struct kn_batch_view *opened_view);
