@@ -150,8 +150,8 @@ struct kn_held *kn_held_new(void); /* NULL: no memory */
 void kn_held_unref(struct kn_held *held);
 /* call before the first append */
 void kn_columns_count_in(struct kn_columns *columns, struct kn_held *held);
-/* Call after the last append. If the client's columns keep more than max_bytes, and these views use
- * only a small part of their chunks, copies the values and drops the chunks. Without memory for
+/* Call after the last append. Copies the values and drops the chunks if the client's columns keep
+ * more than max_bytes and these views use only a small part of their chunks. Without memory for
  * that, nothing changes. */
 void kn_columns_settle(struct kn_columns *columns);
 /* Keeps only the first row_count rows. */

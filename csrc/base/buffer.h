@@ -5,9 +5,9 @@
  * Who frees: the owner returns a buffer with kn_buffer_give(); the pool frees the buffers that it
  * keeps.
  *
- * Why a pool: a new buffer of 1 MB has its own pages (so that the kernel gets them back after a
- * burst), and the first writes cause 256 page faults. Debug builds (KN_DEBUG) fill the used part of
- * a returned buffer with 0xDD, and with ASan poison it. If a buffer were reused while a request
+ * Why a pool: a new buffer of 1 MB has its own pages, so that the kernel gets them back after a
+ * burst. The first writes to them cause 256 page faults. Debug builds (KN_DEBUG) fill the used part
+ * of a returned buffer with 0xDD, and with ASan poison it. If a buffer were reused while a request
  * still points into it, the request would send another topic's data. */
 #ifndef KN_BASE_BUFFER_H
 #define KN_BASE_BUFFER_H

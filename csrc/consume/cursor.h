@@ -1,12 +1,14 @@
-/* A cursor: one assigned partition. It has the application's position, and counts the segments of
- * fetched data on their way to the application.
+/* A cursor: the engine's state of one assigned partition. It has the offset to fetch next, and
+ * counts the segments of fetched data on their way to the application.
  *
- * Thread: the application owns the position; broker threads read the immutable and atomic fields.
+ * Thread: broker threads read the immutable and atomic fields. The binding keeps the application's
+ * position.
+ * Who frees: counted references. The binding has one, and each segment and each fetcher's slot has
+ * one.
+ *
  * `epoch` is the fetch epoch: each start, seek, pause or stop raises it. Data that was fetched
  * under an older epoch is dropped by comparing the two numbers, without a search through the
- * queues.
- * Who frees: counted references. The binding has one, and each segment and each fetcher's slot has
- * one. */
+ * queues. */
 #ifndef KN_CONSUME_CURSOR_H
 #define KN_CONSUME_CURSOR_H
 

@@ -7,7 +7,7 @@
  * Writing. Each SSL_write() makes at least one record, so small pieces are collected up to the size
  * of a record. Larger pieces are encrypted in place. After AGAIN, OpenSSL holds a complete record
  * that isn't fully sent, and requires the same bytes again. None of these bytes were reported as
- * written, so the caller passes them again first, and the same rule splits them in the same way
+ * written, so the caller passes them again first. The same rule splits them in the same way
  * (`retry_bytes` is their number).
  *
  * Failing safely. A session doesn't start if its host can't be set for verification. The verify

@@ -1,6 +1,7 @@
-/* The sticky partition: the partition for messages that belong to no partition. They go to the same
- * one until they have filled a batch or for some time, so that batches become large (KIP-480). The
- * next one is chosen by how busy partitions and their brokers are (KIP-794).
+/* The sticky partition: the partition for messages whose partition the partitioner leaves open,
+ * such as those without a key. They go to the same one until they have filled a batch or for some
+ * time, so that batches become large (KIP-480). The next one is chosen by how busy partitions and
+ * their brokers are (KIP-794).
  *
  * Thread: any application thread or broker thread.
  * Lock: none of its own; the choice reads values that accumulators publish. `accumulator` and

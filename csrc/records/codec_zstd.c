@@ -24,9 +24,9 @@ const char kn_zstd_library[] = "libzstd " ZSTD_VERSION_STRING;
 static void release_compressor(void *context) { ZSTD_freeCCtx(context); }
 static void release_decompressor(void *context) { ZSTD_freeDCtx(context); }
 
-/* For a batch of 1 MB the tables of level 3 take 768 KiB, more than a core's second-level cache,
- * and most of the time goes into lookups there. With smaller tables similar records are compressed
- * in 60 to 85 % of the time, for 0 to 2.5 % more bytes. But small tables forget earlier data: data
+/* For a batch of 1 MB the tables of level 3 take 768 KiB, more than a core's second-level cache.
+ * Most of the time goes into lookups there. With smaller tables similar records are compressed in
+ * 60 to 85 % of the time, for 0 to 2.5 % more bytes. But small tables forget earlier data: data
  * that repeats at a distance may become three times as large. So the choice depends on the data
  * (produce/adaptive_level.h). */
 static const struct tables {
