@@ -121,9 +121,9 @@ ARROW_FORMATS = (
 
 
 def arrow() -> None:
-    """Seeds of foreign columns, as fuzz_arrow.c reads them: a column of each type, then what its buffers hold."""
+    """Seeds of foreign columns, as fuzz_arrow.c reads them: the type of a column, then its buffers."""
     for index, name in enumerate(ARROW_FORMATS):
-        head = bytes([1, 5, 0, index, 10, 0, 1, 0])  # rows 1-6 of ten, one left out in front, no validity bitmap
+        head = bytes([1, 5, 0, index, 10, 0, 1, 0])  # rows 1-6 of ten, after an offset of one; no validity bitmap
         write("arrow", name.replace("+", "nested-"), head + bytes([1, *range(1, 41)]) * 5)
     entries = bytes([10, 20, 0, 0, 0])
     texts = bytes([1, 20, 0, 0, 0, 1]) + bytes([2, 0, 0, 0]) * 21 + b"header " * 6 + b"\x00"
