@@ -199,7 +199,7 @@ class AclBindingFilter(AclBinding):
     )
 
 
-# --- the operations that a client may do, as other responses tell them ---
+# --- allowed operations, from other responses ---
 
 
 def allowed_operations(bits: int) -> tuple[AclOperation, ...] | None:

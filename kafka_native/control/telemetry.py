@@ -428,7 +428,7 @@ class Telemetry:
                 return []
         return [self._push(subscription, target, deadline, lambda reply: done(None), last=True)]
 
-    # --- turns ---
+    # --- polling ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""

@@ -224,7 +224,7 @@ class BrokerPool:
         """None: the brokers require no SASL."""
         self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
 
-    # --- who there is ---
+    # --- known brokers ---
 
     def _add(self, node_id: int, host: str, port: int, rack: str | None = None) -> Broker:
         handle = self._engine.broker_add(node_id, host, port)
@@ -685,8 +685,8 @@ class BrokerPool:
             if not refused:
                 broker.cause = error
                 level = CLOSE_LEVELS.get(event.peer_closed, ERROR)
-                told = level == ERROR or self._reports_closes
-                self._report(broker, error, _failure_of(event), level if told else DEBUG)
+                reported = level == ERROR or self._reports_closes
+                self._report(broker, error, _failure_of(event), level if reported else DEBUG)
             self._fail_waiting(broker, error)
             self._report_if_all_down()
             if (

@@ -89,7 +89,7 @@ class Assigned:
     serial: int = 0  # the number of the last request: older replies are ignored
     due: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 10.0))
-    told: tuple[int, int] | None = None  # the last reported error and the position at that time
+    reported: tuple[int, int] | None = None  # the last reported error and the position at that time
     missing_since: float | None = None  # since when the metadata don't contain it
     leader_epoch: int = NO_EPOCH  # the leader epoch of the fetch
     validated: int = NO_EPOCH  # the leader epoch that has confirmed ``next``
@@ -214,7 +214,7 @@ class FetchManager:
         metadata.on_failure.append(self._on_failure)
         metadata.on_missing.append(self._report_topic_error)
 
-    # --- what the application asks ---
+    # --- calls of the application ---
 
     def assign(
         self,
@@ -306,7 +306,7 @@ class FetchManager:
         for topic, partition, offset, epoch in wanted:
             assigned = self.assigned[topic, partition]
             assigned.failed = assigned.ended = assigned.anew = False
-            assigned.told = None
+            assigned.reported = None
             assigned.backoff.reset()
             assigned.asked = OffsetPosition(offset, NO_EPOCH if epoch is None else epoch)
             self._restart(assigned, assigned.asked, forget=True)
@@ -498,9 +498,9 @@ class FetchManager:
 
     def _report_error(self, assigned: Assigned, error: KafkaError) -> None:
         """Reports an error to the application, once until the position changes."""
-        told = (error.code(), assigned.position)
-        if assigned.told != told:
-            assigned.told = told
+        reported = (error.code(), assigned.position)
+        if assigned.reported != reported:
+            assigned.reported = reported
             self._on_error(assigned.topic, assigned.partition, assigned.offset, error)
 
     def _complain(self, assigned: Assigned, error: KafkaError) -> None:
@@ -544,7 +544,7 @@ class FetchManager:
         assigned.cluster_id = self._metadata.cluster_id
         return cursor
 
-    # --- what metadata tell ---
+    # --- metadata events ---
 
     def _on_topic(self, topic: Topic) -> None:
         self._failed_topics.pop(topic.name, None)
@@ -640,7 +640,7 @@ class FetchManager:
             if not assigned.failed:
                 self._report_error(assigned, KafkaError(code, error.str()))
 
-    # --- what the engine tells ---
+    # --- engine events ---
 
     def _of_event(self, event: Event) -> Assigned | None:
         """The partition of an event; None: its fetch epoch or assignment is over."""

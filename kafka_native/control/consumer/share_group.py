@@ -110,7 +110,7 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
         """Always empty: only the coordinator knows it."""
         return ""
 
-    # --- what the application does ---
+    # --- calls of the application ---
 
     def replace(self, topics: list[str], now: float) -> None:
         """Replaces the subscription with these topics, at least one."""
@@ -327,7 +327,7 @@ class ShareSessions:
         self._on_ended: list[tuple[set[Session], Callable[[], None]]] = []
         metadata.on_topic.append(self._on_topic)
 
-    # --- what the consumer does ---
+    # --- calls of the consumer ---
 
     def assign(self, keys: Iterable[ShareKey]) -> None:
         """Replaces the assignment."""
@@ -344,10 +344,10 @@ class ShareSessions:
         for session in self._sessions.values():
             session.asked = False
 
-    def acknowledge(self, told: Iterable[Acknowledgement]) -> None:
+    def acknowledge(self, acknowledged: Iterable[Acknowledgement]) -> None:
         """Queues acknowledgements. If their session is over, they fail at once."""
         late: list[Outcome] = []
-        for each in told:
+        for each in acknowledged:
             if each.session.over or each.session.closing:
                 late.append((each, _over()))
             else:
@@ -370,7 +370,7 @@ class ShareSessions:
         for session in list(self._sessions.values()):
             self._finish(session, _over())
 
-    # --- who leads what ---
+    # --- leaders ---
 
     def _on_topic(self, topic: Topic) -> None:
         self._check_at = 0.0
@@ -713,10 +713,10 @@ def _by_topic(keys: Iterable[ShareKey]) -> list[tuple[bytes, list[int]]]:
     return list(found.items())
 
 
-def _batches(told: Acknowledgement) -> list[AcknowledgementBatch]:
+def _batches(acknowledged: Acknowledgement) -> list[AcknowledgementBatch]:
     return [
         AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=list(types))
-        for first, last, types in told.batches
+        for first, last, types in acknowledged.batches
     ]
 
 

@@ -307,7 +307,7 @@ class ClassicMembership:
         """The reason of the next or last join, as sent to the coordinator (KIP-800)."""
         return self._reason or self._sent_reason
 
-    # --- what the application does ---
+    # --- calls of the application ---
 
     def subscribe(self, now: float) -> None:
         """Joins with the new subscription, or joins again."""
@@ -401,7 +401,7 @@ class ClassicMembership:
         self._join_again = False
         self._left()
 
-    # --- turns ---
+    # --- polling ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
@@ -505,7 +505,7 @@ class ClassicMembership:
         try:
             return wire.pack_subscription(assignor, self._sent_topics, owned, generation, rack)
         except KafkaException as error:
-            self._reports.tell("assignment", error.args[0])
+            self._reports.report("assignment", error.args[0])
             # without user data
             return wire.pack_subscription(Range(), self._sent_topics, owned, generation, rack)
 
@@ -583,7 +583,7 @@ class ClassicMembership:
         try:
             assignments = self._leader.assign()
         except KafkaException as failure:
-            self._reports.tell("assignment", failure.args[0])
+            self._reports.report("assignment", failure.args[0])
             self._join_at = now + self._assignor_backoff.next_s()
             self.state = State.UNJOINED
             self._reason = failure.args[0].str()
@@ -602,7 +602,7 @@ class ClassicMembership:
         try:
             assignments = self._leader.assign()
         except KafkaException as failure:
-            self._reports.tell("assignment", failure.args[0])
+            self._reports.report("assignment", failure.args[0])
             assignments = []  # only until this member has left
         self._sync(assignments)
         self._heartbeat()  # the application's revoke callback may take a while
@@ -659,7 +659,7 @@ class ClassicMembership:
         except Exception as problem:
             kind = type(problem).__name__
             text = f"assignor {self._assignor.name}: on_assignment() raised {kind}: {problem}"
-            self._reports.tell("assignment", KafkaError(KafkaError._FAIL, text))
+            self._reports.report("assignment", KafkaError(KafkaError._FAIL, text))
         self._take(self._checked(keys))
 
     def _check_sync(self, reply: SyncGroupResponse) -> KafkaError | None:
@@ -683,7 +683,7 @@ class ClassicMembership:
                 f"{clean(topic, NAME_MAX)} [{number}]" for topic, number in sorted(foreign)[:3]
             )
             text = f"the leader has assigned what this member doesn't subscribe to: {shown}"
-            self._reports.tell("assignment", KafkaError(KafkaError._INCONSISTENT, text))
+            self._reports.report("assignment", KafkaError(KafkaError._INCONSISTENT, text))
         return {key for key in keys - foreign if key[0] in wanted}
 
     # --- from one assignment to the next ---
@@ -806,7 +806,7 @@ class ClassicMembership:
             self._failed("Heartbeat", error)
             return
         if not self._coordinator.note(error):
-            self._reports.tell("Heartbeat", error)
+            self._reports.report("Heartbeat", error)
         if self._coordinator.target is None:
             self._stop_heartbeat()  # on_found continues
         elif self._heartbeating is None:
@@ -839,7 +839,7 @@ class ClassicMembership:
             return 0.0
         return ends_at
 
-    # --- what goes wrong ---
+    # --- failures ---
 
     def _failed(self, what: str, error: KafkaError) -> None:
         """Handles the failure of a request and schedules the next JoinGroup."""
@@ -848,7 +848,7 @@ class ClassicMembership:
             self._fail(error)
             return
         reason = f"{what} failed: {error.name()}"
-        self._reports.note(what, error)
+        self._reports.log(what, error)
         at_once = code in GENERATION_OVER_ERRORS and self._backoff.failures < AT_ONCE
         delay_s = self._backoff.next_s()
         self._join_at = now if at_once else now + delay_s
@@ -859,7 +859,7 @@ class ClassicMembership:
             self._lose(State.UNJOINED, reason)
         else:
             if code not in GENERATION_OVER_ERRORS and not self._coordinator.note(error):
-                self._reports.tell(what, error)
+                self._reports.report(what, error)
             self.state = State.UNJOINED
             self._reason = reason
 
@@ -872,7 +872,7 @@ class ClassicMembership:
         )
         self._on_fatal(KafkaError(error.code(), text, fatal=True))
 
-    # --- lives ---
+    # --- sessions in the group ---
 
     def _if_current(self, serial: int, work: Callable[[], None]) -> None:
         if serial == self._serial:

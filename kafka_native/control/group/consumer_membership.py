@@ -111,7 +111,7 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         """Always empty: only the coordinator knows it."""
         return ""
 
-    # --- what the application does ---
+    # --- calls of the application ---
 
     def subscribe(self, now: float) -> None:
         """Joins with the new subscription, or sends it with the next heartbeat."""
@@ -266,7 +266,7 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             }
         self._reconcile()
 
-    # --- lives ---
+    # --- sessions in the group ---
 
     def _forget(self) -> None:
         self._in_step = False

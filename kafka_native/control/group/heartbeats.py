@@ -150,7 +150,7 @@ class Heartbeats(ABC, Generic[M, R]):
         coordinator.on_found.append(self._on_coordinator)
         coordinator.on_refused.append(on_error)
 
-    # --- what the protocols have to say ---
+    # --- for subclasses ---
 
     @abstractmethod
     def _short(self, epoch: int) -> M:
@@ -333,7 +333,7 @@ class Heartbeats(ABC, Generic[M, R]):
             # it isn't a member any more; the revoke callback still runs to its end
             self._member.generation = JOIN_EPOCH
         elif code in MEMBER_FENCED_ERRORS:
-            self._reports.note("fenced, joining again", error)
+            self._reports.log("fenced, joining again", error)
             self._join_at = now + self._rejoin_pause_s(now)
             self._lose(State.LOSING)
         elif code in HEARTBEAT_FATAL_ERRORS:
@@ -366,14 +366,14 @@ class Heartbeats(ABC, Generic[M, R]):
         return 0.0
 
     def _report(self, error: KafkaError) -> None:
-        self._reports.tell(self.api, error)
+        self._reports.report(self.api, error)
 
     def _fail(self, error: KafkaError) -> None:
         self._lose(State.FAILED)
         text = f"group {self._member.group_id}: {self.texts.get(error.code()) or error.str()}"
         self._on_fatal(KafkaError(error.code(), text, fatal=True))
 
-    # --- lives ---
+    # --- sessions in the group ---
 
     def _if_current(self, serial: int, work: Callable[[], None]) -> None:
         if serial == self._serial:

@@ -45,7 +45,7 @@ class Member:
         return self.generation > 0
 
 
-TOLD, NOTED = "told", "noted"
+REPORTED, LOGGED = "reported", "logged"
 """The subjects of outages: errors for the application, and errors for the log only."""
 LEAVE_TIMEOUT_S = 5.0
 """The timeout of the request to leave; socket.timeout.ms at most."""
@@ -131,23 +131,23 @@ class Reports:
         self._logger = logger
         self._outages = Outages(clock)
 
-    def tell(self, what: str, error: KafkaError) -> None:
+    def report(self, what: str, error: KafkaError) -> None:
         """Reports to the application that ``what`` has failed."""
-        if self._outages.is_due(TOLD, (what, error.code())):
+        if self._outages.is_due(REPORTED, (what, error.code())):
             self._on_error(
                 KafkaError(error.code(), f"group {self._group_id}: {what} failed: {error.str()}")
             )
 
-    def note(self, what: str, error: KafkaError) -> None:
+    def log(self, what: str, error: KafkaError) -> None:
         """Logs that ``what`` has failed."""
-        is_due = self._outages.is_due(NOTED, (what, error.code()))
+        is_due = self._outages.is_due(LOGGED, (what, error.code()))
         say = self._logger.info if is_due else self._logger.debug
         say("group %s: %s: %s", self._group_id, what, error.str())
 
     def end(self) -> None:
         """Ends the outage: the coordinator has confirmed this member."""
-        outage_s = self._outages.end(TOLD)
-        self._outages.end(NOTED)
+        outage_s = self._outages.end(REPORTED)
+        self._outages.end(LOGGED)
         if outage_s is not None:
             self._logger.info(
                 "group %s: its requests succeed again, after %.1f s", self._group_id, outage_s

@@ -256,7 +256,7 @@ class Transactions:
             self._operation is not None and self._operation.kind is Kind.COMMIT
         )
 
-    # --- what the application asks ---
+    # --- calls of the application ---
 
     def init(self, done: Done, deadline: float, *, keep_prepared: bool = False) -> None:
         """Gets the producer id, and ends (or keeps) the open transaction of an older instance."""
@@ -511,7 +511,7 @@ class Transactions:
         """Ends the waiting call with this error: the client closes."""
         self._finish(error)
 
-    # --- what the engine tells ---
+    # --- engine events ---
 
     def on_partition(self, topic: str, partition: int, number: int) -> None:
         """Handles the first write to a partition in this transaction."""
