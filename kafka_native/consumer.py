@@ -72,10 +72,7 @@ class Consumer(ConsumerCalls):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
-        """Creates a consumer.
-
-        KafkaException: _INVALID_ARG names an unknown property or invalid value.
-        """
+        """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
         settings = parse({**(config or {}), **kwargs}, "consumer")
         everything = {
             **connection_settings(settings),

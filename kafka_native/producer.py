@@ -114,22 +114,22 @@ class Producer(ProducerCore):
         with producer.transaction():
             producer.produce("invoices", "42")
 
-    Each call about transactions raises KafkaException with a KafkaError that says what to do:
-    ``retriable()``: call again, it goes on where it was; ``txn_requires_abort()``:
-    `abort_transaction()`, then begin anew; ``fatal()``: close the producer. Their timeouts are
-    seconds; negative waits for ever. A call that raises _TIMED_OUT has not given up: its request is
-    on its way, and the same call made again waits on.
+    The transaction calls raise KafkaException. Its KafkaError says what to do:
 
-    Safe to use from several threads. After ``fork()`` the child has to make a producer of its own.
+    - ``retriable()``: make the same call again. It continues the operation.
+    - ``txn_requires_abort()``: call `abort_transaction()`, then begin a new transaction.
+    - ``fatal()``: close the producer.
+
+    Their timeouts are in seconds; negative waits without limit. After _TIMED_OUT the operation
+    continues in the background. The same call waits for it again.
+
+    Several threads may use a producer. After ``fork()`` the child has to create its own producer.
     """
 
     _client = UninitializedClient()
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
-        """Creates a producer.
-
-        KafkaException: _INVALID_ARG names an unknown property or invalid value.
-        """
+        """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
         settings = parse({**(config or {}), **kwargs}, "producer")
         on_delivery = settings.function("on_delivery")
         interceptors: Any = settings["interceptors"]
@@ -140,9 +140,8 @@ class Producer(ProducerCore):
             **producer_settings(settings, partitioner_id(settings.text("partitioner")), report_all),
         }
         if interceptors is not None:
-            everything["report_errors_only"] = (
-                False  # interceptors get every message and filter for on_delivery
-            )
+            # Interceptors get every message. They filter for on_delivery.
+            everything["report_errors_only"] = False
         self._client = Client(
             settings, "producer", everything, partial(_managers_of, settings, everything)
         )
@@ -1013,12 +1012,9 @@ atexit.register(_at_exit)
 
 
 def share(producer: Producer) -> Shared:
-    """After ``init_transactions()``: the data with which other producers join the next transaction.
+    """The data with which other producers `adopt()` the next transaction.
 
-    Raises
-    ------
-    KafkaException
-        _STATE: the producer isn't initialized, or in a transaction.
+    KafkaException (_STATE): the producer isn't initialized, or it is in a transaction.
     """
     found = producer._client.main.run(producer._transactions().share)
     if isinstance(found, KafkaError):
@@ -1029,14 +1025,9 @@ def share(producer: Producer) -> Shared:
 def adopt(producer: Producer, shared: Shared) -> None:
     """Joins another producer's transaction, without ``init_transactions()``.
 
-    This is not for applications. They would have to ensure two things. No two producers may write
-    to the same partition. And no producer may end the transaction before all have delivered.
-    Exactly one producer commits or aborts the transaction; the others only flush.
-
-    Raises
-    ------
-    KafkaException
-        The producer has a fatal error, or an unfinished call.
+    This is not for applications. No two producers may write to the same partition. Exactly one
+    producer ends the transaction, after all have delivered; the others only flush.
+    KafkaException: the producer has a fatal error, or an unfinished call.
     """
     manager = producer._transactions()
     error = producer._client.main.run(lambda: manager.adopt(shared))
@@ -1171,9 +1162,7 @@ def _managers_of(settings: Config, everything: Mapping[str, Any], client: Client
         )
     if everything["idempotence"] == IDEMPOTENCE_OFF:
         return Managers(router)
-    delays = Backoff(
-        settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000
-    )
+    delays = _backoff(settings)
     timeout_s = settings.integer("socket.timeout.ms") / 1000
     waived = partial(_waived, client) if everything["idempotence"] == IDEMPOTENCE_WANTED else None
     identity = Identity(
@@ -1182,16 +1171,19 @@ def _managers_of(settings: Config, everything: Mapping[str, Any], client: Client
     return Managers(router, identity)
 
 
+def _backoff(settings: Config) -> Backoff:
+    return Backoff(
+        settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000
+    )
+
+
 def _coordinator(settings: Config, client: Client, key: str, key_type: int) -> Coordinator:
     return Coordinator(
         client.context.pool,
         key,
         key_type=key_type,
         timeout_s=settings.integer("socket.timeout.ms") / 1000,
-        backoff=Backoff(
-            settings.number("retry.backoff.ms") / 1000,
-            settings.number("retry.backoff.max.ms") / 1000,
-        ),
+        backoff=_backoff(settings),
     )
 
 
@@ -1211,10 +1203,7 @@ def _transactions_of(settings: Config, client: Client, coordinator: Coordinator)
         settings.text("transactional.id"),
         timeout_ms=settings.integer("transaction.timeout.ms"),
         request_s=settings.integer("socket.timeout.ms") / 1000,
-        backoff=Backoff(
-            settings.number("retry.backoff.ms") / 1000,
-            settings.number("retry.backoff.max.ms") / 1000,
-        ),
+        backoff=_backoff(settings),
         group_coordinator=of_group,
         version=lambda: pool.features.get(TRANSACTION_VERSION, 0),
         on_fatal=client.on_fatal,
