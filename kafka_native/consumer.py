@@ -537,10 +537,8 @@ class Consumer(ConsumerCalls):
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Returns the next offset to be returned of each partition.
 
-        It comes with the leader epoch of the message before it.
-
-        The offset is OFFSET_INVALID before the partition's first message, after a seek, and if the
-        partition isn't assigned.
+        It comes with the leader epoch of the message before it. The offset is OFFSET_INVALID before
+        the partition's first message, after a seek, and if the partition isn't assigned.
 
         Parameters
         ----------
@@ -564,9 +562,8 @@ class Consumer(ConsumerCalls):
     def seek(self, partition: TopicPartition | list[TopicPartition]) -> None:
         """Continues at ``partition.offset``.
 
-        That is an absolute offset, OFFSET_BEGINNING, OFFSET_END or OFFSET_STORED.
-
-        Messages that were fetched and not returned are dropped. If the log doesn't have the offset,
+        That is an absolute offset, OFFSET_BEGINNING, OFFSET_END or OFFSET_STORED. Messages that
+        were fetched and not returned are dropped. If the log doesn't have the offset,
         ``auto.offset.reset`` applies.
 
         Parameters

@@ -689,28 +689,20 @@ class Producer(ProducerCore):
     def _begin_commit_at_once(self, timeout: float) -> PendingCall[bool]:
         """Begins a commit: the producer accepts no more messages.
 
-        True: the transaction is committed.
-
-        It is committed at once if all messages are delivered.
+        True: the transaction is committed. It is committed at once if all messages are delivered.
         """
         begun = self._begin_step(self._transactions().shut_and_commit, timeout)
         return begun.then(lambda outcome: outcome is not OUTSTANDING)
 
     def _begin_prepare_at_once(self, timeout: float) -> PendingCall[PreparedTxnState | None]:
-        """Begins a prepare: accepts no more messages.
-
-        The result is None while messages are outstanding.
-        """
+        """Begins a prepare: accepts no more messages. None: messages are outstanding."""
         begun = self._begin_step(self._transactions().shut_and_prepare, timeout)
         return begun.then(lambda outcome: None if outcome is OUTSTANDING else outcome)
 
     def _begin_complete_at_once(
         self, prepared_state: Any, timeout: float
     ) -> PendingCall[Kind | None]:
-        """Ends a transaction that only the coordinator knows.
-
-        A `Kind`: the caller has to make that call.
-        """
+        """Ends a transaction that only the coordinator knows. A `Kind`: make that call instead."""
         manager = self._transactions()
         if not isinstance(prepared_state, PreparedTxnState):
             raise TypeError(
@@ -924,10 +916,7 @@ class Producer(ProducerCore):
             self._client.logger.warning(text, left)
 
     def _warn_of_loss(self, what: str) -> int:
-        """Warns of messages that are lost because the producer wasn't closed.
-
-        Returns their number.
-        """
+        """Warns of messages that are lost without a close(). Returns their number."""
         left = self._client.engine.unsettled
         if left:
             text = "%s with %d messages that aren't delivered: they are lost. "
@@ -967,19 +956,14 @@ class Producer(ProducerCore):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Flushes and closes.
-
-        After KeyboardInterrupt and the like, it doesn't wait for undelivered messages.
-        """
+        """Flushes and closes. After KeyboardInterrupt and the like, it closes without a flush."""
         self.close(-1 if kind is None or issubclass(kind, Exception) else 0)
 
     def __del__(self) -> None:
         """Stops the threads of a producer that was dropped without close().
 
-        Queued messages are lost.
-
-        No callbacks are called, because the garbage collector may run this on any thread. A warning
-        in the log has the number of lost messages.
+        Queued messages are lost. No callbacks are called, because the garbage collector may run
+        this on any thread. A warning in the log has the number of lost messages.
         """
         client = vars(self).get("_client")
         if client is not None and not client.closed:

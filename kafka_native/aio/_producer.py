@@ -446,7 +446,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
     ) -> None:
         """Flushes and closes.
 
-        After CancelledError and the like, it doesn't wait for undelivered messages.
+        After CancelledError and the like, it closes without a flush.
         """
         await self.close(-1 if kind is None or issubclass(kind, Exception) else 0)
 

@@ -451,9 +451,8 @@ class MainThread:
     def _send_all(self, calls: Iterable[Call], on_error: Callable[[BaseException], None]) -> None:
         """Sends each call.
 
-        If one can't be sent, ``on_error`` gets the exception and the others are still sent.
-
-        The call that can't be sent gets an error as its reply.
+        If one can't be sent, ``on_error`` gets the exception and the others are still sent. The
+        call that can't be sent gets an error as its reply.
         """
         for call in calls:
             try:

@@ -76,10 +76,8 @@ class Assignor(ABC):
     protocol: Literal["EAGER", "COOPERATIVE"] = "EAGER"
     """EAGER: members give up all partitions before a rebalance.
 
-    COOPERATIVE: they keep them (KIP-429).
-
-    A cooperative assignor gives a partition to another member only when no member claims it any
-    more.
+    COOPERATIVE: they keep them (KIP-429). A cooperative assignor gives a partition to another
+    member only when no member claims it any more.
     """
 
     def user_data(self, topics: list[str], owned: list[Key], generation: int) -> bytes | None:

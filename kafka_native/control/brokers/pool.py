@@ -728,9 +728,7 @@ class BrokerPool:
     ) -> None:
         """Reports a broker's error unless it repeats the last one.
 
-        ``level`` DEBUG: only to the log.
-
-        While all brokers are down, there is one reminder for all.
+        ``level`` DEBUG: only to the log. While all brokers are down, there is one reminder for all.
         """
         cause, reminds = (error.code(), failure), not self.all_down()
         if level == DEBUG or not self._outages.is_due(broker.address, cause, reminds=reminds):

@@ -246,12 +246,10 @@ class CommitManager:
     ) -> None:
         """``on_commit(error, partitions)`` gets every commit's outcome.
 
-        ``timeout_s`` is for one request.
-
-        ``polls`` returns how many polls the application has begun, and whether it is inside one.
-        With enable.auto.commit, messages of a poll are committed only after the next poll has
-        begun. Until then, the application may still be processing them. Without ``polls``, all
-        delivered messages are committed at once.
+        ``timeout_s`` is for one request. ``polls`` returns how many polls the application has
+        begun, and whether it is inside one. With enable.auto.commit, messages of a poll are
+        committed only after the next poll has begun. Until then, the application may still be
+        processing them. Without ``polls``, all delivered messages are committed at once.
 
         ``files`` is for offset.store.method=file. Then no coordinator is needed, and it may be
         None. Without files and without a group (group.id), commits fail with _UNKNOWN_GROUP.

@@ -180,9 +180,8 @@ class Questions:
     ) -> None:
         """Looks up the offsets at (topic, partition, timestamp).
 
-        EARLIEST and LATEST are timestamps, too.
-
-        ``done`` gets an outcome for each, in order, by ``deadline`` (monotonic seconds).
+        EARLIEST and LATEST are timestamps, too. ``done`` gets an outcome for each, in order, by
+        ``deadline`` (monotonic seconds).
         """
         asked = _Asked(list(questions), done, self._clock(), deadline, isolation_level)
         asked.ready.update(range(len(asked.questions)))

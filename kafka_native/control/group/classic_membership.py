@@ -380,10 +380,9 @@ class ClassicMembership:
     def on_poll_exceeded(self, now: float) -> None:
         """Leaves the group: the application has exceeded max.poll.interval.ms.
 
-        Its partitions are lost.
-
-        `rejoin()` brings the member back. A static member doesn't send LeaveGroup (KIP-345). Its
-        heartbeats stop, and its session times out if it doesn't come back.
+        Its partitions are lost. `rejoin()` brings the member back. A static member doesn't send
+        LeaveGroup (KIP-345). Its heartbeats stop, and its session times out if it doesn't come
+        back.
         """
         if self.state in ACTIVE:
             call = self._goodbye(

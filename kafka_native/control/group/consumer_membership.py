@@ -184,9 +184,7 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
     def on_poll_exceeded(self, now: float) -> None:
         """Leaves the group: the application has exceeded max.poll.interval.ms.
 
-        Its partitions are lost.
-
-        `rejoin()` brings the member back.
+        Its partitions are lost. `rejoin()` brings the member back.
         """
         if self.state in (State.JOINED, State.JOINING):
             self._say_goodbye(now, lambda reply: None)
@@ -319,9 +317,7 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
     def _reconcile(self) -> None:
         """Takes the next step towards the assignment: revokes, or else assigns.
 
-        Then sends a heartbeat.
-
-        A newer assignment is applied after the current step.
+        Then sends a heartbeat. A newer assignment is applied after the current step.
         """
         if self._in_step or self._target is None or self.state is not State.JOINED:
             return

@@ -167,9 +167,7 @@ class Rebalance:
     ) -> None:
         """Takes partitions of recreated topics away as lost.
 
-        ``done`` gets those that were taken away.
-
-        ``silent``: no callback is called.
+        ``done`` gets those that were taken away. ``silent``: no callback is called.
         """
         step = Step(Kind.LOSE, sorted(keys), lambda: done(step.keys), ended=True, silent=silent)
         self._begin(step)

@@ -56,9 +56,8 @@ class Subscription:
         self.ready = True
         """Whether ``topics`` is complete.
 
-        It is False until the patterns are matched for the first time.
-
-        Becoming complete counts as a change.
+        It is False until the patterns are matched for the first time. Becoming complete counts as a
+        change.
         """
         self.wanted: list[str] = []
         """The names and patterns as the application gave them."""
