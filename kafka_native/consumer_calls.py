@@ -324,7 +324,7 @@ class ConsumerCalls(ConsumerCore):
             raise ValueError("expected either message or offsets")
         self._check_usable()
         if self._stores_itself:
-            text = "StoreOffsets failed: offsets are stored by themselves; "
+            text = "StoreOffsets failed: offsets are stored automatically; "
             text += "set enable.auto.offset.store=false"
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
 
@@ -468,7 +468,7 @@ def topic_names(topics: Iterable[str]) -> list[str]:
         raise TypeError("expected list of topic unicode strings")
     names = [exact_text(each) for each in topics]
     if not names or not all(names):
-        text = "Failed to set subscription: names of topics are expected; "
+        text = "Failed to set subscription: topic names are expected; "
         text += "unsubscribe() ends a subscription"
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
     return names
@@ -505,7 +505,7 @@ def change_refusal(control: ConsumerControl, inside: bool, incremental: bool) ->
         return None
     if not inside:
         text = (
-            "the group assigns what is subscribed to: unsubscribe() before assigning partitions "
+            "the group assigns the subscribed topics: unsubscribe() before assigning partitions "
             "by hand, or do it in the callbacks of subscribe()"
         )
         return KafkaError(KafkaError._STATE, text)

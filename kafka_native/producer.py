@@ -912,7 +912,7 @@ class Producer(ProducerCore):
         """Before close(): warns of messages that will be dropped."""
         left = len(self)
         if left and not self._client.closed:
-            text = "closed with %d messages outstanding: what wasn't delivered is given up"
+            text = "closed with %d messages outstanding: undelivered messages are dropped"
             self._client.logger.warning(text, left)
 
     def _warn_of_loss(self, what: str) -> int:

@@ -219,7 +219,7 @@ class ShareConsumer:
         )
         for name in IGNORED:
             if settings.is_set(name):
-                self._client.logs["conf"].warning("%s means nothing to a share consumer", name)
+                self._client.logs["conf"].warning("%s has no effect in a share consumer", name)
         self._topics: list[str] = []
         self._held: dict[tuple[str, int], list[_Range]] = {}
         self._batch: Iterator[Message] = iter(())
@@ -817,7 +817,7 @@ def _names(topics: list[str]) -> list[str]:
     if not isinstance(topics, list) or not all(isinstance(each, str) for each in topics):
         raise TypeError("expected list of topic unicode strings")
     if not all(topics) or len(set(topics)) < len(topics):
-        raise ValueError("Failed to subscribe: each name of a topic has to be there, and once")
+        raise ValueError("Failed to subscribe: topic names must be non-empty and unique")
     if any(each.startswith("^") for each in topics):
         raise ValueError("Failed to subscribe: share groups have no regular expressions")
     return [exact_text(each) for each in topics]

@@ -320,7 +320,7 @@ def _refusal(
     """Why an item can't be sent; None: it can. Only this item fails."""
     if count > 1:
         return KafkaError(
-            KafkaError._INVALID_ARG, "it is there more than once: there is one future for all"
+            KafkaError._INVALID_ARG, "the item occurs more than once, and all share one future"
         )
     if isinstance(item, KafkaError):
         return item
@@ -331,7 +331,7 @@ def _refusal(
     if size > REQUEST_MAX_BYTES:
         return KafkaError(
             KafkaError.MSG_SIZE_TOO_LARGE,
-            f"a request of {size} bytes, brokers take {REQUEST_MAX_BYTES}",
+            f"the request has {size} bytes, but brokers accept {REQUEST_MAX_BYTES}",
         )
     return None
 

@@ -503,6 +503,6 @@ class ConfigsAdmin(AdminBase):
         kinds = set_of("config_resource_types", config_resource_types, ResourceType)
         unfit = sorted(each.name for each in kinds if each not in ON_WIRE)
         if unfit:
-            raise ValueError(f"{unfit[0]} is no kind of what has settings")
+            raise ValueError(f"{unfit[0]} isn't a kind of resource with settings")
         request = ListConfigResourcesRequest(resource_types=sorted(ON_WIRE[each] for each in kinds))
         return self._start_one(LIST_RESOURCES, request, self._request_timeout(request_timeout))

@@ -104,8 +104,7 @@ class FeatureUpdate:
             raise ValueError(f"max_version_level must be 0 to 32767, not {level}")
         if not level and self.upgrade_type is UpgradeType.UPGRADE:
             raise ValueError(
-                "max_version_level 0 ends the feature, which upgrade_type has to allow: "
-                "SAFE_DOWNGRADE"
+                "max_version_level 0 ends the feature: upgrade_type must allow a downgrade"
             )
 
 

@@ -287,7 +287,7 @@ def _made(topic: CreateTopicsResponse.Topic) -> TopicMetadataAndConfig:
     if topic.topic_config_error_code:
         return TopicMetadataAndConfig(KafkaError(topic.topic_config_error_code), topic_id)
     if topic.num_partitions < 0:  # before version 5
-        text = "the broker doesn't tell what it has made"
+        text = "the broker doesn't return the created topic"
         return TopicMetadataAndConfig(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text), topic_id)
     config = {
         each.name: ConfigEntry(
@@ -429,7 +429,7 @@ def _page_of(
     if beyond is not None and cursor is not None and beyond <= cursor:
         return KafkaError(
             KafkaError._BAD_MSG,
-            clean(f"behind the page at {cursor} the broker names {beyond}", 600),
+            clean(f"after the page at {cursor} the broker returned the cursor {beyond}", 600),
         )
     return TopicPartitionsPage(tuple(_page_topic(each) for each in response.topics), beyond)
 

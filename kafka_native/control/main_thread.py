@@ -423,7 +423,7 @@ class MainThread:
                 self._work.run_one()
             except Exception:
                 self._logger.exception(
-                    "the control thread has met an unexpected error and ends all the same"
+                    "the control thread has met an unexpected error and continues to stop"
                 )
 
     def _report_dropped(self) -> None:

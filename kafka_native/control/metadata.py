@@ -321,7 +321,7 @@ class Metadata:
             if self._log.on:
                 error = reply if isinstance(reply, KafkaError) else KafkaError(reply.error_code)
                 self._log.debug(
-                    "no metadata: %s; asked for again in %.3f s", error.str(), self._next_at - now
+                    "no metadata: %s; next request in %.3f s", error.str(), self._next_at - now
                 )
             if (
                 not isinstance(reply, KafkaError)

@@ -326,7 +326,10 @@ class Operation:
             )
             if not answers.keys() & set(left):
                 raise KafkaException(
-                    KafkaError(KafkaError._BAD_MSG, "FindCoordinator answers what it wasn't asked")
+                    KafkaError(
+                        KafkaError._BAD_MSG,
+                        "the FindCoordinator response has none of the requested keys",
+                    )
                 )
             for key in answers.keys() & set(left):
                 placed[key] = self._coordinator(answers[key])
@@ -371,7 +374,7 @@ def size_of(message: Request) -> int:
     return len(adapted(message, message.max_version).encode(message.max_version))
 
 
-UNANSWERED = KafkaError(KafkaError._BAD_MSG, "the broker's answer doesn't name it")
+UNANSWERED = KafkaError(KafkaError._BAD_MSG, "the broker's response has no result for it")
 
 
 def late(error: KafkaError) -> KafkaError:

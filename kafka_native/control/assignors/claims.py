@@ -129,7 +129,7 @@ def settle(
             found.holder[key] = member_id
     for key in sorted(disputed):
         _logger.warning(
-            "%s [%d] is claimed by %s in the same generation: it is assigned anew",
+            "%s [%d] is claimed by %s in the same generation: it is assigned again",
             *key,
             " and ".join(found.claimed[key]),
         )

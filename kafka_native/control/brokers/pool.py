@@ -230,7 +230,7 @@ class BrokerPool:
         handle = self._engine.broker_add(node_id, host, port)
         broker = Broker(handle, node_id, host, port, rack)
         self._by_handle[handle] = broker
-        self._log.debug("%s: known now", broker.name)
+        self._log.debug("%s: added", broker.name)
         return broker
 
     def update(self, node_id: int, host: str, port: int, rack: str | None) -> None:
@@ -382,7 +382,7 @@ class BrokerPool:
         now = self._clock()
         if throttle_ms > THROTTLE_MAX_MS and now >= broker.cut_until:
             broker.cut_until = now + throttle_s
-            text = "%s: wants to throttle this client for %.0f s: it is held back for %.0f s"
+            text = "%s: throttles this client for %.0f s: the client waits only %.0f s"
             self._log.warning(text, broker.name, throttle_ms / 1000, throttle_s)
         if throttle_s > 0:
             self.on_throttled(broker, throttle_s)

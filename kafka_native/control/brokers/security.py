@@ -301,10 +301,10 @@ class Authenticator:
             self._retry_s = RETRY_S[0]
             self._refresh_not_before = self._clock() + self._retry_s
             say = self._log.debug if self._outages.end(REFRESH) is None else self._log.info
-            say("SASL %s: what expires has been renewed", self.mechanism.name)
+            say("SASL %s: the credentials have been renewed", self.mechanism.name)
             return
         self._refresh_not_before = self._clock() + self._retry_s
-        self._log.debug("SASL %s: tried again in %g s", self.mechanism.name, self._retry_s)
+        self._log.debug("SASL %s: next attempt in %g s", self.mechanism.name, self._retry_s)
         self._retry_s = min(2 * self._retry_s, RETRY_S[1])
         if self._outages.is_due(REFRESH, type(outcome).__name__):
             self._pool.report(KafkaError(KafkaError._AUTHENTICATION, self._impossible(outcome)))

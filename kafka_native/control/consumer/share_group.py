@@ -550,7 +550,7 @@ class ShareSessions:
             for topic in response.responses
             for each in topic.partitions
         ):
-            text = "the broker's answer to ShareFetch names acquired records that can't be"
+            text = "the broker's ShareFetch response has invalid acquired records"
             self._session_failed(session, KafkaError(KafkaError._BAD_MSG, text))
             self._settle([(each, _silent()) for each in taken])
             return
@@ -735,7 +735,8 @@ def _over() -> KafkaError:
 
 def _silent() -> KafkaError:
     return KafkaError(
-        KafkaError._BAD_MSG, "the broker's answer says nothing of this partition's acknowledgements"
+        KafkaError._BAD_MSG,
+        "the broker's response has no result for this partition's acknowledgements",
     )
 
 

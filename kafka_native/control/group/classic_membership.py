@@ -457,7 +457,7 @@ class ClassicMembership:
 
     def _ask_rejoin(self, reason: str) -> None:
         if self.state in ACTIVE:
-            self._logger.debug("group %s: to join again: %s", self._member.group_id, reason)
+            self._logger.debug("group %s: will join again: %s", self._member.group_id, reason)
             self._reason = reason
 
     def _join(self, target: int, now: float) -> Call:
@@ -565,9 +565,7 @@ class ClassicMembership:
             and reply.member_id
             and reply.error_code in (0, KafkaError.MEMBER_ID_REQUIRED)
         ):
-            message = self._leave_request(
-                reply.member_id, "nobody waits for this JoinGroup any more"
-            )
+            message = self._leave_request(reply.member_id, "the client has given up this JoinGroup")
             self._urgent.append(
                 Call(message, target, self._clock() + LEAVE_TIMEOUT_S, lambda reply: None)
             )
@@ -681,7 +679,7 @@ class ClassicMembership:
             shown = ", ".join(
                 f"{clean(topic, NAME_MAX)} [{number}]" for topic, number in sorted(foreign)[:3]
             )
-            text = f"the leader has assigned what this member doesn't subscribe to: {shown}"
+            text = f"the leader has assigned topics that this member doesn't subscribe to: {shown}"
             self._reports.report("assignment", KafkaError(KafkaError._INCONSISTENT, text))
         return {key for key in keys - foreign if key[0] in wanted}
 

@@ -299,7 +299,7 @@ class Heartbeats(ABC, Generic[M, R]):
         # sent back to the coordinator, it would mean join or leave
         if reply.member_epoch <= JOIN_EPOCH:
             text = f"{self.api}: the coordinator answers with the epoch {reply.member_epoch}, "
-            text += "which no member has"
+            text += "which is invalid"
             self._failed(KafkaError(KafkaError._BAD_MSG, text))
             return
         self._coordinator.answered()
@@ -319,9 +319,8 @@ class Heartbeats(ABC, Generic[M, R]):
     def _take_interval(self, reported_s: float) -> None:
         interval_s = min(max(reported_s, INTERVAL_MIN_S), INTERVAL_MAX_S)
         if reported_s > INTERVAL_MAX_S and self.interval_s != interval_s:
-            text = (
-                "group %s: the coordinator wants a heartbeat each %.0f s: one is sent each %.0f s"
-            )
+            text = "group %s: the coordinator asks for a heartbeat every %.0f s: "
+            text += "the client sends one every %.0f s"
             self._logger.warning(text, self._member.group_id, reported_s, interval_s)
         self.interval_s = interval_s
 

@@ -66,9 +66,7 @@ class Identity:
         if (event.offset, event.epoch) != (self.producer_id, self.epoch):
             return  # another partition has already caused a new epoch
         cause = KafkaError(event.error_code).name() if event.error_code else "a batch has failed"
-        self._log.info(
-            "%s: messages are numbered anew, under another epoch than %d", cause, self.epoch
-        )
+        self._log.info("%s: sequence numbers restart, with a new epoch after %d", cause, self.epoch)
         if self.epoch == LAST_EPOCH:
             self.producer_id = self.epoch = NO_PRODUCER
             self._ask_at = 0.0
@@ -132,5 +130,7 @@ def impossible(producer_id: int, epoch: int) -> KafkaError | None:
     """An error for an invalid id or epoch from a broker; None: both are valid."""
     if producer_id >= 0 and epoch >= 0:
         return None
-    text = f"the broker grants the producer id {producer_id} with the epoch {epoch}, which can't be"
+    text = (
+        f"the broker grants the producer id {producer_id} with the epoch {epoch}, which is invalid"
+    )
     return KafkaError(KafkaError._BAD_MSG, text)

@@ -105,7 +105,7 @@ class ProduceRouter:
             return KafkaError(event.error_code, text, fatal=True)
         cause = KafkaError(event.error_code) if event.error_code else from_status(event.status)
         text = f"{where}: a message failed ({cause.str()}), and enable.gapless.guarantee "
-        text += "allows nothing behind it"
+        text += "allows no message after it"
         return KafkaError(KafkaError._GAPLESS_GUARANTEE, text, fatal=True)
 
     def _on_topic(self, topic: Topic) -> None:

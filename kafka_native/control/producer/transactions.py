@@ -712,7 +712,7 @@ class Transactions:
         if keeps_nothing:
             self._log.info(
                 "the coordinator can't keep prepared transactions: "
-                "complete_transaction() asks for the end"
+                "complete_transaction() ends the open one"
             )
             self._await_end(None)
             return None
