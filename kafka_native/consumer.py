@@ -318,15 +318,15 @@ class Consumer(ConsumerCalls):
         ValueError
             A name, type or number is invalid.
         """
-        plan, most = plan_of(columns), checked_records(max_records)
-        if most == 0:
+        plan, records_max = plan_of(columns), checked_records(max_records)
+        if records_max == 0:
             raise ValueError("max_records must be 1 or more in a stream")
         longest = seconds(timeout)
         self._check_open()
 
         def take(waited_s: float) -> ColumnBatch:
             return self._take_columns(
-                plan, most, waited_s, first_will_do=longest < 0, iterating=True
+                plan, records_max, waited_s, first_will_do=longest < 0, iterating=True
             )
 
         return ArrowStream(self, plan, self._column_memory, take, longest)
@@ -334,7 +334,7 @@ class Consumer(ConsumerCalls):
     def _take_columns(
         self,
         plan: ColumnPlan,
-        most: int,
+        records_max: int,
         timeout: float,
         *,
         first_will_do: bool = False,
@@ -344,7 +344,7 @@ class Consumer(ConsumerCalls):
             self,
             plan,
             self._column_memory,
-            most,
+            records_max,
             timeout,
             first_will_do=first_will_do,
             iterating=iterating,

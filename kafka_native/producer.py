@@ -289,10 +289,10 @@ class Producer(ProducerCore):
             Name of the topic.
         messages : list of dict
             Each with any of ``value``, ``key``, ``headers``, ``partition``, ``timestamp``,
-            ``callback`` and ``on_delivery``, as the arguments of `produce()`. A message that can't
-            be queued (the queue is full, it is too large, there is no such partition) gets its
-            KafkaError as ``_error``, and the next ones are tried all the same. A message that is
-            queued loses the ``_error`` of an earlier try.
+            ``callback`` and ``on_delivery``, as the arguments of `produce()`. If a message
+            can't be queued (full queue, too large, unknown partition), the call stores the
+            KafkaError as its ``_error`` and continues with the next. If a message is queued, an
+            ``_error`` of an earlier call is removed.
         partition : int
             For messages that have no ``partition``.
         callback, on_delivery : callable, optional
@@ -580,7 +580,9 @@ class Producer(ProducerCore):
         deadline = deadline_of(timeout)
         if self._begin_commit_at_once(timeout).result():
             return
-        while (left := self.flush(wait_s(deadline))) and self._awaits(left, deadline, abort=False):
+        while (left := self.flush(wait_s(deadline))) and self._waits_on(
+            left, deadline, abort=False
+        ):
             pass
         self._begin_end(left_s(deadline), abort=False).result()
 
@@ -595,9 +597,9 @@ class Producer(ProducerCore):
             Seconds; negative waits without limit.
         """
         deadline = deadline_of(timeout)
-        self._begin_stop_taking().result()
+        self._begin_refusing().result()
         self.purge(in_queue=True, in_flight=False)
-        while (left := self.flush(wait_s(deadline))) and self._awaits(left, deadline, abort=True):
+        while (left := self.flush(wait_s(deadline))) and self._waits_on(left, deadline, abort=True):
             # messages that were returned for a retry meanwhile
             self.purge(in_queue=True, in_flight=False)
         self._begin_end(left_s(deadline), abort=True).result()
@@ -626,7 +628,7 @@ class Producer(ProducerCore):
         """
         deadline = deadline_of(timeout)
         while (found := self._begin_prepare_at_once(left_s(deadline)).result()) is None:
-            self._awaits(self.flush(wait_s(deadline)), deadline, abort=False)
+            self._waits_on(self.flush(wait_s(deadline)), deadline, abort=False)
         return found
 
     def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
@@ -687,10 +689,7 @@ class Producer(ProducerCore):
         return found
 
     def _begin_commit_at_once(self, timeout: float) -> PendingCall[bool]:
-        """Begins a commit: the producer accepts no more messages.
-
-        True: the transaction is committed. It is committed at once if all messages are delivered.
-        """
+        """Begins a commit: accepts no more messages. True: all are delivered, and it is done."""
         begun = self._begin_step(self._transactions().shut_and_commit, timeout)
         return begun.then(lambda outcome: outcome is not OUTSTANDING)
 
@@ -710,12 +709,12 @@ class Producer(ProducerCore):
             )
         return self._begin_step(partial(manager.complete, prepared_state), timeout)
 
-    def _begin_stop_taking(self) -> PendingCall[None]:
+    def _begin_refusing(self) -> PendingCall[None]:
         """Begins an abort: the producer accepts no more messages."""
         manager = self._transactions()
         return self._begin(lambda: manager.shut(abort=True)).then(raise_error)
 
-    def _awaits(self, left: int, deadline: float | None, *, abort: bool) -> bool:
+    def _waits_on(self, left: int, deadline: float | None, *, abort: bool) -> bool:
         """Between two checks of a flush: whether to wait for ``left`` outstanding messages."""
         if not abort and self._transactions().error is not None:
             return False  # their transaction can't be committed, so don't wait for them
@@ -890,25 +889,25 @@ class Producer(ProducerCore):
         """
         if not self._client.closed:
             deadline = deadline_of(timeout)
-            self._give_up_lost()
+            self._fail_lost()
             if timeout != 0:
                 self.flush(timeout)
             self._mark_closed()
-            self._report_the_rest()
+            self._warn_of_dropped()
             try:
                 self._client.push_last(left_s(deadline))
             finally:
                 self._shut()
         return True
 
-    def _give_up_lost(self) -> None:
+    def _fail_lost(self) -> None:
         """Before close() flushes: fails the messages of a transaction that can't be committed."""
         main = self._client.main
         manager = main.transactions
         if manager is not None:
             main.post(partial(manager.give_up, self._client.give_up))
 
-    def _report_the_rest(self) -> None:
+    def _warn_of_dropped(self) -> None:
         """Before close(): warns of messages that will be dropped."""
         left = len(self)
         if left and not self._client.closed:

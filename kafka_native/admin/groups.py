@@ -21,7 +21,7 @@ from kafka_native.admin.base import (
 )
 from kafka_native.cleaning import escaped
 from kafka_native.control.assignors import wire
-from kafka_native.control.consumer.commits import asked_offsets, commit_message, commit_results
+from kafka_native.control.consumer.commits import commit_message, commit_results, fetched_offsets
 from kafka_native.control.errors import ADMIN_RETRIABLE_ERRORS
 from kafka_native.control.group.membership import Member
 from kafka_native.control.main_thread import bound_s
@@ -698,7 +698,7 @@ def _list_offsets(
 def _offsets_of(
     response: OffsetFetchResponse, asked: ConsumerGroupTopicPartitions
 ) -> ConsumerGroupTopicPartitions | KafkaError:
-    found = asked_offsets(response, asked.group_id, lambda topic_id: None)
+    found = fetched_offsets(response, asked.group_id, lambda topic_id: None)
     if isinstance(found, KafkaError):
         return found
     partitions = []

@@ -302,7 +302,7 @@ class ListOffsetsResultInfo:
 
 
 class DeletedRecords:
-    """The new begin of a partition.
+    """The new start of a partition.
 
     :param low_watermark: Its first offset.
     """
@@ -522,10 +522,10 @@ def _described_replicas(
     found = _directories(response)
     if isinstance(found, KafkaError):
         return dict.fromkeys(portion.items, found)
-    return {each: _whereabouts(each, found) for each in portion.items}
+    return {each: _directories_of(each, found) for each in portion.items}
 
 
-def _whereabouts(
+def _directories_of(
     replica: TopicPartitionReplica, directories: dict[str, LogDirDescription]
 ) -> ReplicaLogDirInfo | KafkaError:
     key = TopicPartition(replica.topic, replica.partition)
@@ -727,7 +727,7 @@ class PartitionsAdmin(AdminBase):
         """Finds offsets: the first, the last, or by time.
 
         :param topic_partition_offsets: The offset to find for each partition.
-        :param isolation_level: With READ_COMMITTED, the last offset is the begin of the first open
+        :param isolation_level: With READ_COMMITTED, the last offset is the start of the first open
             transaction.
         :return: One future per partition.
         """

@@ -190,7 +190,7 @@ class TopicPartitionsDescription:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartitionsCursor:
-    """The begin of a page. Cursors are ordered as pages are."""
+    """The start of a page. Cursors are ordered as pages are."""
 
     topic: str
     partition: int
@@ -202,7 +202,7 @@ class TopicPartitionsPage:
 
     topics: tuple[TopicPartitionsDescription, ...]
     next_cursor: TopicPartitionsCursor | None
-    """The begin of the next page; None: this is the last one."""
+    """The start of the next page; None: this is the last one."""
 
 
 class TopicPartitionsPages:

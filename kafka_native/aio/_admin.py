@@ -138,7 +138,7 @@ class AIOAdminClient(Callbacks):
         self._core = _Core(conf)
         self._owner: object | None = None
         self._served = 0
-        self._core._client.ring = functools.partial(_ring, weakref.ref(self))
+        self._core._client.notify = functools.partial(_wake_loop, weakref.ref(self))
 
     @classmethod
     def of(cls, client: AIOProducer | AIOConsumer | AIOAdminClient) -> AIOAdminClient:
@@ -390,12 +390,12 @@ class AIOAdminClient(Callbacks):
 class _Handle(Handle):
     """An admin handle that notifies the event loop when a callback is due."""
 
-    ring: Callable[[], None] | None = None
+    notify: Callable[[], None] | None = None
 
     def call_back(self, callback: Callable[[], Any]) -> None:
         super().call_back(callback)
-        if self.ring is not None:
-            self.ring()
+        if self.notify is not None:
+            self.notify()
 
 
 class _Core(AdminClient):
@@ -405,7 +405,7 @@ class _Core(AdminClient):
     _client: _Handle
 
 
-def _ring(here: weakref.ref[AIOAdminClient]) -> None:
+def _wake_loop(here: weakref.ref[AIOAdminClient]) -> None:
     """Has the loop run the due callbacks. Control thread only."""
     it = here()
     if it is not None and it._loop is not None:

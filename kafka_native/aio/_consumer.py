@@ -106,7 +106,7 @@ class AIOConsumer:
             self._quick = lambda: None  # only _poll() calls the interceptors
         self._busy: asyncio.Task[None] | None = None
         self._raised: deque[BaseException] = deque()
-        self._noted: Callable[[], object] | None = None
+        self._deferred_callback: Callable[[], object] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closes_later: float | None = None
         core._control.rebalance.in_application = partial(_step, weakref.ref(self))
@@ -141,11 +141,11 @@ class AIOConsumer:
         source = self._source
         deadline = deadline_of(timeout)
         source.check()
-        patient = await self._arrive(timeout)
+        waits = await self._begin_call(timeout)
         source.begin()
         try:
             while True:
-                await self._attend()
+                await self._serve_callbacks()
                 if source.closed:
                     return None
                 message = source.one()
@@ -156,9 +156,9 @@ class AIOConsumer:
                 exception = source.fatal() if iterating else None
                 if exception is not None:
                     raise exception
-                if not patient:
+                if not waits:
                     return None
-                patient = await self._wait(self._fetched, deadline)
+                waits = await self._wait(self._fetched, deadline)
         finally:
             source.end()
 
@@ -190,26 +190,30 @@ class AIOConsumer:
             The consumer is closed.
         """
         source = self._source
-        most = source.default_max if num_messages is None else operator.index(num_messages)
-        if not 0 <= most <= 1000000:
+        messages_max = source.default_max if num_messages is None else operator.index(num_messages)
+        if not 0 <= messages_max <= 1000000:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         deadline = deadline_of(timeout)
         source.check()
-        patient = await self._arrive(timeout)
+        waits = await self._begin_call(timeout)
         messages: list[Message] = []
         source.begin()
         try:
             while True:
                 if not messages:
-                    await self._attend()
-                elif self._has_to_attend():
+                    await self._serve_callbacks()
+                elif self._must_serve():
                     break  # for the next call: the callback may concern the taken messages
                 if source.closed:
                     break
-                source.fill(messages, most)
-                if len(messages) == most or not patient or (messages and num_messages is None):
+                source.fill(messages, messages_max)
+                if (
+                    len(messages) == messages_max
+                    or not waits
+                    or (messages and num_messages is None)
+                ):
                     break
-                patient = await self._wait(self._fetched, deadline, in_hand=bool(messages))
+                waits = await self._wait(self._fetched, deadline, in_hand=bool(messages))
         except BaseException:
             if messages:
                 self._take_back(messages)
@@ -245,31 +249,31 @@ class AIOConsumer:
             if exception is not None:
                 raise exception
 
-    async def _arrive(self, timeout: float | None) -> bool:
+    async def _begin_call(self, timeout: float | None) -> bool:
         """Lets other tasks run if it is their turn, or if the call doesn't wait.
 
         Returns whether it waits.
         """
         turns = self._source.turns
-        patient = timeout is None or timeout != 0
-        if not patient or turns.is_over():
+        waits = timeout is None or timeout != 0
+        if not waits or turns.is_over():
             await asyncio.sleep(0)
             turns.begin()
-        return patient
+        return waits
 
-    async def _wait(self, watch: Waiter, deadline: float | None, *, in_hand: bool = False) -> bool:
+    async def _wait(self, waiter: Waiter, deadline: float | None, *, in_hand: bool = False) -> bool:
         """Waits until the caller should check again. False: the time is up, check a last time."""
         source = self._source
         source.hold(in_hand)
         try:
-            return await watch.wait(deadline)
+            return await waiter.wait(deadline)
         finally:
             source.hold(-in_hand)
             source.turns.begin()
 
     # --- callbacks, and giving back ---
 
-    def _has_to_attend(self) -> bool:
+    def _must_serve(self) -> bool:
         """Whether callbacks or exceptions come before messages.
 
         Not for calls from inside a callback.
@@ -279,12 +283,12 @@ class AIOConsumer:
             and not self._core._in_callback()
         )
 
-    async def _attend(self) -> None:
+    async def _serve_callbacks(self) -> None:
         """Runs due callbacks and raises their exceptions.
 
         The callbacks run in a separate task, so that a cancelled call doesn't interrupt them.
         """
-        while self._has_to_attend():
+        while self._must_serve():
             if self._raised:
                 error = self._raised.popleft()
                 self._source.held = bool(self._busy or self._raised)
@@ -335,8 +339,8 @@ class AIOConsumer:
         finally:
             self._core.run = None
 
-    async def _make_step(self, step: Step, listener: Listener) -> None:
-        """Runs a rebalance step: the user's callback from `_noting`, then the end of the step."""
+    async def _run_step(self, step: Step, listener: Listener) -> None:
+        """Runs a rebalance step: the user's callback from `_deferred`, then the end of the step."""
         rebalance = self._core._control.rebalance
         core = self._core
         handled = False
@@ -344,7 +348,7 @@ class AIOConsumer:
             if not step.dropped:
                 step.begun = True
                 listener(step.kind, step.keys)
-                callback, self._noted = self._noted, None
+                callback, self._deferred_callback = self._deferred_callback, None
                 if callback is not None:
                     handled = await self._rebalanced(step.kind, callback)
         finally:  # also after an exception in the callback: the group goes on
@@ -406,14 +410,14 @@ class AIOConsumer:
         initial_offsets : iterable of TopicPartition
             As of `Consumer.subscribe`.
         """
-        assign, revoke, lose = (self._noting(each) for each in (on_assign, on_revoke, on_lost))
+        assign, revoke, lose = (self._deferred(each) for each in (on_assign, on_revoke, on_lost))
         await wait_for(self._core._begin_subscribe(topics, assign, revoke, lose, initial_offsets))
 
-    def _noting(self, callback: OnRebalance | None) -> Any:
-        """Makes a callback that only stores the user's callback; `_make_step` awaits it."""
+    def _deferred(self, callback: OnRebalance | None) -> Any:
+        """Makes a callback that only stores the user's callback; `_run_step` awaits it."""
         if callback is None or not callable(callback):
             return callback
-        return partial(_note, weakref.ref(self), callback)
+        return partial(_defer, weakref.ref(self), callback)
 
     async def unsubscribe(self) -> None:
         """Leaves the group.
@@ -455,7 +459,7 @@ class AIOConsumer:
         try:
             while True:
                 try:
-                    await self._attend()
+                    await self._serve_callbacks()
                 except Exception as error:
                     raised = raised or error
                     continue
@@ -689,10 +693,10 @@ async def _step(here: weakref.ref[AIOConsumer], step: Step, listener: Listener) 
     """
     it = here()
     if it is not None:
-        await it._make_step(step, listener)
+        await it._run_step(step, listener)
 
 
-def _note(
+def _defer(
     here: weakref.ref[AIOConsumer],
     callback: OnRebalance,
     _: Consumer,
@@ -700,4 +704,4 @@ def _note(
 ) -> None:
     it = here()
     if it is not None:
-        it._noted = partial(callback, it, partitions)
+        it._deferred_callback = partial(callback, it, partitions)

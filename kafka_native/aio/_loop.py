@@ -64,15 +64,15 @@ class Waiter:
     """
 
     def __init__(
-        self, engine: Engine, *, deliveries: bool, on_ring: Callable[[], object] | None = None
+        self, engine: Engine, *, deliveries: bool, on_readable: Callable[[], object] | None = None
     ) -> None:
-        """``on_ring`` is called before waiting coroutines wake up.
+        """``on_readable`` is called before waiting coroutines wake up.
 
         It must not keep the client alive.
         """
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wakeup = WakeupFd(engine, deliveries)
-        self._on_ring = on_ring
+        self._on_readable = on_readable
         self._waiters: set[asyncio.Future[None]] = set()
 
     def attach(self) -> asyncio.AbstractEventLoop:
@@ -86,7 +86,7 @@ class Waiter:
                 raise RuntimeError("this client is used in another event loop, which still runs")
             self.detach()
             self._waiters.clear()
-            loop.add_reader(self._wakeup.fileno(), _ring, weakref.ref(self))
+            loop.add_reader(self._wakeup.fileno(), _on_readable, weakref.ref(self))
             self._loop = loop
         return loop
 
@@ -102,11 +102,11 @@ class Waiter:
         loop.remove_reader(self._wakeup.fileno())
         return True
 
-    def ring(self) -> None:
+    def handle_readable(self) -> None:
         """Handles the readable descriptor."""
         self._wakeup.clear()
-        if self._on_ring is not None:
-            self._on_ring()
+        if self._on_readable is not None:
+            self._on_readable()
         self._wake_all()
 
     def end(self) -> None:
@@ -145,10 +145,10 @@ class Waiter:
         self.detach()
 
 
-def _ring(here: weakref.ref[Waiter]) -> None:
-    watch = here()
-    if watch is not None:
-        watch.ring()
+def _on_readable(here: weakref.ref[Waiter]) -> None:
+    waiter = here()
+    if waiter is not None:
+        waiter.handle_readable()
 
 
 def _forget(loop: asyncio.AbstractEventLoop, wakeup: WakeupFd) -> None:

@@ -95,7 +95,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         self._slow = core.has_partitioner or self._on_delivery is not None
         self._served = 0
         self._watch = Waiter(
-            core._client.engine, deliveries=True, on_ring=partial(serve, weakref.ref(self))
+            core._client.engine, deliveries=True, on_readable=partial(serve, weakref.ref(self))
         )
         self._closing: asyncio.Task[None] | None = None
 
@@ -325,7 +325,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         """Delivers its messages; another party decides. See `Producer.prepare_transaction`."""
         core, deadline = self._core, deadline_of(timeout)
         while (found := await wait_for(core._begin_prepare_at_once(left_s(deadline)))) is None:
-            core._awaits(await self.flush(wait_s(deadline)), deadline, abort=False)
+            core._waits_on(await self.flush(wait_s(deadline)), deadline, abort=False)
         return found
 
     async def complete_transaction(
@@ -341,11 +341,11 @@ class AIOProducer(Callbacks, AIOProducerCore):
         core = self._core
         deadline = deadline_of(timeout)
         if abort:
-            await wait_for(core._begin_stop_taking())
+            await wait_for(core._begin_refusing())
             await self.purge(in_queue=True, in_flight=False)
         elif await wait_for(core._begin_commit_at_once(timeout)):
             return
-        while (left := await self.flush(wait_s(deadline))) and core._awaits(
+        while (left := await self.flush(wait_s(deadline))) and core._waits_on(
             left, deadline, abort=abort
         ):
             if abort:
@@ -419,7 +419,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         deadline: float | None = 0.0  # if it can't be computed: don't wait
         try:
             deadline = deadline_of(timeout)
-            core._give_up_lost()
+            core._fail_lost()
             if timeout != 0:
                 await self.flush(timeout)
         finally:
@@ -428,7 +428,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
                 if not core._client.closed:
                     await end_threads(core._client, core._client.begin_push_last(left_s(deadline)))
             finally:
-                core._report_the_rest()
+                core._warn_of_dropped()
                 core._shut()  # serves the last reports
                 self._watch.end()
         if self._tasks:

@@ -26,9 +26,9 @@ class Mean:
         """Adds one value, 0 or more."""
         self.add(1, value, value)
 
-    def add(self, count: int, total: float, most: float) -> None:
+    def add(self, count: int, total: float, maximum: float) -> None:
         """Adds the count, sum and maximum of several values."""
-        self._new = _sum_of(self._new, (count, total, most))
+        self._new = _sum_of(self._new, (count, total, maximum))
 
     def take(self) -> tuple[int, float, float]:
         """Returns count, sum and maximum of all values since the last `settle()`."""

@@ -141,12 +141,12 @@ class Balance:
     def _relieve(self) -> None:
         """Moves partitions away from members with the most, until no move improves the balance."""
         closed = [False] * len(self._ids)
-        for most in range(max(self._load), 1, -1):
+        for load_max in range(max(self._load), 1, -1):
             # No member's load grows to this any more: a receiver still has fewer than the giver
             while starts := [
                 member
                 for member, load in enumerate(self._load)
-                if load == most and not closed[member]
+                if load == load_max and not closed[member]
             ]:
                 path = self._path(starts, closed)
                 if not path:
@@ -160,10 +160,14 @@ class Balance:
         path, every reached member has at most one partition less than they. None of them can reach
         a member with less, either. So nothing can improve for them, and they are closed.
         """
-        most = self._load[starts[0]] - 2
-        parents, costs = self._search(starts, closed, most)
+        load_max = self._load[starts[0]] - 2
+        parents, costs = self._search(starts, closed, load_max)
         best = min(
-            ((costs[each], self._load[each], each) for each in parents if self._load[each] <= most),
+            (
+                (costs[each], self._load[each], each)
+                for each in parents
+                if self._load[each] <= load_max
+            ),
             default=None,
         )
         if best is None:
@@ -173,18 +177,18 @@ class Balance:
         return self._trace(parents, best[2])
 
     def _search(
-        self, starts: list[int], closed: list[bool] | None, most: int | None = None
+        self, starts: list[int], closed: list[bool] | None, load_max: int | None = None
     ) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
         """The members that can be reached, with (previous member, topic), and the cost of each.
 
         The cost is the number of partitions that leave their previous owner.
 
         :param closed: Members to skip.
-        :param most: Search until a member with at most this load is found; stop at once at a load
-            below the mean. None: only paths of cost 0.
+        :param load_max: Search until a member with at most this load is found. Stop at once at a
+            load below the mean. None: only paths of cost 0.
         """
         costs = dict.fromkeys(starts, 0)
-        few = NOBODY if most is None else min(self._mean, most + 1)
+        few = NOBODY if load_max is None else min(self._mean, load_max + 1)
         parents: dict[int, tuple[int, int]] = {}
         opened: set[int] = set()
         queue = deque(starts)
@@ -199,7 +203,7 @@ class Balance:
                         topic, member, closed, opened, (cost, few, costs, parents, queue)
                     ):
                         return parents, costs
-            if most is None or any(self._load[each] <= most for each in parents):
+            if load_max is None or any(self._load[each] <= load_max for each in parents):
                 break
             cost += 1
             for member in level:

@@ -44,7 +44,7 @@ class Range(BuiltIn):
     """Splits each topic's partitions into consecutive ranges, one per subscriber.
 
     The first ranges may be larger by one. Topics with the same number of partitions and the same
-    subscribers are split alike, so that a member reads the same partition numbers of all of them.
+    subscribers are split alike: a member reads the same partition numbers of all of them.
     If racks are known (KIP-881), members get partitions with a replica in their rack. This happens
     only as far as the sizes stay the same, and topics that are split alike stay so.
     """

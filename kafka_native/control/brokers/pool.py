@@ -70,7 +70,7 @@ ALL_BROKERS = "all brokers"
 REBOOTSTRAP = "rebootstrap"
 
 
-def _fit(host: str) -> str:
+def _safe_host(host: str) -> str:
     """A broker's host name, made safe for logs and the resolver.
 
     Impossible names stay impossible.
@@ -238,7 +238,7 @@ class BrokerPool:
 
         If its address has changed, opens a new connection.
         """
-        host = _fit(host)
+        host = _safe_host(host)
         known = self.nodes.get(node_id)
         if known is not None and (known.host, known.port) == (host, port):
             known.rack = rack
@@ -276,7 +276,7 @@ class BrokerPool:
 
         MemoryError: the engine is out of memory.
         """
-        host = _fit(host)
+        host = _safe_host(host)
         known = self._coordinators.get(node_id)
         if known is None or known.address != (host, port):
             broker = self._coordinators[node_id] = self._add(node_id, host, port)
@@ -368,7 +368,7 @@ class BrokerPool:
             broker.waiting.append(call)
             self._engine.broker_connect(broker.handle)
 
-    def _hold(self, broker: Broker, throttle_ms: int) -> None:
+    def _throttle(self, broker: Broker, throttle_ms: int) -> None:
         """Sends nothing to a broker for its throttle time (KIP-219), up to a maximum."""
         throttle_s = self.throttled(broker, throttle_ms)
         broker.held_until = max(broker.held_until, self._clock() + throttle_s)
@@ -811,7 +811,7 @@ class BrokerPool:
             count = len(reply.brokers)
             text = f"{broker.name}: metadata names {count} brokers, more than any cluster has"
             return KafkaError(KafkaError._BAD_MSG, text)
-        self._hold(broker, getattr(reply, "throttle_time_ms", 0))
+        self._throttle(broker, getattr(reply, "throttle_time_ms", 0))
         return reply
 
     # --- heartbeats ---

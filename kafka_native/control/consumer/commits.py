@@ -94,7 +94,7 @@ def commit_results(reply: OffsetCommitResponse, name_of: NameOf) -> dict[Key, in
     return results
 
 
-def ask_message(
+def fetch_message(
     member: Member, keys: Iterable[Key], topic_ids: Mapping[str, bytes], *, stable: bool
 ) -> OffsetFetchRequest:
     """An OffsetFetch request that fits every version, see `versions.adapted`.
@@ -120,7 +120,7 @@ def ask_message(
     )
 
 
-def asked_offsets(
+def fetched_offsets(
     reply: OffsetFetchResponse, group_id: str, name_of: NameOf
 ) -> dict[Key, OffsetPosition | int] | KafkaError:
     """The committed position or the error code of each partition, or one error for all.
@@ -693,7 +693,7 @@ class CommitManager:
             ask.in_flight = True
             keys.update(dict.fromkeys(key for key in ask.keys if key in ask.left))
         topic_ids = self._fetches.topic_ids({topic for topic, _ in keys})
-        message = ask_message(self._member, keys, topic_ids, stable=self._fetches.read_committed)
+        message = fetch_message(self._member, keys, topic_ids, stable=self._fetches.read_committed)
         return [
             Call(
                 message, target, now + self._timeout_s, lambda reply: self._on_asked(reply, waiting)
@@ -705,7 +705,7 @@ class CommitManager:
         assert coordinator is not None
         found: dict[Key, OffsetPosition | int] | KafkaError = reply
         if not isinstance(reply, KafkaError):
-            found = asked_offsets(reply, self._member.group_id, self._fetches.topic_name)
+            found = fetched_offsets(reply, self._member.group_id, self._fetches.topic_name)
             self._asks_by_id = any(
                 topic.topic_id != NO_ID for group in reply.groups for topic in group.topics
             )

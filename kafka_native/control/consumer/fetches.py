@@ -503,7 +503,7 @@ class FetchManager:
             assigned.reported = reported
             self._on_error(assigned.topic, assigned.partition, assigned.offset, error)
 
-    def _complain(self, assigned: Assigned, error: KafkaError) -> None:
+    def _report_and_retry(self, assigned: Assigned, error: KafkaError) -> None:
         """Reports an error to the application and retries with back-off."""
         self._report_error(assigned, error)
         self._later(assigned)
@@ -827,7 +827,7 @@ class FetchManager:
         if topic is None or not topic.known:
             return  # metadata report the topic when they know it
         if assigned.partition >= len(topic.partitions):
-            self._look_for(assigned, now)
+            self._await_partition(assigned, now)
             return
         assigned.missing_since = None
         leader = topic.partitions[assigned.partition]
@@ -853,7 +853,7 @@ class FetchManager:
             except MemoryError:
                 self._later(assigned)
 
-    def _look_for(self, assigned: Assigned, now: float) -> None:
+    def _await_partition(self, assigned: Assigned, now: float) -> None:
         """Waits for a partition that isn't in the metadata: it may be newer than they are."""
         if assigned.missing_since is None:
             assigned.missing_since = now
@@ -878,7 +878,7 @@ class FetchManager:
                 assigned.waiting = False
                 error = outcome if isinstance(outcome, KafkaError) else answers[key].error
                 if error is not None:
-                    self._complain(assigned, error)
+                    self._report_and_retry(assigned, error)
                 else:
                     self._take_committed(assigned, answers[key])
                     self._work_on(assigned)
@@ -938,7 +938,7 @@ class FetchManager:
                 self._metadata.refresh(self._clock())
                 self._later(assigned)
             else:
-                self._complain(assigned, result)
+                self._report_and_retry(assigned, result)
             return
         position = OffsetPosition(max(0, result[0] - tail), result[1] if tail == 0 else NO_EPOCH)
         if assigned.since is not None:
@@ -985,7 +985,7 @@ class FetchManager:
                 self._metadata.refresh(self._clock())
                 self._later(assigned)
             else:
-                self._complain(assigned, result)
+                self._report_and_retry(assigned, result)
             return
         # If the leader doesn't know the epoch, or can't be asked, that doesn't mean that data are
         # lost.

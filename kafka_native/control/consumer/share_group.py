@@ -141,7 +141,7 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
         self._logger.debug("leaving group %s: %s", self._member.group_id, reason)
         was_in = self.state in (State.JOINED, State.JOINING)
         self._lose(State.LEAVING)
-        if not was_in or not self._say_goodbye(now, lambda reply: self._left()):
+        if not was_in or not self._send_leave(now, lambda reply: self._left()):
             self._left()
 
     def rejoin(self, reason: str, now: float) -> None:
@@ -153,7 +153,7 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
     def on_poll_exceeded(self, now: float) -> None:
         """Leaves the group: the application has exceeded max.poll.interval.ms. See rejoin()."""
         if self.state in (State.JOINED, State.JOINING):
-            self._say_goodbye(now, lambda reply: None)
+            self._send_leave(now, lambda reply: None)
             self._lose(State.STALE)
 
     # --- heartbeats ---
@@ -169,7 +169,7 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
         message.subscribed_topic_names = sorted(self.topics)
         return message
 
-    def _goodbye(self) -> Heartbeat:
+    def _last_heartbeat(self) -> Heartbeat:
         return self._short(LEAVE_EPOCH)
 
     def _take_answer(self, reply: ShareGroupHeartbeatResponse) -> None:
@@ -186,7 +186,7 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
 
     def _lose(self, then: State) -> None:
         self._stop_heartbeat()
-        self._next_life()
+        self._end_session()
         self._member.generation = JOIN_EPOCH
         self.state = then
         self._on_assigned(set())
@@ -349,7 +349,7 @@ class ShareSessions:
         late: list[Outcome] = []
         for each in acknowledged:
             if each.session.over or each.session.closing:
-                late.append((each, _over()))
+                late.append((each, _session_over()))
             else:
                 each.session.waiting.append(each)
         self._settle(late)
@@ -368,7 +368,7 @@ class ShareSessions:
     def close(self) -> None:
         """Ends all sessions without sending anything."""
         for session in list(self._sessions.values()):
-            self._finish(session, _over())
+            self._finish(session, _session_over())
 
     # --- leaders ---
 
@@ -546,13 +546,13 @@ class ShareSessions:
         session.partitions = wanted
         response: ShareFetchResponse = reply
         if any(
-            not _sound(each.acquired_records)
+            not _are_valid(each.acquired_records)
             for topic in response.responses
             for each in topic.partitions
         ):
             text = "the broker's ShareFetch response has invalid acquired records"
             self._session_failed(session, KafkaError(KafkaError._BAD_MSG, text))
-            self._settle([(each, _silent()) for each in taken])
+            self._settle([(each, _unanswered()) for each in taken])
             return
         until = self._clock() + _lock_s(response.acquisition_lock_timeout_ms)
         names = {topic_id: topic.name for topic_id, topic in self._topics().items()}
@@ -578,7 +578,7 @@ class ShareSessions:
                     session.waiting.append(Acknowledgement(session, key, "", batches))
                 elif ranges and name is not None:
                     found.append(Acquired(session, key, name, each.records or b"", ranges, until))
-        self._settle([(each, answers.get(each.key, _silent())) for each in taken])
+        self._settle([(each, answers.get(each.key, _unanswered())) for each in taken])
         if found:
             self._wanted = False
             self._on_records(found)
@@ -596,7 +596,7 @@ class ShareSessions:
             for topic in response.responses
             for each in topic.partitions
         }
-        self._settle([(each, answers.get(each.key, _silent())) for each in taken])
+        self._settle([(each, answers.get(each.key, _unanswered())) for each in taken])
         if any(
             error is not None and error.code() in STALE_METADATA_ERRORS
             for error in answers.values()
@@ -609,7 +609,7 @@ class ShareSessions:
         """Returns whether the reply is a success; otherwise ends the session."""
         session.busy = False
         if session.over:
-            self._settle([(each, _over()) for each in taken])
+            self._settle([(each, _session_over()) for each in taken])
             return False
         error = (
             reply
@@ -639,7 +639,7 @@ class ShareSessions:
             self._on_error(None, None, KafkaError(error.code(), text))
         if error.code() < 0:  # no reply
             self._metadata.refresh(now)
-        self._finish(session, _over())
+        self._finish(session, _session_over())
 
     def _partition_failed(
         self, session: Session, key: ShareKey, error: KafkaError | None, hint: LeaderIdAndEpoch
@@ -673,7 +673,7 @@ class ShareSessions:
         if self._sessions.get(session.node) is session:
             del self._sessions[session.node]
         waiting, session.waiting = session.waiting, []
-        self._settle([(each, error or _over()) for each in waiting])
+        self._settle([(each, error or _session_over()) for each in waiting])
         for sessions, _ in self._on_ended:
             sessions.discard(session)
         self._report_ended()
@@ -685,7 +685,7 @@ class ShareSessions:
             done()
 
 
-def _sound(
+def _are_valid(
     ranges: list[ShareFetchResponse.ShareFetchableTopicResponse.PartitionData.AcquiredRecords],
 ) -> bool:
     """Whether the ranges ascend and contain no more records than allowed."""
@@ -726,14 +726,14 @@ def _error(code: int, text: str | None) -> KafkaError | None:
     return KafkaError(code, text) if text else KafkaError(code)
 
 
-def _over() -> KafkaError:
+def _session_over() -> KafkaError:
     text = (
         "the share session in which these records were acquired is over: they are delivered again"
     )
     return KafkaError(KafkaError.SHARE_SESSION_NOT_FOUND, text)
 
 
-def _silent() -> KafkaError:
+def _unanswered() -> KafkaError:
     return KafkaError(
         KafkaError._BAD_MSG,
         "the broker's response has no result for this partition's acknowledgements",

@@ -281,7 +281,7 @@ class ClassicMembership:
         self._losing = False
         self._on_left: list[Callable[[], None]] = []
         self._leave_reason = ""
-        self._said_goodbye = False
+        self._leave_sent = False
         self._leave_by = NEVER
         self._revoked_all = False
         self._join_again = False  # subscribed while leaving
@@ -333,11 +333,11 @@ class ClassicMembership:
         if self.state is State.LEAVING:
             return
         self._leave_reason = reason
-        self._said_goodbye = False
+        self._leave_sent = False
         if self.state is State.LEADING:
-            self._lead_to_the_end()
+            self._assign_before_leaving()
         going = self._assignment | self._changing
-        self._next_life()
+        self._end_session()
         self.state = State.LEAVING
         self._revoked_all = False
         serial = self._serial
@@ -350,9 +350,9 @@ class ClassicMembership:
         A static member's session times out by itself.
         """
         call = None
-        if self.state not in (State.OUT, State.FAILED) and not self._said_goodbye:
-            call = self._goodbye(reason, lambda reply: done(), now)
-        self._next_life()
+        if self.state not in (State.OUT, State.FAILED) and not self._leave_sent:
+            call = self._leave_call(reason, lambda reply: done(), now)
+        self._end_session()
         self._stop_heartbeat()
         self.state = State.OUT
         if call is None:
@@ -385,7 +385,7 @@ class ClassicMembership:
         back.
         """
         if self.state in ACTIVE:
-            call = self._goodbye(
+            call = self._leave_call(
                 "max.poll.interval.ms has passed without a poll", lambda reply: None, now
             )
             if call is not None:
@@ -395,7 +395,7 @@ class ClassicMembership:
 
     def close(self) -> None:
         """Stops all requests and calls the functions that wait for `leave()`."""
-        self._next_life()
+        self._end_session()
         self._stop_heartbeat()
         self._join_again = False
         self._left()
@@ -591,7 +591,7 @@ class ClassicMembership:
         self._urgent.clear()
         return NEVER
 
-    def _lead_to_the_end(self) -> None:
+    def _assign_before_leaving(self) -> None:
         """Assigns with the topics known so far, before the leader leaves.
 
         The coordinator rejects all commits until then, including the leader's last ones.
@@ -875,7 +875,7 @@ class ClassicMembership:
         if serial == self._serial:
             work()
 
-    def _next_life(self) -> None:
+    def _end_session(self) -> None:
         """Ends the session in the group: later replies to it are ignored.
 
         Heartbeats go on until stopped.
@@ -890,7 +890,7 @@ class ClassicMembership:
     def _lose(self, then: State, reason: str | None = None) -> None:
         """Gives up all partitions as lost: other members may own them already."""
         self._stop_heartbeat()
-        self._next_life()
+        self._end_session()
         self._waits_in_broker = False
         self._member.generation = NO_GENERATION
         self.state = then
@@ -917,7 +917,7 @@ class ClassicMembership:
         if not self._revoked_all:
             return NEVER
         reason, serial = self._leave_reason, self._serial
-        said = self._said_goodbye
+        said = self._leave_sent
         if now >= self._leave_by or not (
             said or (self._member.member_id and self._member.instance_id is None)
         ):
@@ -925,13 +925,15 @@ class ClassicMembership:
             return 0.0
         if not said:
             self._coordinator.want(now)
-            call = self._goodbye(reason, lambda reply: self._if_current(serial, self._left), now)
+            call = self._leave_call(reason, lambda reply: self._if_current(serial, self._left), now)
             if call is not None:
-                self._said_goodbye = True
+                self._leave_sent = True
                 calls.append(call)
         return self._leave_by
 
-    def _goodbye(self, reason: str, on_reply: Callable[[Reply], None], now: float) -> Call | None:
+    def _leave_call(
+        self, reason: str, on_reply: Callable[[Reply], None], now: float
+    ) -> Call | None:
         """A LeaveGroup call; None if there is no coordinator or the member is static."""
         target, member = self._coordinator.target, self._member
         if target is None or not member.member_id or member.instance_id is not None:

@@ -187,10 +187,10 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         Its partitions are lost. `rejoin()` brings the member back.
         """
         if self.state in (State.JOINED, State.JOINING):
-            self._say_goodbye(now, lambda reply: None)
+            self._send_leave(now, lambda reply: None)
             self._lose(State.STALE)
         # the revoke callback was waiting for this poll()
-        elif self.state is State.LEAVING and not self._said_goodbye:
+        elif self.state is State.LEAVING and not self._leave_sent:
             self._rebalance.lose(lambda: None)
             self._revoked_all(True)
 
@@ -230,7 +230,7 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             for topic_id, numbers in by_id.items()
         ]
 
-    def _goodbye(self) -> Heartbeat:
+    def _last_heartbeat(self) -> Heartbeat:
         message = self._short(
             LEAVE_EPOCH if self._member.instance_id is None else LEAVE_FOR_A_WHILE_EPOCH
         )
@@ -281,7 +281,7 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
     def _lose(self, then: State) -> None:
         """Gives up all partitions as lost, because the member is, or may be, out of the group."""
         self._stop_heartbeat()
-        self._next_life()
+        self._end_session()
         self._owned.clear()
         self._member.generation = JOIN_EPOCH
         self.state = then
@@ -295,11 +295,11 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             self._join(max(self._clock(), self._join_at))
 
     def _revoked_all(self, was_in: bool) -> None:
-        self._next_life()
+        self._end_session()
         self._owned.clear()
         self._stop_heartbeat()
-        self._said_goodbye = True
-        if not was_in or not self._say_goodbye(self._clock(), lambda reply: self._left()):
+        self._leave_sent = True
+        if not was_in or not self._send_leave(self._clock(), lambda reply: self._left()):
             self._left()
 
     # --- from one assignment to the next ---

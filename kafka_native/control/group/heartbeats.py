@@ -142,7 +142,7 @@ class Heartbeats(ABC, Generic[M, R]):
         self._heartbeating: Heartbeat | None = None
         self._on_left: list[Callable[[], None]] = []
         self._join_again = False  # subscribed while leaving
-        self._said_goodbye = False
+        self._leave_sent = False
         self._join_at = 0.0
         self._fenced_at = -NEVER
 
@@ -161,7 +161,7 @@ class Heartbeats(ABC, Generic[M, R]):
         """Makes a heartbeat that contains everything."""
 
     @abstractmethod
-    def _goodbye(self) -> M:
+    def _last_heartbeat(self) -> M:
         """Makes the last heartbeat, which leaves the group."""
 
     @abstractmethod
@@ -242,7 +242,7 @@ class Heartbeats(ABC, Generic[M, R]):
             self._stop_heartbeat()
             self._send_at = min(self._send_at, self._clock())
 
-    def _say_goodbye(self, now: float, done: Callable[[Reply], None]) -> bool:
+    def _send_leave(self, now: float, done: Callable[[Reply], None]) -> bool:
         """Sends the last heartbeat, if the coordinator is known.
 
         Otherwise the session times out.
@@ -255,7 +255,7 @@ class Heartbeats(ABC, Generic[M, R]):
         deadline = now + min(self._settings.timeout_s, LEAVE_TIMEOUT_S)
         self._urgent.append(
             Call(
-                self._goodbye(),
+                self._last_heartbeat(),
                 target,
                 deadline,
                 lambda reply: self._if_current(serial, lambda: done(reply)),
@@ -378,7 +378,7 @@ class Heartbeats(ABC, Generic[M, R]):
         if serial == self._serial:
             work()
 
-    def _next_life(self) -> None:
+    def _end_session(self) -> None:
         """Ends the session in the group: later replies to it are ignored.
 
         Short heartbeats go on.
@@ -390,7 +390,7 @@ class Heartbeats(ABC, Generic[M, R]):
 
     def _left(self) -> None:
         self.state = State.OUT
-        self._said_goodbye = False
+        self._leave_sent = False
         self._member.generation = NO_GENERATION
         waiting, self._on_left = self._on_left, []
         if self._join_again:
@@ -401,7 +401,7 @@ class Heartbeats(ABC, Generic[M, R]):
 
     def _join(self, at: float) -> None:
         self._stop_heartbeat()
-        self._next_life()
+        self._end_session()
         self.state = State.JOINING
         self._member.generation = JOIN_EPOCH
         self._send_at = at
@@ -409,16 +409,16 @@ class Heartbeats(ABC, Generic[M, R]):
     def quit(self, reason: str, done: Callable[[], None], now: float) -> None:
         """Leaves the group and sends nothing more. The protocol has no field for the reason."""
         is_member = (
-            self.state in (State.JOINED, State.JOINING, State.LEAVING) and not self._said_goodbye
+            self.state in (State.JOINED, State.JOINING, State.LEAVING) and not self._leave_sent
         )
-        self._next_life()
+        self._end_session()
         self.state = State.OUT
-        if not is_member or not self._say_goodbye(now, lambda reply: done()):
+        if not is_member or not self._send_leave(now, lambda reply: done()):
             done()
 
     def close(self) -> None:
         """Stops all requests and calls the functions that wait for `leave()`."""
-        self._next_life()
+        self._end_session()
         self._stop_heartbeat()
         self._left()
 

@@ -102,7 +102,7 @@ class Identity:
     def _on_reply(self, reply: Reply) -> None:
         if not isinstance(reply, KafkaError):
             refusal = KafkaError(reply.error_code) if reply.error_code else None
-            reply = refusal or impossible(reply.producer_id, reply.producer_epoch) or reply
+            reply = refusal or invalid_identity(reply.producer_id, reply.producer_epoch) or reply
         if isinstance(reply, KafkaError):
             if reply.code() in NOT_OFFERED_ERRORS:
                 self._refused(reply)
@@ -126,7 +126,7 @@ class Identity:
         self._on_fatal(KafkaError(error.code(), text, fatal=True))
 
 
-def impossible(producer_id: int, epoch: int) -> KafkaError | None:
+def invalid_identity(producer_id: int, epoch: int) -> KafkaError | None:
     """An error for an invalid id or epoch from a broker; None: both are valid."""
     if producer_id >= 0 and epoch >= 0:
         return None

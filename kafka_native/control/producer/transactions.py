@@ -39,7 +39,7 @@ from kafka_native.control.errors import (
     WRONG_STATE_ERRORS,
 )
 from kafka_native.control.positions import Key, OffsetPosition
-from kafka_native.control.producer.identity import impossible
+from kafka_native.control.producer.identity import invalid_identity
 from kafka_native.control.requests import ANY_VERSION, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
@@ -85,7 +85,7 @@ _UNSTABLE = (
     "InitProducerId 6, which brokers have with `unstable.api.versions.enable=true`, "
     "and an epoch for each transaction, which they have with `transaction.version` 2 (KIP-890)"
 )
-WANTED = {
+TWO_PHASE_NEEDS = {
     KafkaError._UNSUPPORTED_FEATURE: _UNSTABLE,
     KafkaError.UNSUPPORTED_VERSION: _UNSTABLE,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"`{TWO_PHASE}=true` of the brokers, "
@@ -581,7 +581,7 @@ class Transactions:
         target = coordinator.want(now)
         if target is None:  # `_check` is called when it is found
             if coordinator.refused is not None:
-                self._sort(coordinator, coordinator.refused, take)
+                self._handle_reply(coordinator, coordinator.refused, take)
             return [], now  # not later: the coordinator may not be polled again in this iteration
         self._asking = True
         self._note_asked(message, now)
@@ -590,7 +590,7 @@ class Transactions:
             self._asking = False
             self._ask_at = self._clock()
             if self.state is not State.FATAL:
-                self._sort(coordinator, reply, take)
+                self._handle_reply(coordinator, reply, take)
 
         newest = LAST_OF_CLIENTS if isinstance(message, AddPartitionsToTxnRequest) else ANY_VERSION
         if not self._implicit and isinstance(message, EndTxnRequest | TxnOffsetCommitRequest):
@@ -646,11 +646,11 @@ class Transactions:
             )
         return None
 
-    def _sort(
+    def _handle_reply(
         self, coordinator: Coordinator, reply: Reply, take: Callable[[Reply], KafkaError | None]
     ) -> None:
         """Handles a reply. After a retriable error, the request is sent again later."""
-        error = self._explained(reply if isinstance(reply, KafkaError) else take(reply))
+        error = self._with_hint(reply if isinstance(reply, KafkaError) else take(reply))
         if error is None:
             coordinator.answered()
             self._backoff.reset()
@@ -680,9 +680,11 @@ class Transactions:
             self._reset = self._reset or code in PRODUCER_FORGOTTEN_ERRORS
             self._to_be_aborted(error)
 
-    def _explained(self, error: KafkaError | None) -> KafkaError | None:
+    def _with_hint(self, error: KafkaError | None) -> KafkaError | None:
         """Adds to an error what two-phase commit needs from the brokers, if that caused it."""
-        wanted = WANTED.get(error.code()) if error is not None and self._two_phase else None
+        wanted = (
+            TWO_PHASE_NEEDS.get(error.code()) if error is not None and self._two_phase else None
+        )
         if error is None or wanted is None or self.state is not State.WAIT_PID:
             return error
         return KafkaError(error.code(), f"{error.str()}; `{TWO_PHASE}` wants {wanted}")
@@ -716,7 +718,7 @@ class Transactions:
             )
             self._await_end(None)
             return None
-        if (error := impossible(reply.producer_id, reply.producer_epoch)) is not None:
+        if (error := invalid_identity(reply.producer_id, reply.producer_epoch)) is not None:
             return error
         self._identify(reply.producer_id, reply.producer_epoch)
         self._reset = False
@@ -854,7 +856,7 @@ class Transactions:
         if reply.error_code:
             return _error(reply.error_code, "EndTxn")
         if self._implicit and reply.producer_id != NO_PRODUCER:
-            if (error := impossible(reply.producer_id, reply.producer_epoch)) is not None:
+            if (error := invalid_identity(reply.producer_id, reply.producer_epoch)) is not None:
                 return error
             self._identify(reply.producer_id, reply.producer_epoch)
             self._reset = False
