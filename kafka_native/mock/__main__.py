@@ -42,8 +42,12 @@ def _user(text: str) -> tuple[str, str]:
 
 def _add_security(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("TLS and SASL")
-    group.add_argument("--security-protocol", type=str.lower, choices=PROTOCOLS, default="plaintext")
-    group.add_argument("--sasl-mechanisms", default="PLAIN", metavar="A,B", help=f"of {', '.join(MECHANISMS)}")
+    group.add_argument(
+        "--security-protocol", type=str.lower, choices=PROTOCOLS, default="plaintext"
+    )
+    group.add_argument(
+        "--sasl-mechanisms", default="PLAIN", metavar="A,B", help=f"of {', '.join(MECHANISMS)}"
+    )
     group.add_argument(
         "--user",
         type=_user,
@@ -52,10 +56,20 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
         metavar="NAME:PASSWORD",
         help="for PLAIN and SCRAM, repeatable",
     )
-    group.add_argument("--session-lifetime-ms", type=int, default=0, help="how long a log-in lasts (default: for good)")
-    group.add_argument("--client-certificates", choices=("none", "requested", "required"), default="none")
     group.add_argument(
-        "--save-certificates", type=Path, metavar="DIRECTORY", help="write ca.pem, client.pem and client.key there"
+        "--session-lifetime-ms",
+        type=int,
+        default=0,
+        help="how long a log-in lasts (default: for good)",
+    )
+    group.add_argument(
+        "--client-certificates", choices=("none", "requested", "required"), default="none"
+    )
+    group.add_argument(
+        "--save-certificates",
+        type=Path,
+        metavar="DIRECTORY",
+        help="write ca.pem, client.pem and client.key there",
     )
 
 
@@ -79,21 +93,43 @@ def _save_certificates(cluster: MockCluster, directory: Path) -> None:
 def _reported(cluster: MockCluster) -> str:
     """What somebody needs to know who is to use it."""
     return json.dumps(
-        {"bootstrap.servers": cluster.bootstrap_servers, "cluster_id": cluster.cluster_id, "pid": os.getpid()}
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "cluster_id": cluster.cluster_id,
+            "pid": os.getpid(),
+        }
     )
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="A mock Kafka cluster.")
-    parser.add_argument("--brokers", type=int, default=3, help="how many brokers (default %(default)s)")
-    parser.add_argument("--port", type=int, default=0, help="port of the first broker, 0 for free ones (default)")
-    parser.add_argument("--topics", type=_topics, default=[], metavar="a:4,b:1", help="topics and their partitions")
-    parser.add_argument("--partitions", type=int, default=1, help="partitions of topics made automatically (default 1)")
     parser.add_argument(
-        "--auto-create", action=argparse.BooleanOptionalAction, default=True, help="make topics when they are asked for"
+        "--brokers", type=int, default=3, help="how many brokers (default %(default)s)"
     )
-    parser.add_argument("--retention-bytes", type=int, help="keep at most so many bytes, the newest (default: all)")
-    parser.add_argument("--message-max-bytes", type=int, default=MESSAGE_MAX_BYTES, help="the largest batch")
+    parser.add_argument(
+        "--port", type=int, default=0, help="port of the first broker, 0 for free ones (default)"
+    )
+    parser.add_argument(
+        "--topics", type=_topics, default=[], metavar="a:4,b:1", help="topics and their partitions"
+    )
+    parser.add_argument(
+        "--partitions",
+        type=int,
+        default=1,
+        help="partitions of topics made automatically (default 1)",
+    )
+    parser.add_argument(
+        "--auto-create",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="make topics when they are asked for",
+    )
+    parser.add_argument(
+        "--retention-bytes", type=int, help="keep at most so many bytes, the newest (default: all)"
+    )
+    parser.add_argument(
+        "--message-max-bytes", type=int, default=MESSAGE_MAX_BYTES, help="the largest batch"
+    )
     parser.add_argument(
         "--prefault-bytes",
         type=int,
@@ -101,12 +137,18 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="touch so much memory before the start, so that it costs no time later",
     )
     _add_security(parser)
-    parser.add_argument("--json", action="store_true", help="print the line as JSON, with the cluster's id")
-    parser.add_argument("--verbose", action="store_true", help="say on stderr why connections are closed")
+    parser.add_argument(
+        "--json", action="store_true", help="print the line as JSON, with the cluster's id"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="say on stderr why connections are closed"
+    )
     return parser
 
 
-def main(arguments: Sequence[str] | None = None, program: str = "python -m kafka_native.mock") -> int:
+def main(
+    arguments: Sequence[str] | None = None, program: str = "python -m kafka_native.mock"
+) -> int:
     """Run until a signal comes; the exit status. ``program``: what the help calls it."""
     parser = _parser(program)
     options = parser.parse_args(arguments)
@@ -135,7 +177,12 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m kafka
                 _save_certificates(cluster, options.save_certificates)
         except (OSError, ValueError) as error:
             parser.error(str(error))
-        print(_reported(cluster) if options.json else f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+        print(
+            _reported(cluster)
+            if options.json
+            else f"bootstrap.servers={cluster.bootstrap_servers}",
+            flush=True,
+        )
         signal.sigwait(signals)
     return 0
 

@@ -91,7 +91,10 @@ class AclFilter(NamedTuple):
     def _name_fits(self, acl: Acl) -> bool:
         if self.pattern_type == MATCH:
             return self.resource_name is None or acl.covers(self.resource_name)
-        return self.pattern_type in (ANY, acl.pattern_type) and self.resource_name in (None, acl.resource_name)
+        return self.pattern_type in (ANY, acl.pattern_type) and self.resource_name in (
+            None,
+            acl.resource_name,
+        )
 
 
 class Credential(NamedTuple):
@@ -122,7 +125,11 @@ class Access:
         about = [acl for acl in tuple(self.acls) if acl.resource_type == kind and acl.covers(name)]
         if not about:
             return False
-        own = [acl for acl in about if acl.principal in (principal, EVERYBODY) and acl.host in (host, WILDCARD)]
+        own = [
+            acl
+            for acl in about
+            if acl.principal in (principal, EVERYBODY) and acl.host in (host, WILDCARD)
+        ]
         operation = OPERATIONS.get((kind, api_key), DESCRIBE)
         if any(acl.permission_type == DENY and acl.operation in (ALL, operation) for acl in own):
             return True

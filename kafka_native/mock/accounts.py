@@ -87,7 +87,11 @@ class Accounts:
 
     def set_password(self, user: str, password: str | None) -> None:
         """Let a user have this password, for all mechanisms; None: there is no such user."""
-        credentials = {} if password is None else {one.number: self._derive(one, password) for one in SCRAM.values()}
+        credentials = (
+            {}
+            if password is None
+            else {one.number: self._derive(one, password) for one in SCRAM.values()}
+        )
         with self._lock:
             self._passwords.pop(user, None)
             self._access.users.pop(user, None)
@@ -110,7 +114,11 @@ class Accounts:
         """The owner of a delegation token, and its credential."""
         with self._lock:
             found = self.tokens.get(token)
-        return None if found is None or found.is_over() else (found.owner, self._derive(mechanism, found.hmac))
+        return (
+            None
+            if found is None or found.is_over()
+            else (found.owner, self._derive(mechanism, found.hmac))
+        )
 
     def _derive(self, mechanism: Scram, password: str) -> Credential:
         salt = os.urandom(16)

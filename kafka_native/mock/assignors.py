@@ -21,11 +21,21 @@ class Wish(NamedTuple):
 
 def uniform(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dict[str, set[Key]]:
     """Give every member about as many partitions as any other, and let it keep what it has where that is possible."""
-    takers = {topic: [name for name, wish in members.items() if topic in wish.topics] for topic in partitions}
+    takers = {
+        topic: [name for name, wish in members.items() if topic in wish.topics]
+        for topic in partitions
+    }
     target: dict[str, set[Key]] = {name: set() for name in members}
-    wanted = [(topic, index) for topic, count in partitions.items() if takers[topic] for index in range(count)]
+    wanted = [
+        (topic, index)
+        for topic, count in partitions.items()
+        if takers[topic]
+        for index in range(count)
+    ]
     most = -(-len(wanted) // max(len(members), 1))
-    larger = len(wanted) - (most - 1) * len(members)  # so many members have ``most`` of them, the others one less
+    larger = len(wanted) - (most - 1) * len(
+        members
+    )  # so many members have ``most`` of them, the others one less
     free = []
     for key in wanted:
         keeper = next((name for name in takers[key[0]] if key in members[name].had), None)
@@ -47,7 +57,9 @@ def by_range(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> di
     target: dict[str, set[Key]] = {name: set() for name in members}
     for topic, count in partitions.items():
         takers = [name for name, wish in members.items() if topic in wish.topics]
-        takers.sort(key=lambda name: (members[name].instance_id is None, members[name].instance_id or name))
+        takers.sort(
+            key=lambda name: (members[name].instance_id is None, members[name].instance_id or name)
+        )
         start = 0
         for place, name in enumerate(takers):
             size = count // len(takers) + (place < count % len(takers))

@@ -65,9 +65,13 @@ def check(payload: bytes, keys: Mapping[str, AwsKey], now: float) -> Signed:
     if key is None or fields.get(_TOKEN) != key.session_token:
         raise ValueError("the access key or its session token is not known")
     _check_time(fields["x-amz-date"], day, fields["x-amz-expires"], now)
-    if not hmac.compare_digest(_signature(fields, key.secret, day, region), fields["x-amz-signature"]):
+    if not hmac.compare_digest(
+        _signature(fields, key.secret, day, region), fields["x-amz-signature"]
+    ):
         raise ValueError("the signature is another one")
-    return Signed(key_id, {"host": fields["host"], "user-agent": fields["user-agent"], "region": region})
+    return Signed(
+        key_id, {"host": fields["host"], "user-agent": fields["user-agent"], "region": region}
+    )
 
 
 def _fields(payload: bytes) -> dict[str, str]:
@@ -107,7 +111,11 @@ def _check_time(date: str, day: str, expires: str, now: float) -> None:
 
 def _signature(fields: Mapping[str, str], secret: str, day: str, region: str) -> str:
     query = "&".join(
-        sorted(f"{name}={quote(fields[field], safe='-_.~')}" for field, name in _QUERY_NAMES.items() if field in fields)
+        sorted(
+            f"{name}={quote(fields[field], safe='-_.~')}"
+            for field, name in _QUERY_NAMES.items()
+            if field in fields
+        )
     )
     nothing = hashlib.sha256(b"").hexdigest()
     request = f"GET\n/\n{query}\nhost:{fields['host']}\n\nhost\n{nothing}"

@@ -37,7 +37,9 @@ class Call(NamedTuple):
 
     def denies_group(self, group_id: str) -> bool:
         """Whether the client may not ask this of a group."""
-        return group_id in self.cluster.groups.settings.denied_groups or self._denies(GROUP, group_id)
+        return group_id in self.cluster.groups.settings.denied_groups or self._denies(
+            GROUP, group_id
+        )
 
     def denies_transactional_id(self, name: str) -> bool:
         """Whether the client may not ask this of a transactional id."""
@@ -45,7 +47,9 @@ class Call(NamedTuple):
 
     def _denies(self, kind: int, name: str) -> bool:
         who = self.connection
-        return self.cluster.access.denies(who.login.principal, who.peer[0], kind, name, self.api_key)
+        return self.cluster.access.denies(
+            who.login.principal, who.peer[0], kind, name, self.api_key
+        )
 
 
 class Reply(NamedTuple):
@@ -64,7 +68,9 @@ def _unsigned_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def frame_pieces(reply: Response | Reply, version: int, correlation_id: int) -> list[bytes | memoryview]:
+def frame_pieces(
+    reply: Response | Reply, version: int, correlation_id: int
+) -> list[bytes | memoryview]:
     """A response frame in pieces, length first; records are not copied."""
     if not isinstance(reply, Reply):
         frame = encode_response(reply, version, correlation_id)
@@ -77,7 +83,9 @@ def frame_pieces(reply: Response | Reply, version: int, correlation_id: int) -> 
     for slices in reply.records:
         at = frame.index(mark, start)
         size = sum(map(len, slices))
-        pieces.append(frame[start:at] + (_unsigned_varint(size + 1) if compact else size.to_bytes(4, "big")))
+        pieces.append(
+            frame[start:at] + (_unsigned_varint(size + 1) if compact else size.to_bytes(4, "big"))
+        )
         pieces.extend(slices)
         start = at + len(mark)
     pieces.append(frame[start:])

@@ -88,14 +88,20 @@ class Certificates:
         hosts = (WRONG_HOST,) if presented == "wrong_host" else self.hosts
         authority = _new_authority() if presented == "unknown_ca" else self._authority
         if presented == "expired":
-            return self._identity(authority.issue_cert(*hosts, not_before=_moment(2001), not_after=_moment(2002)))
+            return self._identity(
+                authority.issue_cert(*hosts, not_before=_moment(2001), not_after=_moment(2002))
+            )
         if presented == "not_yet_valid":
-            return self._identity(authority.issue_cert(*hosts, not_before=_moment(2090), not_after=_moment(2091)))
+            return self._identity(
+                authority.issue_cert(*hosts, not_before=_moment(2090), not_after=_moment(2091))
+            )
         return self._identity(authority.issue_cert(*hosts))
 
     def client(self, name: str) -> Identity:
         """Issue a client's certificate; its principal is ``User:CN=name,...`` as Apache Kafka writes it."""
-        return self._identity(self._authority.issue_cert(f"{name}@client.invalid", common_name=name))
+        return self._identity(
+            self._authority.issue_cert(f"{name}@client.invalid", common_name=name)
+        )
 
     def _identity(self, leaf: LeafCert) -> Identity:
         chain = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)

@@ -133,25 +133,34 @@ class MockCluster:
             raise ValueError("a cluster has at least one broker")
         self.auto_create_topics = auto_create_topics
         self.default_partitions = default_partitions
-        self.replication_factor = min(_REPLICAS_MAX, brokers) if replication_factor is None else replication_factor
+        self.replication_factor = (
+            min(_REPLICAS_MAX, brokers) if replication_factor is None else replication_factor
+        )
         self.message_max_bytes = message_max_bytes
         self.max_frame_bytes = max_frame_bytes
         self.retention_bytes = retention_bytes
         self.leader_hints = leader_hints
         self.partial_batches = partial_batches
         self.cluster_id = secrets.token_urlsafe(16)
-        self.versions = versions.ranges(max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit)
+        self.versions = versions.ranges(
+            max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit
+        )
         self.lock = threading.RLock()
         self.faults, self.clock = Faults(), Clock()
         self.topics: dict[str, Topic] = {}
         self.waiters: set[Waiter] = set()
         settings = Settings(rebalance_delay, group_heartbeat, group_session, group_max_size)
         self.groups = Groups(self.lock, settings, self.topics, self.clock)
-        self.share = ShareGroups(self.lock, ShareSettings(group_heartbeat, group_session), self.topics, self.clock)
+        self.share = ShareGroups(
+            self.lock, ShareSettings(group_heartbeat, group_session), self.topics, self.clock
+        )
         self.access = Access()
         self.telemetry = Telemetry() if client_metrics else None
         security = security or ListenerSecurity()
-        self.tls, self.sasl = security.tls(self.faults), security.sasl(self.lock, self.access, self.faults)
+        self.tls, self.sasl = (
+            security.tls(self.faults),
+            security.sasl(self.lock, self.access, self.faults),
+        )
         self.quotas, self.resources = Quotas(), Resources()
         self.quorum = Quorum(list(range(1, brokers + 1)), transaction_version)
         self.holds_reassignments = False
@@ -159,14 +168,18 @@ class MockCluster:
         self._topic_ids: dict[bytes, Topic] = {}
         self._live: set[int] = set()
         self._requests: deque[SeenRequest] = deque(maxlen=_KEPT_REQUESTS)
-        self._kept: deque[Partition] = deque()  # the partitions of all batches, oldest first, where there is a limit
+        self._kept: deque[Partition] = (
+            deque()
+        )  # the partitions of all batches, oldest first, where there is a limit
         self._kept_bytes = 0
         self._brokers: dict[int, Broker] = {}
         self._make_parts()
         try:
             for node in range(1, brokers + 1):
                 own_port = port + node - 1 if port else 0
-                self._brokers[node] = Broker(self, node, HOST, own_port, session_limit=fetch_session_limit)
+                self._brokers[node] = Broker(
+                    self, node, HOST, own_port, session_limit=fetch_session_limit
+                )
             for broker, rack in zip_longest(self._brokers.values(), racks[:brokers]):
                 broker.rack = rack
                 broker.start()
@@ -184,17 +197,35 @@ class MockCluster:
         self.group, self.rebalance_group = groups.group, groups.rebalance_group
         self.expel_member, self.fence_member = groups.expel_member, groups.fence_member
         self.set_target, self.set_committed = groups.set_target, groups.set_committed
-        self.set_heartbeat_interval, self.set_group_max_size = groups.set_heartbeat_interval, groups.set_group_max_size
-        self.set_migration, self.edit_member_metadata = groups.set_migration, groups.edit_member_metadata
+        self.set_heartbeat_interval, self.set_group_max_size = (
+            groups.set_heartbeat_interval,
+            groups.set_group_max_size,
+        )
+        self.set_migration, self.edit_member_metadata = (
+            groups.set_migration,
+            groups.edit_member_metadata,
+        )
         self.set_streams_group = groups.set_streams_group
-        self.move_coordinator, self.load_coordinator = groups.move_coordinator, groups.load_coordinator
+        self.move_coordinator, self.load_coordinator = (
+            groups.move_coordinator,
+            groups.load_coordinator,
+        )
         self.deny_topic, self.deny_group = groups.deny_topic, groups.deny_group
         self.truncate, self.move_log_start = logs.truncate, logs.move_log_start
         self.hang_transaction = logs.hang_transaction
         self.set_rack, self.set_follower_lag = logs.set_rack, logs.set_follower_lag
-        self.present_certificate, self.rotate_certificate = security.present_certificate, security.rotate_certificate
-        self.break_handshakes, self.break_authentication = security.break_handshakes, security.break_authentication
-        self.set_password, self.set_session_lifetime = security.set_password, security.set_session_lifetime
+        self.present_certificate, self.rotate_certificate = (
+            security.present_certificate,
+            security.rotate_certificate,
+        )
+        self.break_handshakes, self.break_authentication = (
+            security.break_handshakes,
+            security.break_authentication,
+        )
+        self.set_password, self.set_session_lifetime = (
+            security.set_password,
+            security.set_session_lifetime,
+        )
         self.subscribe_metrics = self.client_metrics.subscribe
 
     @property
@@ -233,7 +264,10 @@ class MockCluster:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         """Close."""
         self.close()
@@ -295,7 +329,9 @@ class MockCluster:
         """Make a topic. Raises ``ValueError`` where it exists or can't be."""
         try:
             with self.lock:
-                self.add_topic(name, self.plan_topic(name, partitions, replication_factor, None), configs or {})
+                self.add_topic(
+                    name, self.plan_topic(name, partitions, replication_factor, None), configs or {}
+                )
         except Refused as error:
             raise ValueError(error.text) from None
 
@@ -339,7 +375,9 @@ class MockCluster:
     def kept_bytes(self) -> int:
         """How many bytes of batches are stored."""
         with self.lock:
-            return sum(one.log.size_bytes for topic in self.topics.values() for one in topic.partitions)
+            return sum(
+                one.log.size_bytes for topic in self.topics.values() for one in topic.partitions
+            )
 
     # --- brokers and leaders ---
 
@@ -437,7 +475,9 @@ class MockCluster:
             raise ValueError("there is nothing to be done in a Fetch: its answer is all there is")
         self.faults.push_errors(api_key, codes, broker, topic, partition, done)
 
-    def delay_responses(self, broker: int | None, seconds: float, api_key: int | None = None) -> None:
+    def delay_responses(
+        self, broker: int | None, seconds: float, api_key: int | None = None
+    ) -> None:
         """Hold responses back for so long, as a slow line does; 0 ends it.
 
         Those of one broker or of any (None), of one API or of any. What was said of an API goes before what was said
@@ -449,7 +489,9 @@ class MockCluster:
         """Claim in the next Produce and Fetch responses of a broker that a quota was violated; the request is done."""
         self.faults.throttle(broker, milliseconds, count)
 
-    def close_mid_frame(self, broker: int | None, after_bytes: int, api_key: int | None = None, count: int = 1) -> None:
+    def close_mid_frame(
+        self, broker: int | None, after_bytes: int, api_key: int | None = None, count: int = 1
+    ) -> None:
         """Close the connection after so many bytes of the next responses (of one API): the request has been done."""
         self.faults.tamper_with(broker, api_key, count, Tamper(after_bytes=after_bytes))
 
@@ -461,7 +503,9 @@ class MockCluster:
             raise ValueError("a frame's length has 32 bits")
         self.faults.tamper_with(broker, api_key, count, Tamper(announced_bytes=announced_bytes))
 
-    def mix_up_responses(self, broker: int | None, api_key: int | None = None, count: int = 1) -> None:
+    def mix_up_responses(
+        self, broker: int | None, api_key: int | None = None, count: int = 1
+    ) -> None:
         """Let the next responses claim to answer another request: their correlation id is a foreign one."""
         self.faults.tamper_with(broker, api_key, count, Tamper(other_correlation_id=1_000_000))
 
@@ -475,7 +519,11 @@ class MockCluster:
         self.faults.tamper_with(broker, api_key, count, Tamper(edit=edit))
 
     def rewrite_responses(
-        self, api_key: int | None, rewrite: Callable[[bytes], bytes], broker: int | None = None, count: int = 1
+        self,
+        api_key: int | None,
+        rewrite: Callable[[bytes], bytes],
+        broker: int | None = None,
+        count: int = 1,
     ) -> None:
         """Let a function rewrite the bytes of the next responses, of an API or of any: what no broker would say.
 
@@ -500,7 +548,9 @@ class MockCluster:
         """Leave a topic out of the next Metadata replies, as a broker does whose metadata are stale."""
         self.faults.hide_topic(topic, replies)
 
-    def append_raw(self, topic: str, partition: int, data: bytes, record_count: int | None = None) -> int:
+    def append_raw(
+        self, topic: str, partition: int, data: bytes, record_count: int | None = None
+    ) -> int:
         """Plant bytes at the end of a partition's log, and return the offset that they begin at.
 
         Batches and message sets get the offsets that are due to them, and no check. With ``record_count`` nothing is
@@ -525,7 +575,11 @@ class MockCluster:
 
     def requests_of(self, api_key: int, broker: int | None = None) -> list[SeenRequest]:
         """Those of one API, and if wanted of one broker."""
-        return [seen for seen in self.requests if seen.api_key == api_key and broker in (None, seen.broker)]
+        return [
+            seen
+            for seen in self.requests
+            if seen.api_key == api_key and broker in (None, seen.broker)
+        ]
 
     def wait_for_requests(
         self, api_key: int, count: int = 1, broker: int | None = None, timeout: float = 10.0
@@ -534,7 +588,9 @@ class MockCluster:
         deadline = time.monotonic() + timeout
         while len(found := self.requests_of(api_key, broker)) < count:
             if time.monotonic() >= deadline:
-                raise TimeoutError(f"{len(found)} of {count} requests of API {api_key} came within {timeout} s")
+                raise TimeoutError(
+                    f"{len(found)} of {count} requests of API {api_key} came within {timeout} s"
+                )
             time.sleep(_CHECK_INTERVAL_S)
         return found
 
@@ -544,10 +600,14 @@ class MockCluster:
 
     # --- for handlers; those that change anything are called under the lock unless they say that they take it ---
 
-    def note_request(self, broker: int, api_key: int, version: int, correlation_id: int, client_id: str) -> None:
+    def note_request(
+        self, broker: int, api_key: int, version: int, correlation_id: int, client_id: str
+    ) -> None:
         """Remember a request; needs no lock."""
         client_id = client_id[:_KEPT_CLIENT_ID]
-        self._requests.append(SeenRequest(broker, api_key, version, correlation_id, client_id, time.monotonic()))
+        self._requests.append(
+            SeenRequest(broker, api_key, version, correlation_id, client_id, time.monotonic())
+        )
 
     def live_brokers(self) -> list[Broker]:
         """The brokers that are up."""
@@ -602,7 +662,10 @@ class MockCluster:
             return self._checked_assignment(assignment)
         count = self.default_partitions if partitions is None else partitions
         if not 1 <= count <= PARTITIONS_MAX:
-            raise Refused(ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {PARTITIONS_MAX} partitions, not {count}")
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                f"a topic has 1 to {PARTITIONS_MAX} partitions, not {count}",
+            )
         factor = self.replication_factor if replication_factor is None else replication_factor
         if not 1 <= factor <= len(self._brokers):
             text = f"replication factor {factor} with {len(self._brokers)} brokers"
@@ -619,7 +682,9 @@ class MockCluster:
                 raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(nodes)}")
         return [list(nodes) for nodes in assignment]
 
-    def add_topic(self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None]) -> Topic:
+    def add_topic(
+        self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None]
+    ) -> Topic:
         """Make a topic that was planned."""
         topic = Topic(name, replicas, configs, self._live)
         self.topics[name] = self._topic_ids[topic.id] = topic
@@ -641,7 +706,12 @@ class MockCluster:
             partition.wake()
 
     def grow_topic(
-        self, name: str, count: int, assignment: Sequence[Sequence[int]] | None, *, only_check: bool = False
+        self,
+        name: str,
+        count: int,
+        assignment: Sequence[Sequence[int]] | None,
+        *,
+        only_check: bool = False,
     ) -> None:
         """Let a topic have more partitions; takes the lock. Raises ``Refused``."""
         with self.lock:
@@ -650,14 +720,23 @@ class MockCluster:
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
             known = len(topic.partitions)
             if not known < count <= PARTITIONS_MAX:
-                raise Refused(ErrorCode.INVALID_PARTITIONS, f"the topic has {known} partitions, it can't have {count}")
+                raise Refused(
+                    ErrorCode.INVALID_PARTITIONS,
+                    f"the topic has {known} partitions, it can't have {count}",
+                )
             if assignment is None:
                 factor = len(topic.partitions[0].replicas)
-                replicas = [self._replicas(index, min(factor, len(self._brokers))) for index in range(known, count)]
+                replicas = [
+                    self._replicas(index, min(factor, len(self._brokers)))
+                    for index in range(known, count)
+                ]
             else:
                 replicas = self._checked_assignment(assignment)
                 if len(replicas) != count - known:
-                    raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "an assignment for each new partition is due")
+                    raise Refused(
+                        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                        "an assignment for each new partition is due",
+                    )
             if not only_check:
                 topic.grow(replicas)
 
@@ -685,13 +764,17 @@ class MockCluster:
                 if partition.log.size_bytes:
                     self._kept_bytes -= partition.log.drop_oldest()
 
-    def write_marker(self, key: tuple[str, int], producer_id: int, epoch: int, commit: bool) -> None:
+    def write_marker(
+        self, key: tuple[str, int], producer_id: int, epoch: int, commit: bool
+    ) -> None:
         """End a producer's transaction in a partition; called under the lock."""
         topic = self.topics.get(key[0])
         partition = None if topic is None else topic.partition(key[1])
         if partition is not None:
             now = int(time.time() * 1000)
-            size = partition.log.end_transaction(producer_id, epoch, now, partition.leader_epoch, commit=commit)
+            size = partition.log.end_transaction(
+                producer_id, epoch, now, partition.leader_epoch, commit=commit
+            )
             self.appended(partition, size)
 
     def _store_offsets(self, group: str, offsets: dict[tuple[str, int], Committed]) -> None:

@@ -61,7 +61,9 @@ class Classic(NamedTuple):
 class ConsumerMember:
     """One member of a group."""
 
-    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str, clock: Clock) -> None:
+    def __init__(
+        self, member_id: str, instance_id: str | None, client_id: str, host: str, clock: Clock
+    ) -> None:
         """Know who it is; heartbeats fill in the rest."""
         self.id = member_id
         self.instance_id = instance_id
@@ -111,7 +113,9 @@ class ConsumerGroup:
     type = "consumer"
     protocol_type = "consumer"
 
-    def __init__(self, group_id: str, settings: Settings, topics: Mapping[str, Topic], clock: Clock) -> None:
+    def __init__(
+        self, group_id: str, settings: Settings, topics: Mapping[str, Topic], clock: Clock
+    ) -> None:
         """Make an empty group; ``topics`` are the cluster's."""
         self.id = group_id
         self.settings = settings
@@ -139,7 +143,10 @@ class ConsumerGroup:
             return State.EMPTY
         if self.epoch > self.target_epoch:
             return State.ASSIGNING
-        is_done = all(one.step is Step.STABLE and one.epoch == self.target_epoch for one in self.members.values())
+        is_done = all(
+            one.step is Step.STABLE and one.epoch == self.target_epoch
+            for one in self.members.values()
+        )
         return State.STABLE if is_done else State.RECONCILING
 
     @property
@@ -157,7 +164,9 @@ class ConsumerGroup:
 
     def heartbeat_ms(self) -> int:
         """The interval that members are told."""
-        return int(self.settings.heartbeat_intervals.get(self.id, self.settings.heartbeat_seconds) * 1000)
+        return int(
+            self.settings.heartbeat_intervals.get(self.id, self.settings.heartbeat_seconds) * 1000
+        )
 
     # --- heartbeats ---
 
@@ -177,7 +186,9 @@ class ConsumerGroup:
         self._refresh(bump=changed)
         self.reconcile(member, owned)
         is_full = request.rebalance_timeout_ms != -1 and owned is not None
-        is_full = is_full and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        is_full = is_full and (
+            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        )
         is_first = request.member_epoch == JOIN_EPOCH
         return member, is_first or is_full or before != member.assigned
 
@@ -190,7 +201,11 @@ class ConsumerGroup:
             raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, text=text)
 
     def _member_of(
-        self, request: ConsumerGroupHeartbeatRequest, owned: set[Key] | None, client_id: str, host: str
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        owned: set[Key] | None,
+        client_id: str,
+        host: str,
     ) -> ConsumerMember:
         joins = request.member_epoch == JOIN_EPOCH
         if request.instance_id is not None:
@@ -200,14 +215,20 @@ class ConsumerGroup:
         if member is None:
             if not joins:
                 if request.member_id in self.fenced:
-                    raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text="The consumer group member was fenced.")
+                    raise GroupError(
+                        ErrorCode.FENCED_MEMBER_EPOCH, text="The consumer group member was fenced."
+                    )
                 text = f"Member {request.member_id} is not a member of group {self.id}."
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=text)
-            return self.admit(ConsumerMember(request.member_id, request.instance_id, client_id, host, self.clock))
+            return self.admit(
+                ConsumerMember(request.member_id, request.instance_id, client_id, host, self.clock)
+            )
         if joins:
             return self._rejoined(member)
         if member.classic is not None:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text="The member uses the classic protocol.")
+            raise GroupError(
+                ErrorCode.UNKNOWN_MEMBER_ID, text="The member uses the classic protocol."
+            )
         self._check_epoch(member, request.member_epoch, owned)
         return member
 
@@ -229,7 +250,9 @@ class ConsumerGroup:
         member.classic = None
         return member
 
-    def _static_member(self, instance_id: str, member_id: str, joins: bool) -> ConsumerMember | None:
+    def _static_member(
+        self, instance_id: str, member_id: str, joins: bool
+    ) -> ConsumerMember | None:
         known = self.members.get(self._static.get(instance_id, ""))
         if known is None:
             return None
@@ -273,9 +296,13 @@ class ConsumerGroup:
             found = self.members.get(self.static_id(instance_id))
             if found is not None:
                 found = self.replace(found, member_id)
-        return found or self.admit(ConsumerMember(member_id, instance_id, client_id, host, self.clock))
+        return found or self.admit(
+            ConsumerMember(member_id, instance_id, client_id, host, self.clock)
+        )
 
-    def classic_wishes(self, member: ConsumerMember, topics: list[str], classic: Classic, owned: set[Key]) -> None:
+    def classic_wishes(
+        self, member: ConsumerMember, topics: list[str], classic: Classic, owned: set[Key]
+    ) -> None:
         """What a classic member says in its join, and the step towards the target that follows."""
         wanted = sorted(set(topics))
         changed = member.is_new or member.topics != wanted or bool(member.regex)
@@ -308,7 +335,9 @@ class ConsumerGroup:
             return
         kind = "greater" if epoch > member.epoch else "smaller"
         text = f"The consumer group member has a {kind} member epoch ({epoch}) than the one known by the group "
-        text += f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
+        text += (
+            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
+        )
         raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
 
     def _update(self, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -461,7 +490,9 @@ class ConsumerGroup:
         """Whether other members still hold something that this one shall have."""
         missing = self.target.get(member.id, set()) - member.assigned
         return any(
-            missing & (other.assigned | other.revoking) for other in self.members.values() if other is not member
+            missing & (other.assigned | other.revoking)
+            for other in self.members.values()
+            if other is not member
         )
 
     # --- time ---
@@ -470,7 +501,11 @@ class ConsumerGroup:
         """Take out members whose session is over, or who didn't revoke or rejoin in time."""
         now = self.clock.now()
         for member in list(self.members.values()):
-            session = self.settings.session_seconds if member.classic is None else member.classic.session_seconds
+            session = (
+                self.settings.session_seconds
+                if member.classic is None
+                else member.classic.session_seconds
+            )
             deadlines = (member.revoke_deadline, member.join_deadline)
             is_late = any(deadline is not None and now > deadline for deadline in deadlines)
             if now - member.last_seen > session or is_late:
@@ -478,7 +513,9 @@ class ConsumerGroup:
 
     # --- offsets ---
 
-    def check_commit(self, member_id: str, instance_id: str | None, epoch: int, version: int) -> None:
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, version: int
+    ) -> None:
         """Whether a commit is allowed: by a member in its epoch, or by anybody while there are none."""
         self.tick()
         if epoch < 0 and not self.members:
@@ -500,7 +537,9 @@ class ConsumerGroup:
     def _check_member_epoch(member: ConsumerMember, epoch: int) -> None:
         if epoch != member.epoch:
             is_classic = member.classic is not None
-            raise GroupError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH)
+            raise GroupError(
+                ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+            )
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member reads a topic."""
@@ -510,9 +549,15 @@ class ConsumerGroup:
         """Nobody waits in a group of this kind."""
 
 
-def keys_of(owned: Iterable[ConsumerGroupHeartbeatRequest.TopicPartitions] | None) -> set[Key] | None:
+def keys_of(
+    owned: Iterable[ConsumerGroupHeartbeatRequest.TopicPartitions] | None,
+) -> set[Key] | None:
     """The partitions that a heartbeat names; None if it doesn't say."""
-    return None if owned is None else {(one.topic_id, index) for one in owned for index in one.partitions}
+    return (
+        None
+        if owned is None
+        else {(one.topic_id, index) for one in owned for index in one.partitions}
+    )
 
 
 def check_wish(request: ConsumerGroupHeartbeatRequest) -> None:

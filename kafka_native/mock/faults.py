@@ -88,7 +88,14 @@ class Faults:
         """Remove every armed fault."""
         with self._lock:
             self._tampers.clear()
-            for armed in (self._errors, self._delays, self._throttles, self._corrupt, self._hidden, self._breaks):
+            for armed in (
+                self._errors,
+                self._delays,
+                self._throttles,
+                self._corrupt,
+                self._hidden,
+                self._breaks,
+            ):
                 armed.clear()
 
     def push_errors(
@@ -113,15 +120,19 @@ class Faults:
         """The error for this topic as a whole."""
         return self._take([(api_key, broker, topic, None), (api_key, None, topic, None)])
 
-    def take_partition_error(self, api_key: int, broker: int, topic: str, partition: int) -> Pushed | None:
+    def take_partition_error(
+        self, api_key: int, broker: int, topic: str, partition: int
+    ) -> Pushed | None:
         """The error for exactly this partition."""
         return self._take([(api_key, broker, topic, partition), (api_key, None, topic, partition)])
 
-    def take_error_within(self, api_key: int, broker: int, topic: str, partition: int) -> Pushed | None:
+    def take_error_within(
+        self, api_key: int, broker: int, topic: str, partition: int
+    ) -> Pushed | None:
         """The error for this partition: its own, or one for whichever partition of the topic is next."""
-        return self.take_partition_error(api_key, broker, topic, partition) or self.take_topic_error(
-            api_key, broker, topic
-        )
+        return self.take_partition_error(
+            api_key, broker, topic, partition
+        ) or self.take_topic_error(api_key, broker, topic)
 
     def _take(self, keys: list[tuple[int, int | None, str | None, int | None]]) -> Pushed | None:
         if not self._errors:
@@ -167,7 +178,9 @@ class Faults:
                 self._throttles[broker] = milliseconds, count - 1
             return milliseconds
 
-    def tamper_with(self, broker: int | None, api_key: int | None, count: int, tamper: Tamper) -> None:
+    def tamper_with(
+        self, broker: int | None, api_key: int | None, count: int, tamper: Tamper
+    ) -> None:
         """Break the next responses, of one broker and API or of any."""
         with self._lock:
             self._tampers.append(_Armed(broker, api_key, count, tamper))
@@ -218,7 +231,14 @@ class Faults:
         if not self._breaks:
             return None
         with self._lock:
-            return next((armed.popleft() for key in (broker, None) if (armed := self._breaks.get((place, key)))), None)
+            return next(
+                (
+                    armed.popleft()
+                    for key in (broker, None)
+                    if (armed := self._breaks.get((place, key)))
+                ),
+                None,
+            )
 
     def _count_down(self, armed: dict[_Key, int], key: _Key) -> bool:
         with self._lock:

@@ -70,7 +70,9 @@ class Groups:
     Tests use the second half, as ``cluster.groups``; a member is named by its member id or its instance id.
     """
 
-    def __init__(self, lock: threading.RLock, settings: Settings, topics: Mapping[str, Topic], clock: Clock) -> None:
+    def __init__(
+        self, lock: threading.RLock, settings: Settings, topics: Mapping[str, Topic], clock: Clock
+    ) -> None:
         """No groups yet; ``lock``, ``topics`` and ``clock`` are the cluster's."""
         self._lock = lock
         self._topics = topics
@@ -107,9 +109,17 @@ class Groups:
         group = self.find(group_id)
         if isinstance(group, ConsumerGroup) and group.type == ConsumerGroup.type:
             return group
-        if not make or isinstance(group, ConsumerGroup) or (group is not None and not migration.may_upgrade(group)):
+        if (
+            not make
+            or isinstance(group, ConsumerGroup)
+            or (group is not None and not migration.may_upgrade(group))
+        ):
             is_none = group is None
-            text = f"Consumer group {group_id} not found." if is_none else f"Group {group_id} is not a consumer group."
+            text = (
+                f"Consumer group {group_id} not found."
+                if is_none
+                else f"Group {group_id} is not a consumer group."
+            )
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
         made = ConsumerGroup(group_id, self.settings, self._topics, self._clock)
         if group is not None:
@@ -118,7 +128,9 @@ class Groups:
 
     def put_streams(self, told: StreamsGroupDescribeResponse.Group) -> None:
         """Let a streams group be there, in the place of one with its name, whose offsets it keeps."""
-        self._put(StreamsGroup(told, self.settings, self._topics, self._clock), self.find(told.group_id))
+        self._put(
+            StreamsGroup(told, self.settings, self._topics, self._clock), self.find(told.group_id)
+        )
 
     def _put(self, group: _Group, old: AnyGroup | None) -> _Group:
         """Let a group take the place of another one, whose offsets it keeps."""
@@ -251,7 +263,9 @@ class Groups:
             group = self._group(group_id)
             group.expel(self._member_id(group, member), fence=True)
 
-    def set_target(self, group_id: str, target: Mapping[str, Iterable[tuple[str, int]]] | None) -> None:
+    def set_target(
+        self, group_id: str, target: Mapping[str, Iterable[tuple[str, int]]] | None
+    ) -> None:
         """Say what the members of a group of the consumer protocol shall have, instead of its assignor.
 
         :param target: (topic, partition) by member; who isn't named gets nothing. None ends it.
@@ -263,7 +277,9 @@ class Groups:
             pinned: dict[str, set[Key]] | None = None
             if target is not None:
                 pinned = {
-                    self._member_id(group, member): {(self._topics[topic].id, index) for topic, index in keys}
+                    self._member_id(group, member): {
+                        (self._topics[topic].id, index) for topic, index in keys
+                    }
                     for member, keys in target.items()
                 }
             group.pin(pinned)
@@ -303,12 +319,16 @@ class Groups:
         with self._lock:
             self.put_streams(group)
 
-    def set_committed(self, group_id: str, offsets: Mapping[tuple[str, int], int | Committed]) -> None:
+    def set_committed(
+        self, group_id: str, offsets: Mapping[tuple[str, int], int | Committed]
+    ) -> None:
         """Store offsets for a group, by (topic, partition); nobody is asked."""
         with self._lock:
             group = self.for_commit(group_id)
             for key, offset in offsets.items():
-                group.offsets[key] = offset if isinstance(offset, Committed) else Committed(offset, -1, "")
+                group.offsets[key] = (
+                    offset if isinstance(offset, Committed) else Committed(offset, -1, "")
+                )
 
     # --- coordinators ---
 
@@ -352,7 +372,9 @@ def _unpacked(assignment: bytes) -> list[tuple[str, int]]:
         found = ConsumerProtocolAssignment.unpack(assignment)
     except ProtocolError:
         return []
-    return sorted((part.topic, index) for part in found.assigned_partitions for index in part.partitions)
+    return sorted(
+        (part.topic, index) for part in found.assigned_partitions for index in part.partitions
+    )
 
 
 if TYPE_CHECKING:

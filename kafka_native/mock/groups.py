@@ -44,7 +44,9 @@ class State(Enum):
 class Member:
     """One member of a group."""
 
-    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str, clock: Clock) -> None:
+    def __init__(
+        self, member_id: str, instance_id: str | None, client_id: str, host: str, clock: Clock
+    ) -> None:
         """Know who it is; ``Group.join`` fills in the rest."""
         self.id = member_id
         self.instance_id = instance_id
@@ -84,7 +86,9 @@ class Group:
 
     type = "classic"
 
-    def __init__(self, group_id: str, lock: threading.RLock, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, group_id: str, lock: threading.RLock, settings: Settings, clock: Clock
+    ) -> None:
         """Make an empty group."""
         self.id = group_id
         self.settings = settings
@@ -101,7 +105,9 @@ class Group:
         self.is_converted = False  # to a group of the consumer protocol
         self.changed = threading.Condition(lock)
         self._static: dict[str, str] = {}
-        self._pending: dict[str, float] = {}  # ids given out with MEMBER_ID_REQUIRED, and until when they are good
+        self._pending: dict[
+            str, float
+        ] = {}  # ids given out with MEMBER_ID_REQUIRED, and until when they are good
         self._earliest_end = 0.0
         self._join_deadline = 0.0
 
@@ -117,7 +123,11 @@ class Group:
         is_news = protocols != member.protocols or member.is_joining
         member.protocols = protocols
         member.session_seconds = request.session_timeout_ms / 1000
-        rebalance_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms > 0 else request.session_timeout_ms
+        rebalance_ms = (
+            request.rebalance_timeout_ms
+            if request.rebalance_timeout_ms > 0
+            else request.session_timeout_ms
+        )
         member.rebalance_seconds = rebalance_ms / 1000
         member.reason = request.reason
         member.seen()
@@ -125,7 +135,9 @@ class Group:
             # A static member came back: nobody has to do anything, and a leader among them isn't to assign again.
             skips = call.version >= _FIRST_WITH_SKIP_ASSIGNMENT and member.id == self.leader
             return Joined(member, self.leader if skips else leader, skips, skips)
-        keeps_generation = (self.state is State.STABLE and member.id != self.leader) or self.state is State.COMPLETING
+        keeps_generation = (
+            self.state is State.STABLE and member.id != self.leader
+        ) or self.state is State.COMPLETING
         if keeps_generation and not is_news and not is_back:
             return Joined(member, self.leader, member.id == self.leader)
         if self.state is not State.PREPARING:
@@ -215,7 +227,9 @@ class Group:
         member = self.members[member_id]
         self._drop(member_id)
         if fence and member.instance_id is not None:
-            other = Member(f"{member.instance_id}-{uuid.uuid4()}", member.instance_id, "", "", self.clock)
+            other = Member(
+                f"{member.instance_id}-{uuid.uuid4()}", member.instance_id, "", "", self.clock
+            )
             other.session_seconds, other.protocols = member.session_seconds, member.protocols
             self.admit(other)
         self._after_loss()
@@ -225,7 +239,9 @@ class Group:
         was_empty = self.state is State.EMPTY
         self.state = State.PREPARING
         self._earliest_end = now + self.settings.rebalance_delay if was_empty else now
-        self._join_deadline = now + max((one.rebalance_seconds for one in self.members.values()), default=0.0)
+        self._join_deadline = now + max(
+            (one.rebalance_seconds for one in self.members.values()), default=0.0
+        )
         for member in self.members.values():
             member.assignment = b""
         self.changed.notify_all()
@@ -242,7 +258,9 @@ class Group:
             joined = [member.id for member in self.members.values() if member.is_joining]
             if self.leader not in joined:
                 self.leader = joined[0]
-            self._join_deadline = self.clock.now() + max(one.rebalance_seconds for one in self.members.values())
+            self._join_deadline = self.clock.now() + max(
+                one.rebalance_seconds for one in self.members.values()
+            )
         for member in self.members.values():
             member.must_sync = member.is_joining
             member.is_joining = False
@@ -253,7 +271,10 @@ class Group:
         """What every member can; each votes for the first of those in its own list."""
         first, *others = self.members.values()
         common = set(first.protocols).intersection(*(member.protocols for member in others))
-        votes = [next(name for name in member.protocols if name in common) for member in self.members.values()]
+        votes = [
+            next(name for name in member.protocols if name in common)
+            for member in self.members.values()
+        ]
         return max(common, key=lambda name: (votes.count(name), -list(first.protocols).index(name)))
 
     # --- syncing and staying ---
@@ -264,7 +285,10 @@ class Group:
         member = self.known(request.member_id, request.group_instance_id)
         if request.generation_id != self.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION)
-        for said, known in ((request.protocol_type, self.protocol_type), (request.protocol_name, self.protocol)):
+        for said, known in (
+            (request.protocol_type, self.protocol_type),
+            (request.protocol_name, self.protocol),
+        ):
             if said is not None and said != known:
                 raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         member.seen()
@@ -276,7 +300,9 @@ class Group:
             self.state = State.STABLE
             self.changed.notify_all()
         generation = self.generation
-        self._wait_while(call, member, lambda: self.state is State.COMPLETING and self.generation == generation)
+        self._wait_while(
+            call, member, lambda: self.state is State.COMPLETING and self.generation == generation
+        )
         if self.state is not State.STABLE or self.generation != generation:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
         return member
@@ -336,10 +362,18 @@ class Group:
         if now < self._earliest_end or (self._pending and now < self._join_deadline):
             return
         for member_id in missing:
-            if self.members[member_id].instance_id is None:  # a static member has until its session ends
+            if (
+                self.members[member_id].instance_id is None
+            ):  # a static member has until its session ends
                 self._drop(member_id)
-        if missing and self.members and not any(member.is_joining for member in self.members.values()):
-            self._join_deadline = now + max(member.rebalance_seconds for member in self.members.values())
+        if (
+            missing
+            and self.members
+            and not any(member.is_joining for member in self.members.values())
+        ):
+            self._join_deadline = now + max(
+                member.rebalance_seconds for member in self.members.values()
+            )
             return
         self._begin_generation()
 
@@ -347,7 +381,11 @@ class Group:
         member.waiting += 1
         try:
             self.tick()
-            while condition() and not call.connection.is_closing and self.members.get(member.id) is member:
+            while (
+                condition()
+                and not call.connection.is_closing
+                and self.members.get(member.id) is member
+            ):
                 self._check_is_mine(call)
                 self.changed.wait(_CHECK_INTERVAL_S)
                 self.tick()
@@ -357,7 +395,9 @@ class Group:
         self._check_is_mine(call)
         if self.members.get(member.id) is not member:
             is_fenced = self._static.get(member.instance_id or "", member.id) != member.id
-            raise GroupError(ErrorCode.FENCED_INSTANCE_ID if is_fenced else ErrorCode.UNKNOWN_MEMBER_ID)
+            raise GroupError(
+                ErrorCode.FENCED_INSTANCE_ID if is_fenced else ErrorCode.UNKNOWN_MEMBER_ID
+            )
 
     def _check_is_mine(self, call: Call) -> None:
         """Raises ``GroupError`` where another broker or another protocol has taken over meanwhile."""
@@ -385,7 +425,9 @@ class Group:
 
     # --- offsets ---
 
-    def check_commit(self, member_id: str, instance_id: str | None, generation: int, version: int) -> None:
+    def check_commit(
+        self, member_id: str, instance_id: str | None, generation: int, version: int
+    ) -> None:
         """Whether a commit is allowed: by a member of this generation, or by anybody while there are no members.
 
         It is allowed as well while members join again: they commit what they give up. Raises ``GroupError``.
@@ -413,7 +455,9 @@ class Group:
             return False
         for member in self.members.values():
             try:
-                found = ConsumerProtocolSubscription.unpack(member.protocols.get(self.protocol, b""))
+                found = ConsumerProtocolSubscription.unpack(
+                    member.protocols.get(self.protocol, b"")
+                )
             except ProtocolError:
                 return True  # Kafka is careful too where it can't tell
             if topic in found.topics:

@@ -23,7 +23,9 @@ class _Message(NamedTuple):
     data: memoryview
     record_count: int
     max_timestamp: int
-    codec: str = ""  # not empty: the offsets inside are absolute, so that it has to be written again
+    codec: str = (
+        ""  # not empty: the offsets inside are absolute, so that it has to be written again
+    )
     inside: Sequence[records.Record] = ()
 
 
@@ -38,10 +40,15 @@ def check(data: memoryview, *, max_bytes: int) -> list[_Message]:
     messages = []
     for header in headers:
         if header.magic > 1:
-            raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "a batch of magic 2 in an old Produce request")
+            raise Refused(
+                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                "a batch of magic 2 in an old Produce request",
+            )
         if header.size_bytes > max_bytes:
             raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a message has {header.size_bytes} bytes")
-        messages.append(_message(data[header.position : header.position + header.size_bytes], header))
+        messages.append(
+            _message(data[header.position : header.position + header.size_bytes], header)
+        )
     return messages
 
 
@@ -67,8 +74,15 @@ def store(log: PartitionLog, messages: list[_Message], leader_epoch: int) -> Non
     for message in messages:
         if message.codec:
             base = log.end_offset
-            anew = records.encode_message_set(message.inside, magic=0, codec=message.codec, base_offset=base)
-            log.store(memoryview(bytearray(anew)), message.record_count, message.max_timestamp, leader_epoch)
+            anew = records.encode_message_set(
+                message.inside, magic=0, codec=message.codec, base_offset=base
+            )
+            log.store(
+                memoryview(bytearray(anew)),
+                message.record_count,
+                message.max_timestamp,
+                leader_epoch,
+            )
             continue
         message.data[:8] = (log.end_offset + message.record_count - 1).to_bytes(8, "big")
         log.store(message.data, message.record_count, message.max_timestamp, leader_epoch)

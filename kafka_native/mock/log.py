@@ -50,7 +50,12 @@ class Batch:
     __slots__ = ("base_offset", "data", "last_offset", "leader_epoch", "max_timestamp")
 
     def __init__(
-        self, data: memoryview, base_offset: int, last_offset: int, max_timestamp: int, leader_epoch: int
+        self,
+        data: memoryview,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        leader_epoch: int,
     ) -> None:
         """Keep the bytes and what their header says."""
         self.data = data
@@ -70,18 +75,27 @@ def check_batches(data: memoryview, *, version: int, max_bytes: int) -> records.
     except records.RecordError as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     if len(headers) != 1 or headers[0].magic != 2 or headers[0].size_bytes != len(data):
-        raise Refused(ErrorCode.INVALID_RECORD, "a partition of a Produce request carries exactly one batch")
+        raise Refused(
+            ErrorCode.INVALID_RECORD, "a partition of a Produce request carries exactly one batch"
+        )
     header = headers[0]
     if header.size_bytes > max_bytes:
         text = f"the batch has {header.size_bytes} bytes, at most {max_bytes} are allowed"
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, text)
     if crc32c.crc32c(data[_CRC_START:]) != header.crc:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
-    if header.record_count < 1 or header.last_offset - header.base_offset + 1 != header.record_count:
-        raise Refused(ErrorCode.INVALID_RECORD, "record count and last offset of the batch don't agree")
+    if (
+        header.record_count < 1
+        or header.last_offset - header.base_offset + 1 != header.record_count
+    ):
+        raise Refused(
+            ErrorCode.INVALID_RECORD, "record count and last offset of the batch don't agree"
+        )
     codec = header.attributes & 7
     if codec >= _CODECS or (codec == _ZSTD and version < 7):
-        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} in Produce version {version}")
+        raise Refused(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} in Produce version {version}"
+        )
     if header.is_control:
         raise Refused(ErrorCode.INVALID_RECORD, "clients don't write control batches")
     return header
@@ -150,7 +164,11 @@ class PartitionLog:
     # --- writing ---
 
     def append(
-        self, data: memoryview, header: records.BatchHeader, leader_epoch: int, append_time: int | None
+        self,
+        data: memoryview,
+        header: records.BatchHeader,
+        leader_epoch: int,
+        append_time: int | None,
     ) -> Appended:
         """Store a checked batch; a batch of a sequence already stored is only found again. Raises ``Refused``."""
         producer = None
@@ -160,10 +178,15 @@ class PartitionLog:
             if known is not None:
                 return Appended(known, False)
             if producer is None and self.refuses_strangers and header.base_sequence != 0:
-                raise Refused(ErrorCode.UNKNOWN_PRODUCER_ID, f"nothing is known of producer {header.producer_id}")
+                raise Refused(
+                    ErrorCode.UNKNOWN_PRODUCER_ID,
+                    f"nothing is known of producer {header.producer_id}",
+                )
             if producer is None or producer.epoch != header.producer_epoch:
                 marked = -1 if producer is None else producer.coordinator_epoch
-                producer = self._producers[header.producer_id] = _Producer(header.producer_epoch, marked)
+                producer = self._producers[header.producer_id] = _Producer(
+                    header.producer_epoch, marked
+                )
         base = self.end_offset
         records.set_base_offset(data, base, leader_epoch)
         max_timestamp = header.max_timestamp
@@ -179,17 +202,23 @@ class PartitionLog:
         self.store(data, header.record_count, max_timestamp, leader_epoch)
         return Appended(base, True)
 
-    def store(self, data: memoryview, record_count: int, max_timestamp: int, leader_epoch: int) -> None:
+    def store(
+        self, data: memoryview, record_count: int, max_timestamp: int, leader_epoch: int
+    ) -> None:
         """Put bytes at the end that stand for so many offsets, without a look at them."""
         base = self.end_offset
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
             self.epochs.append((leader_epoch, base))
-        self._batches.append(Batch(data, base, base + record_count - 1, max_timestamp, leader_epoch))
+        self._batches.append(
+            Batch(data, base, base + record_count - 1, max_timestamp, leader_epoch)
+        )
         self._bases.append(base)
         self.end_offset = base + record_count
         self.size_bytes += len(data)
 
-    def end_transaction(self, producer_id: int, epoch: int, timestamp: int, leader_epoch: int, *, commit: bool) -> int:
+    def end_transaction(
+        self, producer_id: int, epoch: int, timestamp: int, leader_epoch: int, *, commit: bool
+    ) -> int:
         """Write the marker of a producer, whose older epochs are over with it; its size in bytes."""
         key, value = _MARKER_KEY.pack(0, commit), _MARKER_VALUE.pack(0, 0)
         marker = records.encode_batch(
@@ -207,7 +236,10 @@ class PartitionLog:
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch != epoch:
             producer = self._producers[producer_id] = _Producer(epoch)
-        producer.coordinator_epoch, producer.last_timestamp = 0, timestamp  # there is one coordinator, the first
+        producer.coordinator_epoch, producer.last_timestamp = (
+            0,
+            timestamp,
+        )  # there is one coordinator, the first
         self.store(memoryview(bytearray(marker)), 1, timestamp, leader_epoch)
         return len(marker)
 
@@ -243,11 +275,16 @@ class PartitionLog:
     def _check_sequence(producer: _Producer, header: records.BatchHeader) -> int | None:
         """The offset of a batch that was stored before, None for the next one in sequence."""
         if header.producer_epoch < producer.epoch:
-            raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, f"the producer's epoch is {producer.epoch} by now")
+            raise Refused(
+                ErrorCode.INVALID_PRODUCER_EPOCH, f"the producer's epoch is {producer.epoch} by now"
+            )
         first = header.base_sequence
         if header.producer_epoch > producer.epoch:
             if first != 0:
-                raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"a new epoch began with sequence {first}")
+                raise Refused(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"a new epoch began with sequence {first}",
+                )
             return None
         last = (first + header.record_count - 1) & _SEQUENCE_MASK
         for written in producer.batches:
@@ -256,7 +293,9 @@ class PartitionLog:
         if producer.batches:
             expected = (producer.batches[-1].last_sequence + 1) & _SEQUENCE_MASK
             if first != expected:
-                raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {first} came, not {expected}")
+                raise Refused(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {first} came, not {expected}"
+                )
         return None
 
     def drop_oldest(self) -> int:
@@ -304,10 +343,18 @@ class PartitionLog:
 
     def aborted(self, first: int, end: int) -> list[Aborted]:
         """The aborted transactions that have records between these offsets, as far as they are in the log still."""
-        return [each for each in self._aborted if each.first_offset < end and each.last_offset >= first]
+        return [
+            each for each in self._aborted if each.first_offset < end and each.last_offset >= first
+        ]
 
     def read(
-        self, offset: int, max_bytes: int, *, at_least_one: bool = True, cut: bool = False, end: int | None = None
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool = True,
+        cut: bool = False,
+        end: int | None = None,
     ) -> tuple[list[memoryview], int]:
         """Batches from the one that holds ``offset`` on, as slices, and their total size.
 
@@ -391,6 +438,10 @@ class PartitionLog:
     @staticmethod
     def _records_of(batch: Batch) -> list[records.Record]:
         try:
-            return [record for decoded in records.decode_batches(batch.data) for record in decoded.records]
+            return [
+                record
+                for decoded in records.decode_batches(batch.data)
+                for record in decoded.records
+            ]
         except records.RecordError:
             return []  # bytes that a test planted: nothing in there has a time

@@ -32,7 +32,9 @@ class Logs:
         with self._cluster.lock:
             found = self._cluster.topics[topic].partitions[partition]
             if not found.log.start_offset <= offset <= found.log.end_offset:
-                raise ValueError(f"the log has offsets {found.log.start_offset} to {found.log.end_offset}")
+                raise ValueError(
+                    f"the log has offsets {found.log.start_offset} to {found.log.end_offset}"
+                )
             found.log.truncate_from(offset)
             found.lead(found.leader if broker is None else broker)
 

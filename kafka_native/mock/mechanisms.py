@@ -120,7 +120,9 @@ class ScramExchange(Exchange):
             text = token.decode()
         except ValueError:
             raise self.denied() from None
-        return (self._first(text) if self._credential is None else self._last(text, self._credential)).encode()
+        return (
+            self._first(text) if self._credential is None else self._last(text, self._credential)
+        ).encode()
 
     def _first(self, text: str) -> str:
         match = self._FIRST.fullmatch(text)
@@ -132,7 +134,10 @@ class ScramExchange(Exchange):
         self.extensions = dict(one.split("=", 1) for one in match["extensions"].split(",") if one)
         self._owner = user
         if self.extensions.get("tokenauth") == "true":
-            self._owner, self._credential = self.accounts.scram_token(self._scram, user) or (user, None)
+            self._owner, self._credential = self.accounts.scram_token(self._scram, user) or (
+                user,
+                None,
+            )
         else:
             self._credential = self.accounts.scram(self._scram, user)
         if self._credential is None:
@@ -154,13 +159,17 @@ class ScramExchange(Exchange):
         if match is None or match["nonce"] != self._nonce:
             raise self.denied()
         try:
-            channel, proof = (base64.b64decode(match[name], validate=True) for name in ("channel", "proof"))
+            channel, proof = (
+                base64.b64decode(match[name], validate=True) for name in ("channel", "proof")
+            )
         except binascii.Error:
             raise self.denied() from None
         client_key = self._mac(credential.salted_password, b"Client Key")
         stored_key = hashlib.new(self._scram.hash, client_key).digest()
         said = f"{self._said},{text.rpartition(',p=')[0]}".encode()
-        expected = bytes(a ^ b for a, b in zip(client_key, self._mac(stored_key, said), strict=True))
+        expected = bytes(
+            a ^ b for a, b in zip(client_key, self._mac(stored_key, said), strict=True)
+        )
         if channel != self._header.encode() or not hmac.compare_digest(expected, proof):
             raise self.denied()
         signature = self._mac(self._mac(credential.salted_password, b"Server Key"), said)
@@ -189,7 +198,9 @@ class OAuthBearer(Exchange):
             raise self._refusal
         match = self._FIRST.fullmatch(token)
         if match is None:
-            raise Denied("OAUTHBEARER begins with a GS2 header and key=value pairs, 0x01 between and behind them")
+            raise Denied(
+                "OAUTHBEARER begins with a GS2 header and key=value pairs, 0x01 between and behind them"
+            )
         pairs = [pair.split("=", 1) for pair in match[2].decode("ascii").split("\x01") if pair]
         values = dict(pairs)
         kind, _, bearer = values.pop("auth", "").partition(" ")
@@ -227,7 +238,11 @@ def _unsecured(token: str) -> tuple[str, float]:
 def _time(claims: dict[str, Any], name: str) -> float:
     """A time among the claims, in seconds. Raises ``Denied``."""
     value = claims.get(name)
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _LAST_SECOND:
+    if (
+        not isinstance(value, (int, float))
+        or isinstance(value, bool)
+        or not abs(value) < _LAST_SECOND
+    ):
         raise Denied(f"the token's {name} is no time")
     return float(value)
 
@@ -239,7 +254,9 @@ def _parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     found = []
     for piece in pieces[:2]:
         try:
-            value = json.loads(base64.b64decode(piece + "=" * (-len(piece) % 4), b"-_", validate=True))
+            value = json.loads(
+                base64.b64decode(piece + "=" * (-len(piece) % 4), b"-_", validate=True)
+            )
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):

@@ -52,7 +52,11 @@ class Settings:
     """
 
     def __init__(
-        self, rebalance_delay: float, heartbeat_seconds: float, session_seconds: float, max_size: int | None = None
+        self,
+        rebalance_delay: float,
+        heartbeat_seconds: float,
+        session_seconds: float,
+        max_size: int | None = None,
     ) -> None:
         """Take these, and Kafka's defaults for the rest."""
         self.rebalance_delay = rebalance_delay

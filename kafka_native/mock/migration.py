@@ -10,7 +10,10 @@ from kafka_native.mock.consumer_groups import Classic, ConsumerGroup, ConsumerMe
 from kafka_native.mock.groups import Group, Member
 from kafka_native.mock.membership import GroupError, Left
 from kafka_native.protocol import ProtocolError
-from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_native.protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +34,10 @@ def may_upgrade(group: Group) -> bool:
     """Whether a classic group can become one of the consumer protocol."""
     if not group.members:
         return True
-    if group.settings.migration not in ("bidirectional", "upgrade") or group.protocol_type != _CONSUMER:
+    if (
+        group.settings.migration not in ("bidirectional", "upgrade")
+        or group.protocol_type != _CONSUMER
+    ):
         return False
     limit = group.settings.max_size
     return limit is None or len(group.members) < limit
@@ -43,7 +49,9 @@ def upgrade(group: Group, made: ConsumerGroup, topics: Mapping[str, Topic]) -> N
         member = ConsumerMember(old.id, old.instance_id, old.client_id, old.host, made.clock)
         try:
             given = ConsumerProtocolAssignment.unpack(old.assignment) if old.assignment else None
-            subscription = ConsumerProtocolSubscription.unpack(next(iter(old.protocols.values()), b""))
+            subscription = ConsumerProtocolSubscription.unpack(
+                next(iter(old.protocols.values()), b"")
+            )
         except ProtocolError:
             text = f"Group {group.id} is not a consumer group."
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text) from None
@@ -66,7 +74,9 @@ def must_downgrade(group: ConsumerGroup) -> bool:
     """Whether only classic members are left of a group."""
     if group.settings.migration not in ("bidirectional", "downgrade"):
         return False
-    return bool(group.members) and all(member.classic is not None for member in group.members.values())
+    return bool(group.members) and all(
+        member.classic is not None for member in group.members.values()
+    )
 
 
 def downgrade(group: ConsumerGroup, made: Group, topics: Mapping[str, Topic]) -> None:
@@ -107,11 +117,19 @@ def join(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> Consume
         member_id = f"{instance or call.client_id}-{uuid.uuid4()}"
         if instance is None and call.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
             raise GroupError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-    member = group.classic_joins(member_id, instance, call.client_id, call.connection.peer[0], bool(request.member_id))
-    rebalance_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms > 0 else request.session_timeout_ms
+    member = group.classic_joins(
+        member_id, instance, call.client_id, call.connection.peer[0], bool(request.member_id)
+    )
+    rebalance_ms = (
+        request.rebalance_timeout_ms
+        if request.rebalance_timeout_ms > 0
+        else request.session_timeout_ms
+    )
     member.rebalance_seconds = rebalance_ms / 1000
     owned = _owned(group, subscription)
-    group.classic_wishes(member, subscription.topics, Classic(protocols, request.session_timeout_ms / 1000), owned)
+    group.classic_wishes(
+        member, subscription.topics, Classic(protocols, request.session_timeout_ms / 1000), owned
+    )
     return member
 
 
@@ -143,7 +161,9 @@ def _owned(group: ConsumerGroup, subscription: ConsumerProtocolSubscription) -> 
     }
 
 
-def _known(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None) -> ConsumerMember:
+def _known(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None
+) -> ConsumerMember:
     group.tick()
     member = group.known(member_id, instance_id)
     if member.classic is None:
@@ -153,7 +173,9 @@ def _known(group: ConsumerGroup, member_id: str, instance_id: str | None, genera
     return member
 
 
-def sync(group: ConsumerGroup, request: SyncGroupRequest, topics: Mapping[str, Topic]) -> tuple[str, bytes]:
+def sync(
+    group: ConsumerGroup, request: SyncGroupRequest, topics: Mapping[str, Topic]
+) -> tuple[str, bytes]:
     """Protocol and assignment of a classic member. Raises ``GroupError``."""
     member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
     assert member.classic is not None
@@ -168,7 +190,9 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, topics: Mapping[str, T
     return protocol, _packed(member.assigned, {topic.id: name for name, topic in topics.items()})
 
 
-def heartbeat(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> None:
+def heartbeat(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
+) -> None:
     """Let a classic member stay. Raises ``GroupError``, for instance when it is time to join again."""
     member = _known(group, member_id, instance_id, generation)
     member.seen()
@@ -184,7 +208,9 @@ def _must_rejoin(member: ConsumerMember) -> None:
         member.join_deadline = member.clock.now() + member.rebalance_seconds
 
 
-def leave(group: ConsumerGroup, member_id: str, instance_id: str | None, reason: str | None) -> None:
+def leave(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, reason: str | None
+) -> None:
     """Let a classic member go. Raises ``GroupError``."""
     if not member_id and instance_id is not None:
         member_id = group.static_id(instance_id)

@@ -92,7 +92,9 @@ def _point(data: bytes, name: str, kind: str, unit: str, delta: bool) -> PushedM
         [value] = struct.unpack("<q", _eight(found[6]))
     else:
         raise Malformed(f"{name}: a value that is no number")
-    start, now = (int.from_bytes(_eight(found.get(number, bytes(8))), "little") for number in (2, 3))
+    start, now = (
+        int.from_bytes(_eight(found.get(number, bytes(8))), "little") for number in (2, 3)
+    )
     return PushedMetric(name, kind, value, _labels(data, 7), unit, delta, start, now)
 
 

@@ -45,7 +45,9 @@ class Quotas:
         if not kept:
             del self.entries[entity]
 
-    def throttle_ms(self, broker: int, user: str, client_id: str, key: str, size: int, now: float) -> int:
+    def throttle_ms(
+        self, broker: int, user: str, client_id: str, key: str, size: int, now: float
+    ) -> int:
         """For how long a client has to keep still after so many bytes, by the most specific quota that it has."""
         for entity in _most_specific_first(user, client_id):
             rate = self.entries.get(entity, {}).get(key)
@@ -53,7 +55,9 @@ class Quotas:
                 return self._take((broker, entity, key, user, client_id), rate, size, now)
         return 0
 
-    def _take(self, who: tuple[int, Entity, str, str, str], rate: float, size: int, now: float) -> int:
+    def _take(
+        self, who: tuple[int, Entity, str, str, str], rate: float, size: int, now: float
+    ) -> int:
         level, since = self._used.get(who, (0.0, now))
         level = max(level - (now - since) * rate, 0.0) + size
         self._used[who] = level, now

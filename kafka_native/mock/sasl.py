@@ -56,7 +56,13 @@ class SaslListener:
     PLACE: Final = "authentication"
     """Where faults are armed for."""
 
-    def __init__(self, mechanisms: Sequence[str], accounts: Accounts, session_lifetime_ms: int, faults: Faults) -> None:
+    def __init__(
+        self,
+        mechanisms: Sequence[str],
+        accounts: Accounts,
+        session_lifetime_ms: int,
+        faults: Faults,
+    ) -> None:
         """Take them over; ``session_lifetime_ms`` is ``connections.max.reauth.ms``, 0 for no end."""
         self.mechanisms = list(mechanisms)
         self.accounts = accounts
@@ -158,7 +164,9 @@ class Login:
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self._version = version
         if self._is_known and mechanism != self._mechanism:
-            self._exchange = None  # Apache Kafka, too, says yes here, and closes when the first token comes
+            self._exchange = (
+                None  # Apache Kafka, too, says yes here, and closes when the first token comes
+            )
         else:
             fault = self._sasl.faults.take_break(self._sasl.PLACE, self._broker)
             self._mechanism = mechanism
@@ -174,7 +182,9 @@ class Login:
     def step(self, token: bytes) -> Answer | None:
         """Take a token; None answers nothing and closes."""
         if self._state is not _State.TOKENS:
-            return Answer(code=ErrorCode.ILLEGAL_SASL_STATE, text="there is nothing to authenticate now")
+            return Answer(
+                code=ErrorCode.ILLEGAL_SASL_STATE, text="there is nothing to authenticate now"
+            )
         exchange = self._exchange
         if exchange is None:
             self._end("a session goes on with the mechanism that it began with")
@@ -213,7 +223,15 @@ class Login:
 
     def _note(self, principal: str | None, error: str | None, extensions: dict[str, str]) -> None:
         assert self._sasl is not None
-        seen = SeenLogin(self._broker, self._mechanism, principal, error, self._is_known, extensions, time.monotonic())
+        seen = SeenLogin(
+            self._broker,
+            self._mechanism,
+            principal,
+            error,
+            self._is_known,
+            extensions,
+            time.monotonic(),
+        )
         self._sasl.logins.append(seen)
 
 
@@ -221,5 +239,10 @@ def _broken(exchange: Exchange) -> Answer | None:
     """What a fault makes of a step, whatever the mechanism. Raises ``Denied``."""
     if exchange.fault == "refuse":
         raise exchange.denied()
-    tokens = {"malformed": _MALFORMED, "oversized": _OVERSIZED, "endless": b"r=more,s=more,i=4096", "close": b""}
+    tokens = {
+        "malformed": _MALFORMED,
+        "oversized": _OVERSIZED,
+        "endless": b"r=more,s=more,i=4096",
+        "close": b"",
+    }
     return None if exchange.fault not in tokens else Answer(tokens[exchange.fault])

@@ -11,7 +11,13 @@ from kafka_native.mock.accounts import Accounts, AwsKey, DelegationToken
 from kafka_native.mock.certificates import Certificates, Identity, Presented
 from kafka_native.mock.mechanisms import MECHANISMS, AuthenticationFault
 from kafka_native.mock.sasl import SaslListener, SeenLogin
-from kafka_native.mock.tls import VERSIONS, ClientCertificates, HandshakeFault, SeenHandshake, TlsListener
+from kafka_native.mock.tls import (
+    VERSIONS,
+    ClientCertificates,
+    HandshakeFault,
+    SeenHandshake,
+    TlsListener,
+)
 
 if TYPE_CHECKING:
     from kafka_native.mock.access import Access
@@ -81,7 +87,9 @@ class ListenerSecurity:
         """The SASL of the listeners, with its users."""
         if not self.has_sasl:
             return None
-        accounts = Accounts(lock, access, self.scram_iterations, self.delegation_tokens, self.aws_keys)
+        accounts = Accounts(
+            lock, access, self.scram_iterations, self.delegation_tokens, self.aws_keys
+        )
         for user, password in self.users.items():
             accounts.set_password(user, password)
         return SaslListener(self.mechanisms, accounts, self.session_lifetime_ms, faults)
@@ -130,7 +138,9 @@ class Security:
         """Show another certificate from now on: this one, or a new one from the same authority."""
         self._tls.rotate(identity)
 
-    def break_handshakes(self, how: HandshakeFault, broker: int | None = None, count: int = 1) -> None:
+    def break_handshakes(
+        self, how: HandshakeFault, broker: int | None = None, count: int = 1
+    ) -> None:
         """Spoil the next TLS handshakes of one broker or of any, after the client's first words.
 
         ``close`` closes the connection, ``garbage`` answers something that isn't TLS, ``silence`` nothing at all.
@@ -158,7 +168,9 @@ class Security:
         """Let sessions that begin from now on last so long; 0: for good."""
         self._sasl.session_lifetime_ms = milliseconds
 
-    def break_authentication(self, how: AuthenticationFault, broker: int | None = None, count: int = 1) -> None:
+    def break_authentication(
+        self, how: AuthenticationFault, broker: int | None = None, count: int = 1
+    ) -> None:
         """Spoil the next attempts to log in, of one broker or of any.
 
         With any mechanism: ``refuse`` answers SASL_AUTHENTICATION_FAILED whatever the credentials, ``close`` closes the

@@ -44,7 +44,9 @@ _HUNG_UP = getattr(select, "POLLRDHUP", 0)
 class Broker:
     """One broker of the cluster: its port, its connections and its fetch sessions."""
 
-    def __init__(self, cluster: MockCluster, node_id: int, host: str, port: int, *, session_limit: int) -> None:
+    def __init__(
+        self, cluster: MockCluster, node_id: int, host: str, port: int, *, session_limit: int
+    ) -> None:
         """Reserve the port; ``start()`` begins to listen on it."""
         self.cluster = cluster
         self.id = node_id
@@ -93,7 +95,9 @@ class Broker:
         self._socket.setblocking(False)
         self._wake = socket.socketpair()
         self.is_up = True
-        self._acceptor = threading.Thread(target=self._accept, name=f"mock-broker-{self.id}", daemon=True)
+        self._acceptor = threading.Thread(
+            target=self._accept, name=f"mock-broker-{self.id}", daemon=True
+        )
         self._acceptor.start()
 
     def stop(self, *, rebind: bool) -> None:
@@ -172,8 +176,12 @@ class Connection:
         self.login = Login(broker.cluster.sasl, broker.id)
         self._socket = accepted
         tls = broker.cluster.tls
-        self._stream: Stream = PlainStream(accepted) if tls is None else tls.stream(accepted, broker.id)
-        self._outbox: queue.SimpleQueue[tuple[float, list[bytes | memoryview], bool] | None] | None = None
+        self._stream: Stream = (
+            PlainStream(accepted) if tls is None else tls.stream(accepted, broker.id)
+        )
+        self._outbox: (
+            queue.SimpleQueue[tuple[float, list[bytes | memoryview], bool] | None] | None
+        ) = None
         self._writer: threading.Thread | None = None
         name = f"mock-{broker.id}-{peer[1]}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -208,7 +216,9 @@ class Connection:
             self.login.principal = self._stream.begin() or self.login.principal
             while not self.is_closing:
                 frame = self._read_frame()
-                if frame is None or not (self._answer_token if self.login.is_bare else self._answer)(frame):
+                if frame is None or not (
+                    self._answer_token if self.login.is_bare else self._answer
+                )(frame):
                     break
         except OSError as error:
             log.debug("broker %d, %s: %s", self.broker.id, self.peer, error)
@@ -260,7 +270,11 @@ class Connection:
             log.info("broker %d closes %s: %s", self.broker.id, self.peer, error)
             return False
         if request is None:
-            log.info("broker %d closes %s: an API or version that it doesn't speak", self.broker.id, self.peer)
+            log.info(
+                "broker %d closes %s: an API or version that it doesn't speak",
+                self.broker.id,
+                self.peer,
+            )
             return False
         reply = request.handle()
         if isinstance(reply, handlers.Close):
@@ -308,7 +322,9 @@ class Connection:
         """Leave a response to a second thread, so that the next requests are read meanwhile, as on a slow line."""
         if self._outbox is None:
             self._outbox = queue.SimpleQueue()
-            self._writer = threading.Thread(target=self._write_later, name="mock-writer", daemon=True)
+            self._writer = threading.Thread(
+                target=self._write_later, name="mock-writer", daemon=True
+            )
             self._writer.start()
         self._outbox.put((due, pieces, stays_open))
         if not stays_open and self._writer is not None:

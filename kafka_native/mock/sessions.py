@@ -125,4 +125,8 @@ class Sessions:
 
 def outside(request: FetchRequest) -> list[Wanted]:
     """The partitions of a request without a session."""
-    return [Wanted(topic.topic, topic.topic_id, asked) for topic in request.topics for asked in topic.partitions]
+    return [
+        Wanted(topic.topic, topic.topic_id, asked)
+        for topic in request.topics
+        for asked in topic.partitions
+    ]

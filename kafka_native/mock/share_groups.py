@@ -55,7 +55,9 @@ class ShareGroup:
     type = "share"
     protocol_type = "share"
 
-    def __init__(self, group_id: str, settings: ShareSettings, topics: Mapping[str, Topic], clock: Clock) -> None:
+    def __init__(
+        self, group_id: str, settings: ShareSettings, topics: Mapping[str, Topic], clock: Clock
+    ) -> None:
         """Make an empty group; ``topics`` and ``clock`` are the cluster's."""
         self.id = group_id
         self.epoch = 0
@@ -71,7 +73,9 @@ class ShareGroup:
         """The state of the share group."""
         return GroupState.STABLE if self.members else GroupState.EMPTY
 
-    def heartbeat(self, request: ShareGroupHeartbeatRequest, client_id: str, host: str) -> tuple[ShareMember, bool]:
+    def heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client_id: str, host: str
+    ) -> tuple[ShareMember, bool]:
         """Let a member join or stay; it, and whether its assignment is to be told. Raises ``GroupError``."""
         self.tick()
         joins = request.member_epoch == JOIN_EPOCH
@@ -93,7 +97,9 @@ class ShareGroup:
         member.seen()
         self._assign()
         member.epoch = self.epoch
-        tells = joins or request.subscribed_topic_names is not None or member.told != member.assigned
+        tells = (
+            joins or request.subscribed_topic_names is not None or member.told != member.assigned
+        )
         if tells:
             member.told = set(member.assigned)
         return member, tells
@@ -113,7 +119,12 @@ class ShareGroup:
 
     def _assign(self) -> None:
         """Spread partitions over members; with fewer partitions than members, several share one."""
-        wanted = {name for member in self.members.values() for name in member.topics if name in self._topics}
+        wanted = {
+            name
+            for member in self.members.values()
+            for name in member.topics
+            if name in self._topics
+        }
         seen = (
             sorted((member.id, tuple(member.topics)) for member in self.members.values()),
             sorted((self._topics[name].id, len(self._topics[name].partitions)) for name in wanted),
@@ -126,7 +137,9 @@ class ShareGroup:
             member.assigned = set()
         for name in sorted(wanted):
             topic = self._topics[name]
-            readers = [member for _, member in sorted(self.members.items()) if name in member.topics]
+            readers = [
+                member for _, member in sorted(self.members.items()) if name in member.topics
+            ]
             for at in range(max(len(topic.partitions), len(readers))):
                 number = at % len(topic.partitions)
                 readers[at % len(readers)].assigned.add((topic.id, number))
@@ -178,7 +191,11 @@ class ShareGroups:
     """The share groups of the cluster, and the sessions of all brokers."""
 
     def __init__(
-        self, lock: threading.RLock, settings: ShareSettings, topics: Mapping[str, Topic], clock: Clock
+        self,
+        lock: threading.RLock,
+        settings: ShareSettings,
+        topics: Mapping[str, Topic],
+        clock: Clock,
     ) -> None:
         """No groups yet; ``lock`` and ``topics`` are the cluster's."""
         self._lock = lock
@@ -248,7 +265,9 @@ class ShareGroups:
         """A group. Raises ``GroupError``."""
         group = self._groups.get(group_id)
         if group is None and make:
-            group = self._groups[group_id] = ShareGroup(group_id, self.settings, self._topics, self._clock)
+            group = self._groups[group_id] = ShareGroup(
+                group_id, self.settings, self._topics, self._clock
+            )
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=f"Group {group_id} not found.")
         return group

@@ -75,7 +75,9 @@ class SharePartition:
         log = partition.log
         self._partition = partition
         self._settings = settings
-        self.start = self.end = log.start_offset if settings.auto_offset_reset == "earliest" else log.end_offset
+        self.start = self.end = (
+            log.start_offset if settings.auto_offset_reset == "earliest" else log.end_offset
+        )
         self._records: dict[int, _Record] = {}
         self._leader_epoch = partition.leader_epoch
 
@@ -138,7 +140,9 @@ class SharePartition:
         log = self._partition.log
         free = (offset for offset in range(self.start, self.end) if self._is_free(offset))
         first = next(free, self.end)
-        if first >= log.end_offset or (first == self.end and self.end - self.start >= self._settings.in_flight_max):
+        if first >= log.end_offset or (
+            first == self.end and self.end - self.start >= self._settings.in_flight_max
+        ):
             return [], []
         slices, _ = log.read(first, max_bytes)
         if not slices:
@@ -172,7 +176,9 @@ class SharePartition:
 
     # --- what becomes of them ---
 
-    def acknowledge(self, member: str, batches: Iterable[AcknowledgementBatch], now: float) -> ErrorCode:
+    def acknowledge(
+        self, member: str, batches: Iterable[AcknowledgementBatch], now: float
+    ) -> ErrorCode:
         """Take acknowledgements, all of them or none."""
         self.refresh(now)
         fates: dict[int, int] = {}

@@ -25,14 +25,20 @@ class StreamsGroup(ConsumerGroup):
     protocol_type = "streams"
 
     def __init__(
-        self, told: StreamsGroupDescribeResponse.Group, settings: Settings, topics: Mapping[str, Topic], clock: Clock
+        self,
+        told: StreamsGroupDescribeResponse.Group,
+        settings: Settings,
+        topics: Mapping[str, Topic],
+        clock: Clock,
     ) -> None:
         """As StreamsGroupDescribe is to tell it; its members read the source topics of its topology."""
         super().__init__(told.group_id, settings, topics, clock)
         self.told = told
         parts = [] if told.topology is None else told.topology.subtopologies or []
         for each in told.members:
-            member = ConsumerMember(each.member_id, each.instance_id, each.client_id, each.client_host, clock)
+            member = ConsumerMember(
+                each.member_id, each.instance_id, each.client_id, each.client_host, clock
+            )
             member.topics = [name for part in parts for name in part.source_topics]
             self.members[member.id] = member
         self.epoch = self.target_epoch = told.group_epoch

@@ -47,7 +47,11 @@ class PushedMetrics(NamedTuple):
 
     def value(self, name: str, **labels: str | int) -> int | float | None:
         """The value of a metric with these labels among its own; None if there is none."""
-        found = (each for each in self.metrics if each.name == name and labels.items() <= each.labels.items())
+        found = (
+            each
+            for each in self.metrics
+            if each.name == name and labels.items() <= each.labels.items()
+        )
         return next((each.value for each in found), None)
 
 
@@ -96,13 +100,18 @@ class Telemetry:
             known.asked_at = time.monotonic()
             return instance_id, self.wanted
 
-    def check(self, instance_id: bytes, subscription_id: int, codec: int, size: int, *, terminating: bool) -> ErrorCode:
+    def check(
+        self, instance_id: bytes, subscription_id: int, codec: int, size: int, *, terminating: bool
+    ) -> ErrorCode:
         """What is wrong with a push, in the order in which Kafka looks."""
         with self._lock:
             now = time.monotonic()
             known = self._instances.setdefault(instance_id, _Instance(self.wanted.number))
             pushed_at, known.pushed_at = known.pushed_at, now
-            early = known.asked_at <= pushed_at and now < pushed_at + self.wanted.interval_ms / 1000 - _EARLY_S
+            early = (
+                known.asked_at <= pushed_at
+                and now < pushed_at + self.wanted.interval_ms / 1000 - _EARLY_S
+            )
             if known.terminated:
                 return ErrorCode.INVALID_REQUEST
             if early and not terminating:
@@ -121,7 +130,9 @@ def decoded(codec: int, data: bytes) -> otlp.Metrics:
     """The metrics of a push. Raises ``otlp.Malformed``."""
     if codec:
         try:
-            data = records.decompress(records.CODEC_NAMES[codec], data, max_bytes=_DECOMPRESSED_MAX_BYTES)
+            data = records.decompress(
+                records.CODEC_NAMES[codec], data, max_bytes=_DECOMPRESSED_MAX_BYTES
+            )
         except records.RecordError as error:
             raise otlp.Malformed(str(error)) from None
     return otlp.read(data)
@@ -158,7 +169,9 @@ class ClientMetrics:
         if interval_ms < _LEAST_INTERVAL_MS:
             raise ValueError(f"an interval has {_LEAST_INTERVAL_MS} ms or more, not {interval_ms}")
         if unknown := set(compression) - set(records.CODEC_NAMES):
-            raise ValueError(f"codecs are {', '.join(records.CODEC_NAMES)}, not {', '.join(sorted(unknown))}")
+            raise ValueError(
+                f"codecs are {', '.join(records.CODEC_NAMES)}, not {', '.join(sorted(unknown))}"
+            )
         codecs = tuple(records.CODEC_NAMES.index(each) for each in compression)
         self._telemetry.wanted = Wanted(tuple(metrics), interval_ms, delta, codecs, max_bytes)
 
@@ -170,5 +183,7 @@ class ClientMetrics:
     @property
     def _telemetry(self) -> Telemetry:
         if self._telemetry_or_none is None:
-            raise ValueError("this cluster takes no metrics of clients: make it with client_metrics=True")
+            raise ValueError(
+                "this cluster takes no metrics of clients: make it with client_metrics=True"
+            )
         return self._telemetry_or_none

@@ -29,7 +29,11 @@ ClientCertificates = Literal["none", "requested", "required"]
 """Whether clients are asked for a certificate, as ``ssl.client.auth`` of Apache Kafka."""
 HandshakeFault = Literal["close", "garbage", "silence"]
 
-_VERIFY: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_VERIFY: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _GARBAGE = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 _PIECE_BYTES = 256 << 10
@@ -141,12 +145,16 @@ class TlsListener:
         found = self._contexts.get(presented)
         if found is None:
             good = self._given if presented == "good" else None
-            found = self._contexts[presented] = self._make(good or self.certificates.broker(presented))
+            found = self._contexts[presented] = self._make(
+                good or self.certificates.broker(presented)
+            )
         return found
 
     def _make(self, identity: Identity) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version, context.maximum_version = (VERSIONS[version] for version in self._versions)
+        context.minimum_version, context.maximum_version = (
+            VERSIONS[version] for version in self._versions
+        )
         context.sslobject_class = _ServerSide
         context.sni_callback = _note_name
         context.verify_mode = _VERIFY[self._clients]
@@ -160,7 +168,9 @@ class TlsListener:
 class TlsStream:
     """The TLS session of one connection."""
 
-    def __init__(self, listener: TlsListener, connected: socket.socket, broker: int, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, listener: TlsListener, connected: socket.socket, broker: int, context: ssl.SSLContext
+    ) -> None:
         """The socket is a blocking one; nothing is read yet."""
         self._listener = listener
         self._socket = connected
@@ -183,7 +193,9 @@ class TlsStream:
             while not self._shake():
                 self._flush()
                 if not self._fill():
-                    raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the client left in the middle of the handshake")
+                    raise ssl.SSLEOFError(
+                        ssl.SSL_ERROR_EOF, "the client left in the middle of the handshake"
+                    )
             subject = _subject(self._tls)
         except OSError as error:
             self._note(None, str(error))
@@ -290,7 +302,9 @@ class TlsStream:
         count = self._socket.recv_into(self._buffer)
         self._received.write(memoryview(self._buffer)[:count])
         if count == len(self._buffer) < _PIECE_BYTES:
-            self._buffer = bytearray(_PIECE_BYTES)  # somebody sends a lot: the next receive may take more
+            self._buffer = bytearray(
+                _PIECE_BYTES
+            )  # somebody sends a lot: the next receive may take more
         return count > 0
 
     def _flush(self) -> None:

@@ -138,7 +138,11 @@ class Topic:
     """A topic: partitions, id and settings."""
 
     def __init__(
-        self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None], live: set[int]
+        self,
+        name: str,
+        replicas: Sequence[Sequence[int]],
+        configs: Mapping[str, str | None],
+        live: set[int],
     ) -> None:
         """Make a partition for each list of replicas; ``live`` is the cluster's set of brokers that are up."""
         self.name = name

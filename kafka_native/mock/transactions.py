@@ -148,7 +148,9 @@ class Transactions:
         timeout_s = NO_TIMEOUT_S if two_phase else timeout_ms / 1000
         found = self._by_id.get(transactional_id)
         if found is None:
-            found = self._by_id[transactional_id] = Transactional(self.new_producer_id(), -1, timeout_s)
+            found = self._by_id[transactional_id] = Transactional(
+                self.new_producer_id(), -1, timeout_s
+            )
         elif known_id >= 0 and (found.producer_id, found.epoch) != (known_id, known_epoch):
             raise TransactionError(_fenced(version, 4))
         if found.state is State.ONGOING and keep:
@@ -176,7 +178,12 @@ class Transactions:
     # --- a transaction ---
 
     def checked(
-        self, transactional_id: str, producer_id: int, epoch: int, version: int, fenced_since: int = FENCED_SINCE
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        version: int,
+        fenced_since: int = FENCED_SINCE,
     ) -> Transactional:
         """The transactional id, if this producer has it. Raises `TransactionError`."""
         found = self._by_id.get(transactional_id)
@@ -213,7 +220,14 @@ class Transactions:
         return any(key in found.offsets.get(group, ()) for found in self._by_id.values())
 
     def end(
-        self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, version: int, bumps: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        *,
+        commit: bool,
+        version: int,
+        bumps: bool,
     ) -> tuple[int, int]:
         """End a transaction: the producer id and epoch to go on with. Raises `TransactionError`.
 
@@ -225,7 +239,9 @@ class Transactions:
         if bumps and found and (found.producer_id, found.epoch) == (producer_id, epoch + 1):
             if found.state is done:
                 return found.producer_id, found.epoch
-            if found.state is State.ABORTED:  # it took too long, and can be aborted only: as by a real coordinator
+            if (
+                found.state is State.ABORTED
+            ):  # it took too long, and can be aborted only: as by a real coordinator
                 raise TransactionError(ErrorCode.INVALID_TXN_STATE)
         found = self.checked(transactional_id, producer_id, epoch, version)
         if found.state is not State.ONGOING:

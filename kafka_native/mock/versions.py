@@ -102,7 +102,9 @@ def of_release(release: str) -> dict[int, int]:
     return {int(key): known.get(key, (0, -1))[1] for key in ADVERTISED}
 
 
-def ranges(max_versions: Mapping[int, int], *, client_metrics: bool, two_phase: bool) -> dict[int, tuple[int, int]]:
+def ranges(
+    max_versions: Mapping[int, int], *, client_metrics: bool, two_phase: bool
+) -> dict[int, tuple[int, int]]:
     """The advertised ranges of a cluster that is told to be older: a negative maximum takes an API away."""
     found: dict[int, tuple[int, int]] = {}
     more = (WITH_RECEIVER if client_metrics else {}) | (WITH_TWO_PHASE if two_phase else {})

@@ -137,7 +137,9 @@ class Incoming:
 
     __slots__ = ("api_key", "call", "correlation_id", "reply_version", "request")
 
-    def __init__(self, call: Call, request: Request | None, correlation_id: int, reply_version: int) -> None:
+    def __init__(
+        self, call: Call, request: Request | None, correlation_id: int, reply_version: int
+    ) -> None:
         """Keep it; no request stands for one whose version is refused."""
         self.call = call
         self.request = request
@@ -153,10 +155,19 @@ class Incoming:
         try:
             header, request = decode_request(frame)
         except UnsupportedVersion as error:
-            key, version, correlation_id, client = error.api_key, error.api_version, error.correlation_id, ""
+            key, version, correlation_id, client = (
+                error.api_key,
+                error.api_version,
+                error.correlation_id,
+                "",
+            )
             request = None
         else:
-            key, version, correlation_id = header.request_api_key, header.request_api_version, header.correlation_id
+            key, version, correlation_id = (
+                header.request_api_key,
+                header.request_api_version,
+                header.correlation_id,
+            )
             client = header.client_id or ""
         cluster.note_request(broker.id, key, version, correlation_id, client)
         if not connection.login.admits(key):
@@ -166,7 +177,9 @@ class Incoming:
         if request is not None and first <= version <= last:
             return cls(call, request, correlation_id, version)
         if key == ApiKey.API_VERSIONS and last >= 0:
-            return cls(call, None, correlation_id, 0)  # every client can read the refusal in version 0
+            return cls(
+                call, None, correlation_id, 0
+            )  # every client can read the refusal in version 0
         return None
 
     def handle(self) -> Response | Reply | Close | None:
@@ -176,7 +189,11 @@ class Incoming:
         pushed = self.call.cluster.faults.take_error(self.api_key, self.call.broker.id)
         if pushed is not None and pushed.code == ErrorCode.NO_ERROR:
             pushed = None
-        reply = HANDLERS[self.api_key](self.call, self.request) if pushed is None or pushed.done else None
+        reply = (
+            HANDLERS[self.api_key](self.call, self.request)
+            if pushed is None or pushed.done
+            else None
+        )
         if pushed is not None:
             closes = pushed.code == CLOSE_CONNECTION
             return CLOSE if closes else refusals.refuse(self.call, self.request, pushed.code)

@@ -37,8 +37,15 @@ def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
         result = CreateAclsResponse.Result(error_message=None)
         response.results.append(result)
         numbers = (each.resource_type, each.operation, each.permission_type)
-        if min(numbers) <= ANY or each.resource_pattern_type not in (LITERAL, PREFIXED) or ":" not in each.principal:
-            result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, "it isn't one permission"
+        if (
+            min(numbers) <= ANY
+            or each.resource_pattern_type not in (LITERAL, PREFIXED)
+            or ":" not in each.principal
+        ):
+            result.error_code, result.error_message = (
+                ErrorCode.INVALID_REQUEST,
+                "it isn't one permission",
+            )
             continue
         acl = Acl(
             each.resource_type,
@@ -72,10 +79,15 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsRespo
         found = sorted(call.cluster.access.found(_filter(request)))
     response = DescribeAclsResponse(error_message=None)
     for (kind, name, pattern), acls in groupby(found, key=lambda acl: acl[:3]):
-        resource = DescribeAclsResponse.Resource(resource_type=kind, resource_name=name, pattern_type=pattern)
+        resource = DescribeAclsResponse.Resource(
+            resource_type=kind, resource_name=name, pattern_type=pattern
+        )
         resource.acls = [
             DescribeAclsResponse.Resource.Acl(
-                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
             )
             for acl in acls
         ]
@@ -95,7 +107,9 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
                 access.acls.pop(acl, None)
     for acls in found:
         told = [matching(error_message=None, **acl._asdict()) for acl in acls]
-        response.filter_results.append(DeleteAclsResponse.FilterResult(error_message=None, matching_acls=told))
+        response.filter_results.append(
+            DeleteAclsResponse.FilterResult(error_message=None, matching_acls=told)
+        )
     return response
 
 
@@ -112,7 +126,8 @@ def describe_user_scram_credentials(
             response.results.append(result)
             if name in users:
                 result.credential_infos = [
-                    info(mechanism=mechanism, iterations=each.iterations) for mechanism, each in users[name].items()
+                    info(mechanism=mechanism, iterations=each.iterations)
+                    for mechanism, each in users[name].items()
                 ]
             else:
                 result.error_code = ErrorCode.RESOURCE_NOT_FOUND
@@ -124,7 +139,9 @@ def alter_user_scram_credentials(
 ) -> AlterUserScramCredentialsResponse:
     """Change the SCRAM credentials of users."""
     response = AlterUserScramCredentialsResponse()
-    names = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
+    names = dict.fromkeys(
+        [each.name for each in request.deletions] + [each.name for each in request.upsertions]
+    )
     with call.cluster.lock:
         users = call.cluster.access.users
         for name in names:
@@ -133,13 +150,20 @@ def alter_user_scram_credentials(
             upsertions = [each for each in request.upsertions if each.name == name]
             code = _why_not(had, deletions, upsertions)
             response.results.append(
-                AlterUserScramCredentialsResponse.Result(user=name, error_code=code, error_message=None)
+                AlterUserScramCredentialsResponse.Result(
+                    user=name, error_code=code, error_message=None
+                )
             )
             if code:
                 continue
             gone = {each.mechanism for each in deletions}
-            new = {each.mechanism: Credential(each.iterations, each.salt, each.salted_password) for each in upsertions}
-            users[name] = {mechanism: each for mechanism, each in had.items() if mechanism not in gone} | new
+            new = {
+                each.mechanism: Credential(each.iterations, each.salt, each.salted_password)
+                for each in upsertions
+            }
+            users[name] = {
+                mechanism: each for mechanism, each in had.items() if mechanism not in gone
+            } | new
             if not users[name]:
                 del users[name]
     return response
@@ -152,12 +176,17 @@ def _why_not(
 ) -> ErrorCode:
     mechanisms = [each.mechanism for each in deletions] + [each.mechanism for each in upsertions]
     if len(mechanisms) > 1:
-        return ErrorCode.DUPLICATE_RESOURCE  # one change of a user at a time, as Apache Kafka has it
+        return (
+            ErrorCode.DUPLICATE_RESOURCE
+        )  # one change of a user at a time, as Apache Kafka has it
     if not set(mechanisms) <= MECHANISMS.keys():
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM
     if any(each.mechanism not in had for each in deletions):
         return ErrorCode.RESOURCE_NOT_FOUND
     for each in upsertions:
-        if each.iterations not in ITERATIONS or len(each.salted_password) != MECHANISMS[each.mechanism]:
+        if (
+            each.iterations not in ITERATIONS
+            or len(each.salted_password) != MECHANISMS[each.mechanism]
+        ):
             return ErrorCode.UNACCEPTABLE_CREDENTIAL
     return ErrorCode.NO_ERROR

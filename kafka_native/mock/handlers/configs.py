@@ -37,7 +37,9 @@ def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeCon
     response = DescribeConfigsResponse()
     for resource in request.resources:
         answer = DescribeConfigsResponse.Resource(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         )
         response.results.append(answer)
         with call.cluster.lock:
@@ -68,7 +70,8 @@ def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | Er
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return {
-            key: (topic.config(key), _FROM_TOPIC if key in topic.configs else _FROM_DEFAULT) for key in TOPIC_DEFAULTS
+            key: (topic.config(key), _FROM_TOPIC if key in topic.configs else _FROM_DEFAULT)
+            for key in TOPIC_DEFAULTS
         }
     if kind == BROKER:
         return {
@@ -79,7 +82,10 @@ def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | Er
         }
     if kind in DEFAULTS and name and not _is_elsewhere(call, kind, name):
         values = cluster.resources.values(kind, name)
-        return {key: (value, SOURCES[kind] if is_set else _FROM_DEFAULT) for key, (value, is_set) in values.items()}
+        return {
+            key: (value, SOURCES[kind] if is_set else _FROM_DEFAULT)
+            for key, (value, is_set) in values.items()
+        }
     return ErrorCode.INVALID_REQUEST
 
 
@@ -99,16 +105,23 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsRespo
     response = AlterConfigsResponse()
     for topic, resource in _changes(call, request, response):
         assert topic is not None
-        topic.configs = {each.name: each.value for each in resource.configs if each.value is not None}
+        topic.configs = {
+            each.name: each.value for each in resource.configs if each.value is not None
+        }
     return response
 
 
-def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+def incremental_alter_configs(
+    call: Call, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
     """Change settings of topics and of the rest that can be changed while the cluster runs."""
     response = IncrementalAlterConfigsResponse()
     for topic, resource in _changes(call, request, response):
         if topic is None:
-            changes = {each.name: None if each.config_operation == _DELETE else each.value for each in resource.configs}
+            changes = {
+                each.name: None if each.config_operation == _DELETE else each.value
+                for each in resource.configs
+            }
             call.cluster.resources.change(resource.resource_type, resource.resource_name, changes)
             continue
         for config in resource.configs:
@@ -130,11 +143,16 @@ def _changes(
     """
     for resource in request.resources:
         answer = type(response).Resource(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         )
         response.responses.append(answer)
         with call.cluster.lock:
-            if isinstance(request, IncrementalAlterConfigsRequest) and resource.resource_type in DEFAULTS:
+            if (
+                isinstance(request, IncrementalAlterConfigsRequest)
+                and resource.resource_type in DEFAULTS
+            ):
                 if _may_change(call, resource, answer) and not request.validate_only:
                     yield None, resource
                 continue
@@ -151,7 +169,10 @@ def _may_change(
     """Whether a change of what is no topic can be made; the answer says why not."""
     kind, name = resource.resource_type, resource.resource_name
     if not name or _is_elsewhere(call, kind, name):
-        answer.error_code, answer.error_message = ErrorCode.INVALID_REQUEST, f"{name!r} isn't of this broker"
+        answer.error_code, answer.error_message = (
+            ErrorCode.INVALID_REQUEST,
+            f"{name!r} isn't of this broker",
+        )
         return False
     for one in resource.configs:
         problem = call.cluster.resources.refusal(kind, one.name, one.value)
@@ -162,7 +183,9 @@ def _may_change(
     return True
 
 
-def list_config_resources(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def list_config_resources(
+    call: Call, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
     """What has settings, of these kinds; in version 0, and by name only, client metrics resources."""
     cluster = call.cluster
     with cluster.lock:
@@ -178,7 +201,11 @@ def list_config_resources(call: Call, request: ListConfigResourcesRequest) -> Li
     if not set(kinds) <= set(known):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     kind = ListConfigResourcesResponse.ConfigResource
-    found = [kind(resource_name=name, resource_type=each) for each in dict.fromkeys(kinds) for name in known[each]]
+    found = [
+        kind(resource_name=name, resource_type=each)
+        for each in dict.fromkeys(kinds)
+        for name in known[each]
+    ]
     return ListConfigResourcesResponse(config_resources=found)
 
 
@@ -191,7 +218,9 @@ def _topic_to_change(
     is_topic = resource.resource_type == TOPIC
     topic = call.cluster.topics.get(resource.resource_name) if is_topic else None
     if topic is None:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic else ErrorCode.INVALID_REQUEST
+        answer.error_code = (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic else ErrorCode.INVALID_REQUEST
+        )
         return None
     for one in resource.configs:
         if one.name not in TOPIC_DEFAULTS or getattr(one, "config_operation", _SET) > _DELETE:

@@ -55,13 +55,19 @@ class _Round:
         answer = FetchResponse.Topic.Partition(
             partition_index=wanted.index, high_watermark=-1, aborted_transactions=None, records=b""
         )
-        any_replica = self.call.version >= _FIRST_FROM_FOLLOWERS and self.call.broker.rack is not None
+        any_replica = (
+            self.call.version >= _FIRST_FROM_FOLLOWERS and self.call.broker.rack is not None
+        )
         epoch = wanted.last_leader_epoch
-        found = find(self.call, wanted.topic, wanted.topic_id, wanted.index, epoch, or_follower=any_replica)
+        found = find(
+            self.call, wanted.topic, wanted.topic_id, wanted.index, epoch, or_follower=any_replica
+        )
         error: int = found.error
         partition = found.partition
         name = wanted.topic if found.topic is None else found.topic.name
-        pushed = self.call.cluster.faults.take_error_within(ApiKey.FETCH, self.call.broker.id, name, wanted.index)
+        pushed = self.call.cluster.faults.take_error_within(
+            ApiKey.FETCH, self.call.broker.id, name, wanted.index
+        )
         if pushed is not None and pushed.code != ErrorCode.NO_ERROR:
             error = pushed.code
         slices: list[memoryview] = []
@@ -107,7 +113,9 @@ class _Round:
             return None
         cluster = self.call.cluster
         near = [node for node in partition.in_sync() if cluster.rack_of(node) == rack]
-        near = [node for node in near if partition.log.start_offset <= offset <= partition.end_at(node)]
+        near = [
+            node for node in near if partition.log.start_offset <= offset <= partition.end_at(node)
+        ]
         return max(near, key=partition.end_at, default=None)
 
     def _read(self, partition: Partition, wanted: Wanted, end: int) -> list[memoryview]:
@@ -142,7 +150,10 @@ class _Round:
                     session.served(wanted)
         response.node_endpoints = [
             FetchResponse.NodeEndpoint(
-                node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack
+                node_id=broker.id,
+                host=broker.endpoint[0],
+                port=broker.endpoint[1],
+                rack=broker.rack,
             )
             for broker in self.hints.brokers.values()
         ]
@@ -156,7 +167,9 @@ class _Round:
         return corrupted(self.call.cluster, name, answer.partition_index, slices)
 
 
-def corrupted(cluster: MockCluster, topic: str, partition: int, slices: list[memoryview]) -> list[memoryview]:
+def corrupted(
+    cluster: MockCluster, topic: str, partition: int, slices: list[memoryview]
+) -> list[memoryview]:
     """The same slices, or with a byte flipped at the end of the first batch where a test asked for it."""
     if not cluster.faults.take_corrupt(topic, partition):
         return slices
@@ -166,7 +179,9 @@ def corrupted(cluster: MockCluster, topic: str, partition: int, slices: list[mem
     return [memoryview(data)]
 
 
-def _has_news(wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: list[memoryview]) -> bool:
+def _has_news(
+    wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: list[memoryview]
+) -> bool:
     """Whether the session's client doesn't know this yet; from now on it does."""
     told = (wanted.high_watermark, wanted.log_start)
     wanted.high_watermark, wanted.log_start = answer.high_watermark, answer.log_start_offset
@@ -201,7 +216,12 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
             now = cluster.clock.now()
             left = deadline - now
             is_news = done.has_error or done.has_redirect
-            if is_news or done.size_bytes >= request.min_bytes or left <= 0 or call.connection.is_closing:
+            if (
+                is_news
+                or done.size_bytes >= request.min_bytes
+                or left <= 0
+                or call.connection.is_closing
+            ):
                 return done.reply(session, is_full)
             waiter.watch(cluster.waiters, done.partitions)
         waiter.wait(cluster.lock, min(left, max(expires - now, 0)))
@@ -234,9 +254,13 @@ def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
                 partition_index=wanted.index, error_code=code, high_watermark=-1, records=b""
             )
             partition = find(call, wanted.topic, wanted.topic_id, wanted.index).partition
-            answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(code, partition)
+            answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(
+                code, partition
+            )
             response.responses.append(
-                FetchResponse.Topic(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[answer])
+                FetchResponse.Topic(
+                    topic=wanted.topic, topic_id=wanted.topic_id, partitions=[answer]
+                )
             )
     response.node_endpoints = [
         FetchResponse.NodeEndpoint(

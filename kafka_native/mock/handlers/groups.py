@@ -48,10 +48,16 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
     with call.cluster.lock:
         if call.version >= _FIRST_WITH_COORDINATORS:
             keys, kind = request.coordinator_keys, request.key_type
-            return FindCoordinatorResponse(coordinators=[_coordinator(call, key, kind) for key in keys])
+            return FindCoordinatorResponse(
+                coordinators=[_coordinator(call, key, kind) for key in keys]
+            )
         found = _coordinator(call, request.key, request.key_type)
     return FindCoordinatorResponse(
-        error_code=found.error_code, error_message=None, node_id=found.node_id, host=found.host, port=found.port
+        error_code=found.error_code,
+        error_message=None,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
     )
 
 
@@ -64,18 +70,28 @@ def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coo
     if broker is None:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return FindCoordinatorResponse.Coordinator(
-        key=key, node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], error_message=None
+        key=key,
+        node_id=broker.id,
+        host=broker.endpoint[0],
+        port=broker.endpoint[1],
+        error_message=None,
     )
 
 
 def _no_coordinator(key: str, code: int) -> FindCoordinatorResponse.Coordinator:
-    return FindCoordinatorResponse.Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=None)
+    return FindCoordinatorResponse.Coordinator(
+        key=key, node_id=-1, port=-1, error_code=code, error_message=None
+    )
 
 
-def coordinator_refused(call: Call, request: FindCoordinatorRequest, code: int) -> FindCoordinatorResponse:
+def coordinator_refused(
+    call: Call, request: FindCoordinatorRequest, code: int
+) -> FindCoordinatorResponse:
     """The same error for every key."""
     if call.version >= _FIRST_WITH_COORDINATORS:
-        return FindCoordinatorResponse(coordinators=[_no_coordinator(key, code) for key in request.coordinator_keys])
+        return FindCoordinatorResponse(
+            coordinators=[_no_coordinator(key, code) for key in request.coordinator_keys]
+        )
     return FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, port=-1)
 
 
@@ -131,7 +147,9 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
         return response
 
 
-def _joined_consumer_group(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
+def _joined_consumer_group(
+    group: ConsumerGroup, call: Call, request: JoinGroupRequest
+) -> JoinGroupResponse:
     joined = migration.join(group, call, request)
     return JoinGroupResponse(
         generation_id=group.members[joined.id].epoch,
@@ -146,7 +164,9 @@ def _for_leader(group: Group, member: Member) -> JoinGroupResponse.Member:
     metadata = member.protocols.get(group.protocol or "", b"")
     if group.edit_metadata is not None:
         metadata = group.edit_metadata(member.id, metadata)
-    return JoinGroupResponse.Member(member_id=member.id, group_instance_id=member.instance_id, metadata=metadata)
+    return JoinGroupResponse.Member(
+        member_id=member.id, group_instance_id=member.instance_id, metadata=metadata
+    )
 
 
 def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
@@ -154,16 +174,23 @@ def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
-            if call.version >= _FIRST_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
+            if call.version >= _FIRST_WITH_PROTOCOL and None in (
+                request.protocol_type,
+                request.protocol_name,
+            ):
                 raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             if not isinstance(group, Group):
                 name, assignment = migration.sync(group, request, call.cluster.topics)
-                return SyncGroupResponse(protocol_type=_CONSUMER, protocol_name=name, assignment=assignment)
+                return SyncGroupResponse(
+                    protocol_type=_CONSUMER, protocol_name=name, assignment=assignment
+                )
             member = group.sync(call, request)
         except GroupError as error:
             return SyncGroupResponse(error_code=error.code)
         return SyncGroupResponse(
-            protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol,
+            assignment=member.assignment,
         )
 
 
@@ -175,7 +202,9 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
             if isinstance(group, Group):
                 group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
             else:
-                migration.heartbeat(group, request.member_id, request.group_instance_id, request.generation_id)
+                migration.heartbeat(
+                    group, request.member_id, request.group_instance_id, request.generation_id
+                )
         except GroupError as error:
             return HeartbeatResponse(error_code=error.code)
     return HeartbeatResponse()
@@ -193,7 +222,9 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
             return LeaveGroupResponse(error_code=error.code)
         response = LeaveGroupResponse()
         for member in request.members:
-            answer = LeaveGroupResponse.Member(member_id=member.member_id, group_instance_id=member.group_instance_id)
+            answer = LeaveGroupResponse.Member(
+                member_id=member.member_id, group_instance_id=member.group_instance_id
+            )
             response.members.append(answer)
             try:
                 _leave(group, member.member_id, member.group_instance_id, member.reason)
@@ -240,7 +271,9 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
                     group_instance_id=member.instance_id,
                     client_id=member.client_id,
                     client_host=f"/{member.host}",
-                    member_metadata=member.protocols.get(group.protocol or "", b"") if is_stable else b"",
+                    member_metadata=member.protocols.get(group.protocol or "", b"")
+                    if is_stable
+                    else b"",
                     member_assignment=member.assignment,
                 )
                 for member in group.members.values()

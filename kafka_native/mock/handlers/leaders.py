@@ -23,7 +23,15 @@ class Found(NamedTuple):
     partition: Partition | None
 
 
-def find(call: Call, name: str, topic_id: bytes, index: int, epoch: int = -1, *, or_follower: bool = False) -> Found:
+def find(
+    call: Call,
+    name: str,
+    topic_id: bytes,
+    index: int,
+    epoch: int = -1,
+    *,
+    or_follower: bool = False,
+) -> Found:
     """Look a partition up by the topic's name or id; ``epoch`` is the leader epoch that the client knows.
 
     With ``or_follower`` any replica will do.
@@ -42,7 +50,9 @@ def find(call: Call, name: str, topic_id: bytes, index: int, epoch: int = -1, *,
         return Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic, None)
     if epoch >= 0 and epoch < partition.leader_epoch:
         return Found(ErrorCode.FENCED_LEADER_EPOCH, topic, partition)
-    if partition.leader != call.broker.id and not (or_follower and call.broker.id in partition.replicas):
+    if partition.leader != call.broker.id and not (
+        or_follower and call.broker.id in partition.replicas
+    ):
         return Found(ErrorCode.NOT_LEADER_OR_FOLLOWER, topic, partition)
     if epoch > partition.leader_epoch:
         return Found(ErrorCode.UNKNOWN_LEADER_EPOCH, topic, partition)

@@ -26,7 +26,11 @@ def directories(broker: int) -> tuple[str, str]:
 
 def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """What this broker has."""
-    wanted = None if request.topics is None else {each.topic: set(each.partitions) for each in request.topics}
+    wanted = (
+        None
+        if request.topics is None
+        else {each.topic: set(each.partitions) for each in request.topics}
+    )
     kind = DescribeLogDirsResponse.LogDir
     response = DescribeLogDirsResponse()
     with call.cluster.lock:
@@ -34,13 +38,16 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLo
             each
             for topic in call.cluster.topics.values()
             for each in topic.partitions
-            if call.broker.id in each.replicas and (wanted is None or each.index in wanted.get(topic.name, ()))
+            if call.broker.id in each.replicas
+            and (wanted is None or each.index in wanted.get(topic.name, ()))
         ]
         for path in directories(call.broker.id):
             here = [each for each in partitions if _place(call, each) == path]
             found: dict[str, DescribeLogDirsResponse.LogDir.Topic] = {}
             for each in here:
-                found.setdefault(each.topic, kind.Topic(name=each.topic)).partitions.append(_described(call, each))
+                found.setdefault(each.topic, kind.Topic(name=each.topic)).partitions.append(
+                    _described(call, each)
+                )
             used = sum(each.log.size_bytes for each in here)
             response.results.append(
                 kind(
@@ -65,7 +72,9 @@ def _described(call: Call, partition: Partition) -> DescribeLogDirsResponse.LogD
     )
 
 
-def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+def alter_replica_log_dirs(
+    call: Call, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
     """Move partitions to other directories of this broker, at once."""
     found: dict[str, AlterReplicaLogDirsResponse.Topic] = {}
     kind = AlterReplicaLogDirsResponse.Topic
@@ -99,7 +108,10 @@ def alter_refused(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplic
         results=[
             kind(
                 topic_name=topic.name,
-                partitions=[kind.Partition(partition_index=index, error_code=code) for index in topic.partitions],
+                partitions=[
+                    kind.Partition(partition_index=index, error_code=code)
+                    for index in topic.partitions
+                ],
             )
             for directory in request.dirs
             for topic in directory.topics

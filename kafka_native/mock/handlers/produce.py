@@ -41,7 +41,9 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
             failed = failed or answer.error_code != ErrorCode.NO_ERROR
             answers.append(answer)
         response.responses.append(
-            ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+            ProduceResponse.Topic(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
         )
     call.cluster.enforce_retention()
     if request.acks == 0:
@@ -49,7 +51,9 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
             call.connection.stop()  # all that a broker can do to say that something went wrong
         return None
     response.node_endpoints = [
-        ProduceResponse.NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
+        ProduceResponse.NodeEndpoint(
+            node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1]
+        )
         for broker in hints.brokers.values()
     ]
     return response
@@ -66,7 +70,9 @@ def _append(
         return _store(call, asked, part, hints)
     if pushed.done:
         _store(call, asked, part, hints)
-    answer = ProduceResponse.Topic.Partition(index=part.index, error_code=pushed.code, base_offset=-1)
+    answer = ProduceResponse.Topic.Partition(
+        index=part.index, error_code=pushed.code, base_offset=-1
+    )
     leader, epoch = hints.leader(pushed.code, found.partition)
     answer.current_leader.leader_id, answer.current_leader.leader_epoch = leader, epoch
     return answer
@@ -86,7 +92,11 @@ def _store(
             with call.cluster.lock:
                 # Leader or topic may have changed meanwhile.
                 found = find(call, asked.name, asked.topic_id, part.index)
-                if found.error == ErrorCode.NO_ERROR and found.topic is not None and found.partition is not None:
+                if (
+                    found.error == ErrorCode.NO_ERROR
+                    and found.topic is not None
+                    and found.partition is not None
+                ):
                     now = int(time.time() * 1000) if found.topic.has_append_time else None
                     is_new = store(found.partition, now, answer)
                     if is_new:
@@ -95,12 +105,16 @@ def _store(
             answer.error_code = error.code
             answer.error_message = error.text
             answer.record_errors = [
-                ProduceResponse.Topic.Partition.RecordError(batch_index=index, batch_index_error_message=error.text)
+                ProduceResponse.Topic.Partition.RecordError(
+                    batch_index=index, batch_index_error_message=error.text
+                )
                 for index in error.bad_records
             ]
             return answer
     answer.error_code = found.error
-    answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(found.error, found.partition)
+    answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(
+        found.error, found.partition
+    )
     return answer
 
 
@@ -110,7 +124,9 @@ def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
     if call.version < _FIRST_WITH_BATCHES:
         messages = legacy.check(data, max_bytes=limit)
 
-        def store_messages(partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition) -> bool:
+        def store_messages(
+            partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition
+        ) -> bool:
             answer.base_offset = partition.log.end_offset
             legacy.store(partition.log, messages, partition.leader_epoch)
             return True
@@ -118,11 +134,17 @@ def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
         return store_messages
     header = check_batches(data, version=call.version, max_bytes=limit)
     if topic.is_compacted:
-        keyless = [at for at, record in enumerate(decode_batches(data)[0].records) if record.key is None]
+        keyless = [
+            at for at, record in enumerate(decode_batches(data)[0].records) if record.key is None
+        ]
         if keyless:
-            raise Refused(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key", keyless)
+            raise Refused(
+                ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key", keyless
+            )
 
-    def store_batch(partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition) -> bool:
+    def store_batch(
+        partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition
+    ) -> bool:
         if header.is_transactional:
             _check_transaction(call, partition, header)
         answer.base_offset, is_new = partition.log.append(data, header, partition.leader_epoch, now)
@@ -151,16 +173,24 @@ def refused(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
     for topic in request.topic_data:
         answers = []
         for part in topic.partition_data:
-            answer = ProduceResponse.Topic.Partition(index=part.index, error_code=code, base_offset=-1)
+            answer = ProduceResponse.Topic.Partition(
+                index=part.index, error_code=code, base_offset=-1
+            )
             with call.cluster.lock:
                 partition = find(call, topic.name, topic.topic_id, part.index).partition
-                answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(code, partition)
+                answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(
+                    code, partition
+                )
             answers.append(answer)
         response.responses.append(
-            ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+            ProduceResponse.Topic(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
         )
     response.node_endpoints = [
-        ProduceResponse.NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
+        ProduceResponse.NodeEndpoint(
+            node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1]
+        )
         for broker in hints.brokers.values()
     ]
     return response

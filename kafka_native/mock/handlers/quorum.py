@@ -43,7 +43,9 @@ def update_features(call: Call, request: UpdateFeaturesRequest) -> UpdateFeature
         }
         problem = next((text for text in refused.values() if text is not None), None)
         if problem is not None and call.version >= _FIRST_WHOLE:
-            return UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=problem)
+            return UpdateFeaturesResponse(
+                error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=problem
+            )
         for each in request.feature_updates:
             if refused[each.feature] is None and not request.validate_only:
                 quorum.update(each.feature, each.max_version_level)
@@ -84,7 +86,8 @@ def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuoru
             node(
                 node_id=number,
                 listeners=[
-                    node.Listener(name=name, host=host, port=port) for name, host, port in _endpoints(call, number)
+                    node.Listener(name=name, host=host, port=port)
+                    for name, host, port in _endpoints(call, number)
                 ],
             )
             for number in call.cluster.quorum.voters
@@ -115,7 +118,11 @@ def _partition(call: Call) -> DescribeQuorumResponse.Topic.Partition:
 
 
 def _endpoints(call: Call, number: int) -> list[tuple[str, str, int]]:
-    own = [("CONTROLLER", *broker.endpoint) for broker in call.cluster.live_brokers() if broker.id == number]
+    own = [
+        ("CONTROLLER", *broker.endpoint)
+        for broker in call.cluster.live_brokers()
+        if broker.id == number
+    ]
     return call.cluster.quorum.endpoints.get(number, own)
 
 
@@ -128,12 +135,16 @@ def add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVoterResp
     quorum = call.cluster.quorum
     with call.cluster.lock:
         if _other_cluster(call, request.cluster_id):
-            return AddRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
+            return AddRaftVoterResponse(
+                error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None
+            )
         if request.voter_id in quorum.voters:
             text = f"{request.voter_id} votes already"
             return AddRaftVoterResponse(error_code=ErrorCode.DUPLICATE_VOTER, error_message=text)
         quorum.voters[request.voter_id] = request.voter_directory_id
-        quorum.endpoints[request.voter_id] = [(each.name, each.host, each.port) for each in request.listeners]
+        quorum.endpoints[request.voter_id] = [
+            (each.name, each.host, each.port) for each in request.listeners
+        ]
         quorum.changed()
     return AddRaftVoterResponse(error_message=None)
 
@@ -143,7 +154,9 @@ def remove_raft_voter(call: Call, request: RemoveRaftVoterRequest) -> RemoveRaft
     quorum = call.cluster.quorum
     with call.cluster.lock:
         if _other_cluster(call, request.cluster_id):
-            return RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
+            return RemoveRaftVoterResponse(
+                error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None
+            )
         if quorum.voters.get(request.voter_id) != request.voter_directory_id:
             text = f"{request.voter_id} with this directory doesn't vote"
             return RemoveRaftVoterResponse(error_code=ErrorCode.VOTER_NOT_FOUND, error_message=text)
@@ -156,9 +169,14 @@ def unregister_broker(call: Call, request: UnregisterBrokerRequest) -> Unregiste
     """Forget a broker, until it comes up again."""
     cluster = call.cluster
     with cluster.lock:
-        if request.broker_id not in cluster.broker_ids or request.broker_id in cluster.quorum.unregistered:
+        if (
+            request.broker_id not in cluster.broker_ids
+            or request.broker_id in cluster.quorum.unregistered
+        ):
             text = f"broker {request.broker_id} isn't registered"
-            return UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text)
+            return UnregisterBrokerResponse(
+                error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text
+            )
         cluster.remove_broker(request.broker_id)
         cluster.quorum.unregistered.add(request.broker_id)
         cluster.quorum.changed()

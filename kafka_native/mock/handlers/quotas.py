@@ -25,17 +25,26 @@ if TYPE_CHECKING:
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 
 
-def describe_client_quotas(call: Call, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+def describe_client_quotas(
+    call: Call, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
     """The quotas of the entities that fit."""
     kinds = [each.entity_type for each in request.components]
-    if len(set(kinds)) < len(kinds) or any(each.match_type not in range(3) for each in request.components):
+    if len(set(kinds)) < len(kinds) or any(
+        each.match_type not in range(3) for each in request.components
+    ):
         text = "a kind of entity is there twice, or how it is matched isn't known"
-        return DescribeClientQuotasResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text, entries=None)
+        return DescribeClientQuotasResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message=text, entries=None
+        )
     kind = DescribeClientQuotasResponse.Entry
     with call.cluster.lock:
         found = [
             kind(
-                entity=[kind.Entity(entity_type=of, entity_name=name) for of, name in sorted(entity, key=str)],
+                entity=[
+                    kind.Entity(entity_type=of, entity_name=name)
+                    for of, name in sorted(entity, key=str)
+                ],
                 values=[kind.Value(key=key, value=value) for key, value in values.items()],
             )
             for entity, values in call.cluster.quotas.entries.items()
@@ -62,7 +71,9 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
         entity = frozenset((each.entity_type, each.entity_name) for each in entry.entity)
         changes = {each.key: None if each.remove else each.value for each in entry.ops}
         problem = quotas.unfit(entity, set(changes))
-        bad = [key for key, value in changes.items() if value is not None and not 0 < value < math.inf]
+        bad = [
+            key for key, value in changes.items() if value is not None and not 0 < value < math.inf
+        ]
         if problem is None and bad:
             problem = f"{bad[0]} must be greater than 0"
         kind = AlterClientQuotasResponse.Entry
@@ -71,7 +82,8 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
                 error_code=ErrorCode.INVALID_REQUEST if problem else ErrorCode.NO_ERROR,
                 error_message=problem,
                 entity=[
-                    kind.Entity(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity
+                    kind.Entity(entity_type=each.entity_type, entity_name=each.entity_name)
+                    for each in entry.entity
                 ],
             )
         )
@@ -90,7 +102,8 @@ def alter_refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQu
                 error_code=code,
                 error_message=None,
                 entity=[
-                    kind.Entity(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity
+                    kind.Entity(entity_type=each.entity_type, entity_name=each.entity_name)
+                    for each in entry.entity
                 ],
             )
             for entry in request.entries
@@ -103,13 +116,18 @@ def throttle_ms(call: Call, request: Request, reply: Response | Reply) -> int:
     if not call.cluster.quotas.entries:
         return 0
     if isinstance(request, ProduceRequest):
-        key, size = quotas.PRODUCE, sum(_size(part) for topic in request.topic_data for part in topic.partition_data)
+        key, size = (
+            quotas.PRODUCE,
+            sum(_size(part) for topic in request.topic_data for part in topic.partition_data),
+        )
     else:
         records = reply.records if isinstance(reply, Reply) else []
         key, size = quotas.FETCH, sum(len(piece) for pieces in records for piece in pieces)
     user = call.connection.login.principal.partition(":")[2]
     with call.cluster.lock:
-        return call.cluster.quotas.throttle_ms(call.broker.id, user, call.client_id, key, size, time.monotonic())
+        return call.cluster.quotas.throttle_ms(
+            call.broker.id, user, call.client_id, key, size, time.monotonic()
+        )
 
 
 def _size(partition: Any) -> int:

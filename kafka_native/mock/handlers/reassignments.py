@@ -39,13 +39,24 @@ def alter_partition_reassignments(
     return response
 
 
-def _alter(call: Call, topic: str, asked: AlterPartitionReassignmentsRequest.Topic.Partition, *, fixed: bool) -> None:
+def _alter(
+    call: Call,
+    topic: str,
+    asked: AlterPartitionReassignmentsRequest.Topic.Partition,
+    *,
+    fixed: bool,
+) -> None:
     cluster = call.cluster
     with cluster.lock:
-        partition = cluster.topics[topic].partition(asked.partition_index) if topic in cluster.topics else None
+        partition = (
+            cluster.topics[topic].partition(asked.partition_index)
+            if topic in cluster.topics
+            else None
+        )
         if partition is None:
             raise Refused(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{asked.partition_index}"
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"there is no partition {topic}-{asked.partition_index}",
             )
         if asked.replicas is None:
             if not partition.is_moving:
@@ -55,9 +66,14 @@ def _alter(call: Call, topic: str, asked: AlterPartitionReassignmentsRequest.Top
         if not asked.replicas or len(set(asked.replicas)) < len(asked.replicas):
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {asked.replicas}")
         if not set(asked.replicas) <= {broker.id for broker in cluster.live_brokers()}:
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"not all brokers of {asked.replicas} are there")
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"not all brokers of {asked.replicas} are there",
+            )
         if fixed and len(asked.replicas) != len(partition.settled_replicas):
-            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas must stay as it is")
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas must stay as it is"
+            )
         partition.begin_move(asked.replicas)
         if not cluster.holds_reassignments:
             partition.end_move()
@@ -67,7 +83,11 @@ def list_partition_reassignments(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """The partitions that a test holds back on their way."""
-    wanted = None if request.topics is None else {each.name: set(each.partition_indexes) for each in request.topics}
+    wanted = (
+        None
+        if request.topics is None
+        else {each.name: set(each.partition_indexes) for each in request.topics}
+    )
     kind = ListPartitionReassignmentsResponse.Topic
     response = ListPartitionReassignmentsResponse(error_message=None)
     with call.cluster.lock:

@@ -10,7 +10,14 @@ from kafka_native.mock.handlers.fetch import corrupted
 from kafka_native.mock.handlers.groups import check_own
 from kafka_native.mock.handlers.leaders import Found, Hints, find
 from kafka_native.mock.membership import GroupError
-from kafka_native.mock.share_groups import FINAL_EPOCH, FIRST_EPOCH, JOIN_EPOCH, LEAVE_EPOCH, Key, ShareSession
+from kafka_native.mock.share_groups import (
+    FINAL_EPOCH,
+    FIRST_EPOCH,
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    Key,
+    ShareSession,
+)
 from kafka_native.mock.topics import Waiter
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.share import (
@@ -50,7 +57,9 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
             group = share.find(request.group_id, make=request.member_epoch == JOIN_EPOCH)
             if request.member_epoch == LEAVE_EPOCH:
                 group.leave(request.member_id)
-                return ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
+                return ShareGroupHeartbeatResponse(
+                    member_id=request.member_id, member_epoch=LEAVE_EPOCH
+                )
             member, tells = group.heartbeat(request, call.client_id, call.connection.peer[0])
         except GroupError as error:
             return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.text)
@@ -85,7 +94,9 @@ class _Acknowledging:
         error: int = found.error
         if error == ErrorCode.NO_ERROR and found.topic is not None:
             faults, broker = self.call.cluster.faults, self.call.broker.id
-            pushed = faults.take_error_within(ApiKey.SHARE_ACKNOWLEDGE, broker, found.topic.name, key[1])
+            pushed = faults.take_error_within(
+                ApiKey.SHARE_ACKNOWLEDGE, broker, found.topic.name, key[1]
+            )
             if pushed is None or pushed.done or not pushed.code:
                 held = session.group.partition(found.topic, key[1])
                 error = held.acknowledge(session.member_id, batches, self.call.cluster.clock.now())
@@ -97,12 +108,17 @@ class _Acknowledging:
 class _Round:
     """One look at the partitions of a session."""
 
-    def __init__(self, call: Call, request: ShareFetchRequest, session: ShareSession, hints: Hints) -> None:
+    def __init__(
+        self, call: Call, request: ShareFetchRequest, session: ShareSession, hints: Hints
+    ) -> None:
         self.call = call
         self.request = request
         self.session = session
         self.hints = hints
-        self.answers: dict[Key, tuple[ShareFetchResponse.ShareFetchableTopicResponse.PartitionData, list[memoryview]]]
+        self.answers: dict[
+            Key,
+            tuple[ShareFetchResponse.ShareFetchableTopicResponse.PartitionData, list[memoryview]],
+        ]
         self.answers = {}
         self.has_error = False
         self.partitions: list[Partition] = []
@@ -117,7 +133,9 @@ class _Round:
             error: int = found.error
             if found.topic is not None:
                 faults = self.call.cluster.faults
-                pushed = faults.take_error_within(ApiKey.SHARE_FETCH, self.call.broker.id, found.topic.name, key[1])
+                pushed = faults.take_error_within(
+                    ApiKey.SHARE_FETCH, self.call.broker.id, found.topic.name, key[1]
+                )
                 error = pushed.code if pushed is not None and pushed.code else error
             if error:
                 self.has_error = True
@@ -135,13 +153,17 @@ class _Round:
         held = self.session.group.partition(found.topic, key[1])
         if self.records_left > 0 and self.bytes_left > 0:
             now = self.call.cluster.clock.now()
-            slices, ranges = held.acquire(self.session.member_id, self.records_left, self.bytes_left, now)
+            slices, ranges = held.acquire(
+                self.session.member_id, self.records_left, self.bytes_left, now
+            )
             if ranges:
                 self.records_left -= sum(last - first + 1 for first, last, _ in ranges)
                 self.bytes_left -= sum(map(len, slices))
                 answer = _PART(partition_index=key[1], records=RECORDS_HERE)
                 answer.acquired_records = [
-                    _PART.AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+                    _PART.AcquiredRecords(
+                        first_offset=first, last_offset=last, delivery_count=count
+                    )
                     for first, last, count in ranges
                 ]
                 slices = corrupted(self.call.cluster, found.topic.name, key[1], slices)
@@ -153,12 +175,20 @@ class _Round:
         response = ShareFetchResponse(acquisition_lock_timeout_ms=_lock_ms(self.call))
         records: list[list[memoryview]] = []
         for key in sorted(self.answers.keys() | acknowledged.answers.keys()):
-            answer, slices = self.answers.get(key) or (_PART(partition_index=key[1], records=b""), [])
+            answer, slices = self.answers.get(key) or (
+                _PART(partition_index=key[1], records=b""),
+                [],
+            )
             if key in acknowledged.answers:
                 answer.acknowledge_error_code, (leader, epoch) = acknowledged.answers[key]
                 if not answer.error_code:
-                    answer.current_leader.leader_id, answer.current_leader.leader_epoch = leader, epoch
-            topic = ShareFetchResponse.ShareFetchableTopicResponse(topic_id=key[0], partitions=[answer])
+                    answer.current_leader.leader_id, answer.current_leader.leader_epoch = (
+                        leader,
+                        epoch,
+                    )
+            topic = ShareFetchResponse.ShareFetchableTopicResponse(
+                topic_id=key[0], partitions=[answer]
+            )
             if response.responses and response.responses[-1].topic_id == key[0]:
                 response.responses[-1].partitions.append(answer)
             else:
@@ -171,7 +201,9 @@ class _Round:
 
 def _endpoints(hints: Hints) -> list[NodeEndpoint]:
     return [
-        NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack)
+        NodeEndpoint(
+            node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack
+        )
         for broker in hints.brokers.values()
     ]
 
@@ -243,7 +275,9 @@ def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAckn
             return ShareAcknowledgeResponse(error_code=error)
         for topic in request.topics:
             for each in topic.partitions:
-                acknowledged.take(session, (topic.topic_id, each.partition_index), each.acknowledgement_batches)
+                acknowledged.take(
+                    session, (topic.topic_id, each.partition_index), each.acknowledgement_batches
+                )
         if epoch == FINAL_EPOCH:
             share.close(call.broker.id, session)
     response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=_lock_ms(call))

@@ -67,7 +67,9 @@ def describe_share(call: Call, request: ShareGroupDescribeRequest) -> ShareGroup
     return response
 
 
-def describe_streams(call: Call, request: StreamsGroupDescribeRequest) -> StreamsGroupDescribeResponse:
+def describe_streams(
+    call: Call, request: StreamsGroupDescribeRequest
+) -> StreamsGroupDescribeResponse:
     """Streams groups, as the test wants them."""
     response = StreamsGroupDescribeResponse()
     with call.cluster.lock:
@@ -76,7 +78,11 @@ def describe_streams(call: Call, request: StreamsGroupDescribeRequest) -> Stream
                 check_own(call, name)
                 group = call.cluster.groups.find(name)
                 if not isinstance(group, StreamsGroup):
-                    text = f"Group {name} is not a streams group." if group else f"Group {name} not found."
+                    text = (
+                        f"Group {name} is not a streams group."
+                        if group
+                        else f"Group {name} not found."
+                    )
                     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
                 response.groups.append(group.told)
             except GroupError as error:
@@ -87,7 +93,9 @@ def describe_streams(call: Call, request: StreamsGroupDescribeRequest) -> Stream
     return response
 
 
-def describe_offsets(call: Call, request: DescribeShareGroupOffsetsRequest) -> DescribeShareGroupOffsetsResponse:
+def describe_offsets(
+    call: Call, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
     """Below which offsets share groups are done."""
     response = DescribeShareGroupOffsetsResponse()
     with call.cluster.lock:
@@ -105,12 +113,15 @@ def describe_offsets(call: Call, request: DescribeShareGroupOffsetsRequest) -> D
             if asked.topics is not None:
                 wanted = {topic.topic_name: topic.partitions for topic in asked.topics}
             answer.topics = [
-                _topic_offsets(call, held.get(name, {}), name, numbers) for name, numbers in wanted.items()
+                _topic_offsets(call, held.get(name, {}), name, numbers)
+                for name, numbers in wanted.items()
             ]
     return response
 
 
-def _topic_offsets(call: Call, held: dict[int, SharePartition], name: str, numbers: list[int]) -> _OFFSETS.Topic:
+def _topic_offsets(
+    call: Call, held: dict[int, SharePartition], name: str, numbers: list[int]
+) -> _OFFSETS.Topic:
     topic = call.cluster.topics.get(name)
     answer = _OFFSETS.Topic(topic_name=name)
     if topic is not None:
@@ -124,7 +135,9 @@ def _topic_offsets(call: Call, held: dict[int, SharePartition], name: str, numbe
     return answer
 
 
-def alter_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
+def alter_offsets(
+    call: Call, request: AlterShareGroupOffsetsRequest
+) -> AlterShareGroupOffsetsResponse:
     """Let a group without members go on elsewhere."""
     with call.cluster.lock:
         try:
@@ -139,7 +152,9 @@ def alter_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> AlterSh
             answer = AlterShareGroupOffsetsResponse.Topic(topic_name=asked.topic_name)
             response.responses.append(answer)
             for part in asked.partitions:
-                one = AlterShareGroupOffsetsResponse.Topic.Partition(partition_index=part.partition_index)
+                one = AlterShareGroupOffsetsResponse.Topic.Partition(
+                    partition_index=part.partition_index
+                )
                 answer.partitions.append(one)
                 if topic is None or topic.partition(part.partition_index) is None:
                     one.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -148,7 +163,9 @@ def alter_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> AlterSh
         return response
 
 
-def delete_offsets(call: Call, request: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
+def delete_offsets(
+    call: Call, request: DeleteShareGroupOffsetsRequest
+) -> DeleteShareGroupOffsetsResponse:
     """Let a group without members forget topics."""
     with call.cluster.lock:
         try:
@@ -170,7 +187,10 @@ def delete_offsets(call: Call, request: DeleteShareGroupOffsetsRequest) -> Delet
 
 
 def describe_refused(
-    request: ShareGroupDescribeRequest | StreamsGroupDescribeRequest | DescribeShareGroupOffsetsRequest, code: int
+    request: ShareGroupDescribeRequest
+    | StreamsGroupDescribeRequest
+    | DescribeShareGroupOffsetsRequest,
+    code: int,
 ) -> ShareGroupDescribeResponse | StreamsGroupDescribeResponse | DescribeShareGroupOffsetsResponse:
     """The same error for every group."""
     if isinstance(request, DescribeShareGroupOffsetsRequest):
@@ -178,6 +198,10 @@ def describe_refused(
         return DescribeShareGroupOffsetsResponse(groups=groups)
     if isinstance(request, ShareGroupDescribeRequest):
         share = ShareGroupDescribeResponse.Group
-        return ShareGroupDescribeResponse(groups=[share(group_id=each, error_code=code) for each in request.group_ids])
+        return ShareGroupDescribeResponse(
+            groups=[share(group_id=each, error_code=code) for each in request.group_ids]
+        )
     streams = StreamsGroupDescribeResponse.Group
-    return StreamsGroupDescribeResponse(groups=[streams(group_id=each, error_code=code) for each in request.group_ids])
+    return StreamsGroupDescribeResponse(
+        groups=[streams(group_id=each, error_code=code) for each in request.group_ids]
+    )

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from kafka_native.mock.call import Call
 
 
-def get_subscriptions(call: Call, request: GetTelemetrySubscriptionsRequest) -> GetTelemetrySubscriptionsResponse:
+def get_subscriptions(
+    call: Call, request: GetTelemetrySubscriptionsRequest
+) -> GetTelemetrySubscriptionsResponse:
     """What is wanted of a client."""
     telemetry = call.cluster.telemetry
     assert telemetry is not None  # or it isn't offered
@@ -43,7 +45,11 @@ def push(call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
     codec = request.compression_type
     size = len(request.metrics)
     error = telemetry.check(
-        request.client_instance_id, request.subscription_id, codec, size, terminating=request.terminating
+        request.client_instance_id,
+        request.subscription_id,
+        codec,
+        size,
+        terminating=request.terminating,
     )
     if error:
         return PushTelemetryResponse(error_code=error)

@@ -61,8 +61,14 @@ def _now_ms() -> int:
 def create(call: Call, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
     """Make a delegation token."""
     requester = _user(call)
-    types = {each.principal_type for each in request.renewers} | {request.owner_principal_type or USER}
-    lifetime_ms = MAX_LIFETIME_MS if request.max_lifetime_ms < 0 else min(request.max_lifetime_ms, MAX_LIFETIME_MS)
+    types = {each.principal_type for each in request.renewers} | {
+        request.owner_principal_type or USER
+    }
+    lifetime_ms = (
+        MAX_LIFETIME_MS
+        if request.max_lifetime_ms < 0
+        else min(request.max_lifetime_ms, MAX_LIFETIME_MS)
+    )
     now, hmac, name = _now_ms(), secrets.token_bytes(64), secrets.token_urlsafe(16)
     token = DelegationToken(
         request.owner_principal_name or requester,
@@ -81,9 +87,14 @@ def create(call: Call, request: CreateDelegationTokenRequest) -> CreateDelegatio
         except _Refused as refused:
             return CreateDelegationTokenResponse(error_code=refused.code)
         tokens[name] = token
-    response = CreateDelegationTokenResponse(principal_type=USER, principal_name=token.owner, token_id=name, hmac=hmac)
+    response = CreateDelegationTokenResponse(
+        principal_type=USER, principal_name=token.owner, token_id=name, hmac=hmac
+    )
     if call.version >= 3:
-        response.token_requester_principal_type, response.token_requester_principal_name = USER, requester
+        response.token_requester_principal_type, response.token_requester_principal_name = (
+            USER,
+            requester,
+        )
     response.issue_timestamp_ms, response.expiry_timestamp_ms = token.issue_ms, token.expiry_ms
     response.max_timestamp_ms = token.max_ms
     return response
@@ -102,7 +113,9 @@ def expire(call: Call, request: ExpireDelegationTokenRequest) -> ExpireDelegatio
     """Let a token end soon, or now."""
     period_ms = max(0, request.expiry_time_period_ms)
     try:
-        return ExpireDelegationTokenResponse(expiry_timestamp_ms=_end(call, request.hmac, period_ms))
+        return ExpireDelegationTokenResponse(
+            expiry_timestamp_ms=_end(call, request.hmac, period_ms)
+        )
     except _Refused as refused:
         return ExpireDelegationTokenResponse(error_code=refused.code)
 
@@ -122,13 +135,17 @@ def _end(call: Call, hmac: bytes, period_ms: int) -> int:
     raise _Refused(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
 
-def describe(call: Call, request: DescribeDelegationTokenRequest) -> DescribeDelegationTokenResponse:
+def describe(
+    call: Call, request: DescribeDelegationTokenRequest
+) -> DescribeDelegationTokenResponse:
     """The tokens that who asks may renew, of these owners or of all."""
     kind = DescribeDelegationTokenResponse.Token
     owners = None if request.owners is None else {each.principal_name for each in request.owners}
     with call.cluster.lock:
         try:
-            found = {name: each for name, each in _tokens(call).items() if each.may_renew(_user(call))}
+            found = {
+                name: each for name, each in _tokens(call).items() if each.may_renew(_user(call))
+            }
         except _Refused as refused:
             return DescribeDelegationTokenResponse(error_code=refused.code)
     response = DescribeDelegationTokenResponse()
@@ -139,8 +156,13 @@ def describe(call: Call, request: DescribeDelegationTokenRequest) -> DescribeDel
         told.hmac = base64.b64decode(token.hmac)
         told.issue_timestamp, told.expiry_timestamp = token.issue_ms, token.expiry_ms
         told.max_timestamp = token.max_ms
-        told.renewers = [kind.Renewer(principal_type=USER, principal_name=each) for each in token.renewers]
+        told.renewers = [
+            kind.Renewer(principal_type=USER, principal_name=each) for each in token.renewers
+        ]
         if call.version >= 3:
-            told.token_requester_principal_type, told.token_requester_principal_name = USER, token.requester
+            told.token_requester_principal_type, told.token_requester_principal_name = (
+                USER,
+                token.requester,
+            )
         response.tokens.append(told)
     return response

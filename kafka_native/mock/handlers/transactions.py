@@ -65,11 +65,16 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
         except TransactionError as error:
             return InitProducerIdResponse(error_code=error.code)
     return InitProducerIdResponse(
-        producer_id=number, producer_epoch=epoch, ongoing_txn_producer_id=kept[0], ongoing_txn_producer_epoch=kept[1]
+        producer_id=number,
+        producer_epoch=epoch,
+        ongoing_txn_producer_id=kept[0],
+        ongoing_txn_producer_epoch=kept[1],
     )
 
 
-def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+def add_partitions_to_txn(
+    call: Call, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
     """Let a transaction write to partitions: to all of them or, where one isn't there, to none."""
     if call.version < _FIRST_WITH_BATCHES:
         name, number = request.v3_and_below_transactional_id, request.v3_and_below_producer_id
@@ -78,9 +83,13 @@ def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Add
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=answers)
     response = AddPartitionsToTxnResponse()
     for each in request.transactions:
-        answers = _add(call, each.transactional_id, each.producer_id, each.producer_epoch, each.topics)
+        answers = _add(
+            call, each.transactional_id, each.producer_id, each.producer_epoch, each.topics
+        )
         response.results_by_transaction.append(
-            AddPartitionsToTxnResponse.Transaction(transactional_id=each.transactional_id, topic_results=answers)
+            AddPartitionsToTxnResponse.Transaction(
+                transactional_id=each.transactional_id, topic_results=answers
+            )
         )
     return response
 
@@ -97,7 +106,9 @@ def _add(
         except TransactionError as error:
             codes = dict.fromkeys(keys, error.code)
         else:
-            bad = {key: code for key in keys if (code := _why_not(call, *key)) != ErrorCode.NO_ERROR}
+            bad = {
+                key: code for key in keys if (code := _why_not(call, *key)) != ErrorCode.NO_ERROR
+            }
             if bad:
                 codes = {**dict.fromkeys(keys, ErrorCode.OPERATION_NOT_ATTEMPTED), **bad}
             else:
@@ -121,7 +132,9 @@ def _outcomes(
     ]
 
 
-def add_refused(call: Call, request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnResponse:
+def add_refused(
+    call: Call, request: AddPartitionsToTxnRequest, code: int
+) -> AddPartitionsToTxnResponse:
     """The same error for every partition, or for the request where it has a place for that."""
     if call.version >= _FIRST_WITH_BATCHES:
         return AddPartitionsToTxnResponse(error_code=code)
@@ -168,7 +181,10 @@ def commit_refused(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommi
         topics=[
             TxnOffsetCommitResponse.Topic(
                 name=topic.name,
-                partitions=[answer(partition_index=each.partition_index, error_code=code) for each in topic.partitions],
+                partitions=[
+                    answer(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
@@ -193,14 +209,18 @@ def _keep_offsets(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
             raise TransactionError(ErrorCode.INVALID_TXN_STATE)
         if request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:
             group = call.cluster.groups.for_commit(request.group_id)
-            group.check_commit(request.member_id, request.group_instance_id, request.generation_id, 99)
+            group.check_commit(
+                request.member_id, request.group_instance_id, request.generation_id, 99
+            )
     except (TransactionError, GroupError) as error:
         return ErrorCode(error.code)
     kept = found.offsets.setdefault(request.group_id, {})
     for topic in request.topics:
         for each in topic.partitions:
             text = each.committed_metadata or ""
-            kept[topic.name, each.partition_index] = Committed(each.committed_offset, each.committed_leader_epoch, text)
+            kept[topic.name, each.partition_index] = Committed(
+                each.committed_offset, each.committed_leader_epoch, text
+            )
     return ErrorCode.NO_ERROR
 
 

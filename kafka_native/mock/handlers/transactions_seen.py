@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from kafka_native.mock.call import Call
     from kafka_native.mock.transactions import Transactional
 
-_STATES = {state.value for state in State} | {"PrepareCommit", "PrepareAbort", "PrepareEpochFence", "Dead"}
+_STATES = {state.value for state in State} | {
+    "PrepareCommit",
+    "PrepareAbort",
+    "PrepareEpochFence",
+    "Dead",
+}
 
 
 def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
@@ -45,7 +50,10 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
         return (
             (not request.state_filters or found.state.value in states)
             and (not producers or found.producer_id in producers)
-            and (request.duration_filter < 0 or 0 <= found.started_ms < now_ms - request.duration_filter)
+            and (
+                request.duration_filter < 0
+                or 0 <= found.started_ms < now_ms - request.duration_filter
+            )
             and (not pattern.pattern or pattern.fullmatch(name) is not None)
         )
 
@@ -53,14 +61,20 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
     with call.cluster.lock:
         call.cluster.transactions.expire()
         found = [
-            listed(transactional_id=name, producer_id=each.producer_id, transaction_state=each.state.value)
+            listed(
+                transactional_id=name,
+                producer_id=each.producer_id,
+                transaction_state=each.state.value,
+            )
             for name, each in call.cluster.transactions.all().items()
             if call.cluster.coordinator_of(name) is call.broker and fits(name, each)
         ]
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
 
-def describe_transactions(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+def describe_transactions(
+    call: Call, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
     """What transactional ids are doing."""
     response = DescribeTransactionsResponse()
     with call.cluster.lock:
@@ -90,7 +104,9 @@ def _describe(answer: DescribeTransactionsResponse.TransactionState, found: Tran
     answer.topics = [kind(topic=name, partitions=numbers) for name, numbers in topics.items()]
 
 
-def describe_refused(request: DescribeTransactionsRequest, code: int) -> DescribeTransactionsResponse:
+def describe_refused(
+    request: DescribeTransactionsRequest, code: int
+) -> DescribeTransactionsResponse:
     """The same error for every transactional id."""
     kind = DescribeTransactionsResponse.TransactionState
     answers = [kind(transactional_id=name, error_code=code) for name in request.transactional_ids]
@@ -119,7 +135,9 @@ def describe_producers(call: Call, request: DescribeProducersRequest) -> Describ
                         )
                         for each in found.partition.log.producers()
                     ]
-            response.topics.append(DescribeProducersResponse.Topic(name=topic.name, partitions=answers))
+            response.topics.append(
+                DescribeProducersResponse.Topic(name=topic.name, partitions=answers)
+            )
     return response
 
 
@@ -130,7 +148,10 @@ def producers_refused(request: DescribeProducersRequest, code: int) -> DescribeP
         topics=[
             DescribeProducersResponse.Topic(
                 name=topic.name,
-                partitions=[answer(partition_index=each, error_code=code) for each in topic.partition_indexes],
+                partitions=[
+                    answer(partition_index=each, error_code=code)
+                    for each in topic.partition_indexes
+                ],
             )
             for topic in request.topics
         ]
@@ -160,7 +181,9 @@ def _marked(
                     kind.Topic(
                         name=topic.name,
                         partitions=[
-                            answer(partition_index=number, error_code=mark(marker, topic.name, number))
+                            answer(
+                                partition_index=number, error_code=mark(marker, topic.name, number)
+                            )
                             for number in topic.partition_indexes
                         ],
                     )

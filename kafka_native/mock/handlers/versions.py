@@ -27,7 +27,9 @@ def _speaks(call: Call) -> ApiVersionsResponse:
         ],
         finalized_features_epoch=quorum.epoch,
         finalized_features=[
-            ApiVersionsResponse.FinalizedFeature(name=name, min_version_level=level, max_version_level=level)
+            ApiVersionsResponse.FinalizedFeature(
+                name=name, min_version_level=level, max_version_level=level
+            )
             for name, level in quorum.levels.items()
             if level
         ],
