@@ -1,6 +1,7 @@
-"""``python -m kafka_native.mock``: a mock cluster as a process of its own.
+"""``python -m kafka_native.mock`` runs a mock cluster in its own process.
 
-It prints one line with the bootstrap servers when it is ready, and ends on SIGINT or SIGTERM.
+The command prints one line with the bootstrap servers when the cluster is ready. It ends on SIGINT
+or SIGTERM.
 """
 
 from __future__ import annotations
@@ -84,14 +85,14 @@ def _security(options: argparse.Namespace) -> ListenerSecurity:
 
 
 def _save_certificates(cluster: MockCluster, directory: Path) -> None:
-    ca_pem = cluster.ca_pem  # what is missing is told before anything is written
+    ca_pem = cluster.ca_pem  # raises before any file is written
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "ca.pem").write_text(ca_pem)
     cluster.certificates.client("client").save(directory, "client")
 
 
 def _reported(cluster: MockCluster) -> str:
-    """What somebody needs to know who is to use it."""
+    """Return the line of JSON that ``--json`` prints."""
     return json.dumps(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -149,12 +150,15 @@ def _parser(program: str) -> argparse.ArgumentParser:
 def main(
     arguments: Sequence[str] | None = None, program: str = "python -m kafka_native.mock"
 ) -> int:
-    """Run until a signal comes; the exit status. ``program``: what the help calls it."""
+    """Run until a signal arrives, and return the exit status.
+
+    The help calls the command ``program``.
+    """
     parser = _parser(program)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
     memory.keep(options.prefault_bytes)
-    # Blocked before the threads begin, so that none of them takes the signal; the wait below gets it.
+    # The signals are blocked before the threads start, so only ``sigwait`` below receives them.
     signals = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:

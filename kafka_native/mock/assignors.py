@@ -1,4 +1,4 @@
-"""The assignors of the KIP-848 coordinator: who shall read what, given the members' subscriptions."""
+"""The assignors of the KIP-848 coordinator: they assign partitions to the members of a group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Key = tuple[bytes, int]
 
 
 class Wish(NamedTuple):
-    """What an assignor knows of a member: the ids of its topics, its target so far, and its instance id."""
+    """A member's topic ids, its previous target and its instance id."""
 
     topics: frozenset[bytes]
     had: frozenset[Key]
@@ -20,7 +20,10 @@ class Wish(NamedTuple):
 
 
 def uniform(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dict[str, set[Key]]:
-    """Give every member about as many partitions as any other, and let it keep what it has where that is possible."""
+    """Give every member about the same number of partitions.
+
+    A member keeps its previous partitions where possible.
+    """
     takers = {
         topic: [name for name, wish in members.items() if topic in wish.topics]
         for topic in partitions
@@ -33,9 +36,8 @@ def uniform(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dic
         for index in range(count)
     ]
     most = -(-len(wanted) // max(len(members), 1))
-    larger = len(wanted) - (most - 1) * len(
-        members
-    )  # so many members have ``most`` of them, the others one less
+    # So many members have ``most`` partitions. The others have one less.
+    larger = len(wanted) - (most - 1) * len(members)
     free = []
     for key in wanted:
         keeper = next((name for name in takers[key[0]] if key in members[name].had), None)
@@ -53,7 +55,10 @@ def uniform(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dic
 
 
 def by_range(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dict[str, set[Key]]:
-    """Give each member a range of every topic, so that topics with as many partitions are read side by side."""
+    """Give each member a range of every topic.
+
+    Topics with the same number of partitions are therefore assigned alike.
+    """
     target: dict[str, set[Key]] = {name: set() for name in members}
     for topic, count in partitions.items():
         takers = [name for name, wish in members.items() if topic in wish.topics]

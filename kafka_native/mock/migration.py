@@ -1,4 +1,4 @@
-"""How a group changes its protocol while it lives, and how classic members take part in a group of the other one."""
+"""Conversion of a group to the other protocol, and classic members in consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST_WITH_MEMBER_ID_REQUIRED = 4
 
 
 def may_upgrade(group: Group) -> bool:
-    """Whether a classic group can become one of the consumer protocol."""
+    """Return whether a classic group can become a group of the consumer protocol."""
     if not group.members:
         return True
     if (
@@ -44,7 +44,7 @@ def may_upgrade(group: Group) -> bool:
 
 
 def upgrade(group: Group, made: ConsumerGroup, topics: Mapping[str, Topic]) -> None:
-    """Take the members of a classic group over, with what they are assigned. Raises ``GroupError``."""
+    """Take over the members of a classic group and their assignments. Raises ``GroupError``."""
     for old in group.members.values():
         member = ConsumerMember(old.id, old.instance_id, old.client_id, old.host, made.clock)
         try:
@@ -71,7 +71,7 @@ def upgrade(group: Group, made: ConsumerGroup, topics: Mapping[str, Topic]) -> N
 
 
 def must_downgrade(group: ConsumerGroup) -> bool:
-    """Whether only classic members are left of a group."""
+    """Return whether a group has only classic members left."""
     if group.settings.migration not in ("bidirectional", "downgrade"):
         return False
     return bool(group.members) and all(
@@ -80,7 +80,7 @@ def must_downgrade(group: ConsumerGroup) -> bool:
 
 
 def downgrade(group: ConsumerGroup, made: Group, topics: Mapping[str, Topic]) -> None:
-    """Make the members those of a classic group, which begins with a rebalance."""
+    """Convert the members to those of a classic group, which begins with a rebalance."""
     names = {topic.id: name for name, topic in topics.items()}
     made.protocol_type = _CONSUMER
     made.generation = group.epoch
@@ -105,11 +105,11 @@ def _packed(assigned: set[Key], names: Mapping[bytes, str]) -> bytes:
     return ConsumerProtocolAssignment(assigned_partitions=parts).pack(0)
 
 
-# --- classic members among those of the consumer protocol ---
+# --- classic members in a group of the consumer protocol ---
 
 
 def join(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> ConsumerMember:
-    """Let a classic member join; it never waits, and never leads. Raises ``GroupError``."""
+    """Let a classic member join. It never waits, and never leads. Raises ``GroupError``."""
     protocols = {one.name: bytes(one.metadata) for one in request.protocols}
     subscription = _check(group, request, protocols)
     instance, member_id = request.group_instance_id, request.member_id
@@ -136,7 +136,7 @@ def join(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> Consume
 def _check(
     group: ConsumerGroup, request: JoinGroupRequest, protocols: Mapping[str, bytes]
 ) -> ConsumerProtocolSubscription:
-    """The subscription in a join request that fits the group. Raises ``GroupError``."""
+    """Return the subscription in a join request that matches the group. Raises ``GroupError``."""
     if request.session_timeout_ms <= 0:
         raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT)
     common = set(protocols)
@@ -176,7 +176,7 @@ def _known(
 def sync(
     group: ConsumerGroup, request: SyncGroupRequest, topics: Mapping[str, Topic]
 ) -> tuple[str, bytes]:
-    """Protocol and assignment of a classic member. Raises ``GroupError``."""
+    """Return protocol and assignment of a classic member. Raises ``GroupError``."""
     member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
     assert member.classic is not None
     protocol = next(iter(member.classic.protocols))
@@ -193,7 +193,7 @@ def sync(
 def heartbeat(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> None:
-    """Let a classic member stay. Raises ``GroupError``, for instance when it is time to join again."""
+    """Restart a classic member's session. Raises ``GroupError``, for example in a rebalance."""
     member = _known(group, member_id, instance_id, generation)
     member.seen()
     group.look_at_topics()
@@ -211,7 +211,7 @@ def _must_rejoin(member: ConsumerMember) -> None:
 def leave(
     group: ConsumerGroup, member_id: str, instance_id: str | None, reason: str | None
 ) -> None:
-    """Let a classic member go. Raises ``GroupError``."""
+    """Remove a classic member. Raises ``GroupError``."""
     if not member_id and instance_id is not None:
         member_id = group.static_id(instance_id)
     member = _known(group, member_id, instance_id, None)

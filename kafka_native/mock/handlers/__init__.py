@@ -1,7 +1,8 @@
-"""From a request frame to a response: who handles which API.
+"""The handlers of all APIs: they turn a request frame into a response.
 
-A handler takes a ``Call`` and a request and returns a response; it may block, since it runs in the connection's own
-thread. None answers nothing (Produce with acks=0), ``CLOSE`` closes the connection.
+A handler takes a ``Call`` and a request, and returns a response. It may block, because it runs in
+the connection's own thread. None sends no response (Produce with acks=0). ``CLOSE`` closes the
+connection.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ if TYPE_CHECKING:
 
 
 THROTTLED: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
-"""The APIs whose responses a test may have throttled: those that quotas are about."""
+"""The APIs whose responses carry a throttle time: those that have quotas."""
 
 
 class Close:
-    """The type of ``CLOSE``."""
+    """The type of the constant ``CLOSE``."""
 
 
 CLOSE: Final = Close()
@@ -133,14 +134,14 @@ HANDLERS: dict[int, Handler] = {
 
 
 class Incoming:
-    """A request that was read, and how to answer it."""
+    """A request that the broker has read, and the data for its response."""
 
     __slots__ = ("api_key", "call", "correlation_id", "reply_version", "request")
 
     def __init__(
         self, call: Call, request: Request | None, correlation_id: int, reply_version: int
     ) -> None:
-        """Keep it; no request stands for one whose version is refused."""
+        """Store the request. None stands for a request whose version is unsupported."""
         self.call = call
         self.request = request
         self.api_key = call.api_key
@@ -149,7 +150,7 @@ class Incoming:
 
     @classmethod
     def read(cls, frame: bytearray, connection: Connection) -> Incoming | None:
-        """Read a frame; None for what closes the connection. Garbage raises ``ProtocolError``."""
+        """Read a frame. None closes the connection. Raises ``ProtocolError`` for invalid bytes."""
         broker = connection.broker
         cluster = broker.cluster
         try:
@@ -177,13 +178,12 @@ class Incoming:
         if request is not None and first <= version <= last:
             return cls(call, request, correlation_id, version)
         if key == ApiKey.API_VERSIONS and last >= 0:
-            return cls(
-                call, None, correlation_id, 0
-            )  # every client can read the refusal in version 0
+            # Every client can read the error in version 0.
+            return cls(call, None, correlation_id, 0)
         return None
 
     def handle(self) -> Response | Reply | Close | None:
-        """The response to the request."""
+        """Return the response to the request."""
         if self.request is None:
             return versions.unsupported(self.call)
         pushed = self.call.cluster.faults.take_error(self.api_key, self.call.broker.id)

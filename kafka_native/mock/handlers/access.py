@@ -1,4 +1,4 @@
-"""Permissions and SCRAM credentials: made, told, deleted."""
+"""Handlers for ACLs and SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from kafka_native.mock.call import Call
 
 MECHANISMS = {1: 32, 2: 64}
-"""The SCRAM mechanisms, and how long their hashes are."""
+"""The SCRAM mechanisms, and the lengths of their hashes in bytes."""
 ITERATIONS = range(4096, 16385)
 
 
 def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Keep permissions; one that is there already stays."""
+    """Store ACLs. An existing equal one stays."""
     response = CreateAclsResponse()
     for each in request.creations:
         result = CreateAclsResponse.Result(error_message=None)
@@ -44,7 +44,7 @@ def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
         ):
             result.error_code, result.error_message = (
                 ErrorCode.INVALID_REQUEST,
-                "it isn't one permission",
+                "it isn't a single permission",
             )
             continue
         acl = Acl(
@@ -74,7 +74,7 @@ def _filter(asked: DescribeAclsRequest | DeleteAclsRequest.Filter) -> AclFilter:
 
 
 def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """The permissions that fit, by resource."""
+    """Return the ACLs that match a filter, by resource."""
     with call.cluster.lock:
         found = sorted(call.cluster.access.found(_filter(request)))
     response = DescribeAclsResponse(error_message=None)
@@ -96,7 +96,10 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsRespo
 
 
 def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Forget the permissions that fit, and tell them. Filters of one request are matched before any is forgotten."""
+    """Delete the ACLs that match, and return them.
+
+    All filters of a request are matched before any ACL is deleted.
+    """
     response = DeleteAclsResponse()
     matching = DeleteAclsResponse.FilterResult.MatchingAcl
     with call.cluster.lock:
@@ -116,7 +119,7 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
 def describe_user_scram_credentials(
     call: Call, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Mechanisms and iterations of users, or of all."""
+    """Return mechanisms and iterations of some users, or of all."""
     response = DescribeUserScramCredentialsResponse(error_message=None)
     info = DescribeUserScramCredentialsResponse.Result.CredentialInfo
     with call.cluster.lock:
@@ -176,9 +179,8 @@ def _why_not(
 ) -> ErrorCode:
     mechanisms = [each.mechanism for each in deletions] + [each.mechanism for each in upsertions]
     if len(mechanisms) > 1:
-        return (
-            ErrorCode.DUPLICATE_RESOURCE
-        )  # one change of a user at a time, as Apache Kafka has it
+        # One change of a user at a time, as in Apache Kafka.
+        return ErrorCode.DUPLICATE_RESOURCE
     if not set(mechanisms) <= MECHANISMS.keys():
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM
     if any(each.mechanism not in had for each in deletions):

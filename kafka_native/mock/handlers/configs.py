@@ -33,7 +33,7 @@ _BOOLEAN, _STRING, _LONG = 1, 2, 5
 
 
 def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """The settings of topics, brokers and the rest that has some."""
+    """Return the settings of topics, brokers and other resources."""
     response = DescribeConfigsResponse()
     for resource in request.resources:
         answer = DescribeConfigsResponse.Resource(
@@ -90,7 +90,7 @@ def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | Er
 
 
 def _is_elsewhere(call: Call, kind: int, name: str) -> bool:
-    """Whether another broker has to be asked: for its log levels."""
+    """Return whether only another broker can answer: each broker has its own log levels."""
     return kind == BROKER_LOGGER and name != str(call.broker.id)
 
 
@@ -114,7 +114,7 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsRespo
 def incremental_alter_configs(
     call: Call, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Change settings of topics and of the rest that can be changed while the cluster runs."""
+    """Change single settings of topics and of other resources."""
     response = IncrementalAlterConfigsResponse()
     for topic, resource in _changes(call, request, response):
         if topic is None:
@@ -137,9 +137,10 @@ def _changes(
     request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
     response: Any,
 ) -> Iterator[tuple[Topic | None, Any]]:
-    """Each topic that is to be changed, under the cluster's lock, and its change; None for what is no topic.
+    """Yield each resource to change, under the cluster's lock: its topic, or None, and its change.
 
-    All answers are in the response. Only single changes can be made to what is no topic.
+    The function adds all results to the response. Only IncrementalAlterConfigs can change resources
+    that are not topics.
     """
     for resource in request.resources:
         answer = type(response).Resource(
@@ -166,12 +167,12 @@ def _may_change(
     resource: Any,
     answer: AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource,
 ) -> bool:
-    """Whether a change of what is no topic can be made; the answer says why not."""
+    """Return whether a resource that is not a topic can be changed. If not, set the error."""
     kind, name = resource.resource_type, resource.resource_name
     if not name or _is_elsewhere(call, kind, name):
         answer.error_code, answer.error_message = (
             ErrorCode.INVALID_REQUEST,
-            f"{name!r} isn't of this broker",
+            f"{name!r} doesn't belong to this broker",
         )
         return False
     for one in resource.configs:
@@ -186,7 +187,10 @@ def _may_change(
 def list_config_resources(
     call: Call, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """What has settings, of these kinds; in version 0, and by name only, client metrics resources."""
+    """Return the resources of these kinds that have settings.
+
+    Version 0 returns only client metrics resources, by name.
+    """
     cluster = call.cluster
     with cluster.lock:
         brokers = [str(broker) for broker in cluster.broker_ids]
@@ -214,7 +218,7 @@ def _topic_to_change(
     resource: AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource,
     answer: AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource,
 ) -> Topic | None:
-    """The topic that a change is for; None, and the answer says why, where it can't be made."""
+    """Return the topic of a change, or None and set the error."""
     is_topic = resource.resource_type == TOPIC
     topic = call.cluster.topics.get(resource.resource_name) if is_topic else None
     if topic is None:

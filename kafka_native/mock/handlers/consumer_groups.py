@@ -38,7 +38,7 @@ _CLASSIC_TYPE = 0
 
 
 def heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-    """Join, stay or leave."""
+    """Let a member join, stay or leave."""
     with call.cluster.lock:
         try:
             _check(call, request)
@@ -51,7 +51,7 @@ def heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGro
 
 
 def _check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
-    """Raises ``GroupError`` where a request contradicts itself."""
+    """Raise ``GroupError`` if a request contradicts itself."""
     text = ""
     if not request.group_id:
         text = "GroupId can't be empty."
@@ -73,7 +73,10 @@ def _check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
         check_wish(request)
     if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
         names = ", ".join(ASSIGNORS)
-        text = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {names}."
+        text = (
+            f"ServerAssignor {request.server_assignor} is not supported. "
+            f"Supported assignors: {names}."
+        )
         raise GroupError(ErrorCode.UNSUPPORTED_ASSIGNOR, text=text)
     if any(map(call.denies_topic, request.subscribed_topic_names or ())):
         raise GroupError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -118,7 +121,7 @@ def _assignment(assigned: set[Key]) -> ConsumerGroupHeartbeatResponse.Assignment
 
 
 def describe(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    """State, epochs and members of groups."""
+    """Return state, epochs and members of groups."""
     response = ConsumerGroupDescribeResponse()
     with call.cluster.lock:
         for name in request.group_ids:
@@ -165,7 +168,7 @@ def _described(
 
 
 def named(call: Call, assigned: set[Key]) -> MemberAssignment:
-    """An assignment with the names of its topics."""
+    """Return an assignment with the names of its topics."""
     parts = []
     for topic_id, indexes in _by_topic(assigned).items():
         topic = call.cluster.topic_by_id(topic_id)

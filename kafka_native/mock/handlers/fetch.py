@@ -1,4 +1,4 @@
-"""Fetch: long poll, sessions, slices of the log instead of copies."""
+"""Fetch: long polls, sessions, and slices of the log instead of copies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FIRST_WITH_HINTS = 16
 _FIRST_WITH_SESSIONS = 7
 _FIRST_FROM_FOLLOWERS = 11
-# Errors about the request as a whole; all others stand at each partition.
+# Errors for the request as a whole. All others are errors of a partition.
 _WHOLE = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -34,7 +34,7 @@ _WHOLE = frozenset(
 
 
 class _Round:
-    """One look at the wanted partitions."""
+    """One read of the wanted partitions."""
 
     def __init__(self, call: Call, request: FetchRequest) -> None:
         self.call = call
@@ -107,7 +107,7 @@ class _Round:
         self.answers.append((wanted, answer, slices))
 
     def _closer_replica(self, partition: Partition, offset: int) -> int | None:
-        """The follower in the client's rack that the leader sends it to (KIP-392)."""
+        """Return the follower in the client's rack that the leader recommends (KIP-392)."""
         rack = self.request.rack_id
         if not rack or partition.leader != self.call.broker.id or self.call.broker.rack == rack:
             return None
@@ -133,7 +133,10 @@ class _Round:
         return slices
 
     def reply(self, session: Session | None, is_full: bool) -> Reply:
-        """The response: of a session only the partitions with news, unless it is the first."""
+        """Return the response.
+
+        In a session it has only the partitions with news, except in the first response.
+        """
         response = FetchResponse(session_id=session.id if session is not None else 0)
         records: list[list[memoryview]] = []
         topic: FetchResponse.Topic | None = None
@@ -170,7 +173,7 @@ class _Round:
 def corrupted(
     cluster: MockCluster, topic: str, partition: int, slices: list[memoryview]
 ) -> list[memoryview]:
-    """The same slices, or with a byte flipped at the end of the first batch where a test asked for it."""
+    """Return the slices, with a bit flipped in the first batch if a test ordered it."""
     if not cluster.faults.take_corrupt(topic, partition):
         return slices
     data = bytearray(b"".join(slices))
@@ -182,17 +185,20 @@ def corrupted(
 def _has_news(
     wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: list[memoryview]
 ) -> bool:
-    """Whether the session's client doesn't know this yet; from now on it does."""
+    """Return whether the response is news to the session's client, and remember it as sent."""
     told = (wanted.high_watermark, wanted.log_start)
     wanted.high_watermark, wanted.log_start = answer.high_watermark, answer.log_start_offset
     changed = told != (answer.high_watermark, answer.log_start_offset)
-    # An error is told every time until the client drops the partition or asks at another offset.
+    # An error is repeated until the client drops the partition or fetches from another offset.
     is_redirect = answer.preferred_read_replica >= 0
     return changed or bool(slices) or is_redirect or answer.error_code != ErrorCode.NO_ERROR
 
 
 def fetch(call: Call, request: FetchRequest) -> Reply | None:
-    """Answer when there are ``min_bytes``, an error, or when the time is up; not if the client went meanwhile."""
+    """Answer when there are ``min_bytes``, an error, or the time is over.
+
+    A client that has disconnected gets no answer.
+    """
     cluster = call.cluster
     session: Session | None = None
     is_full = True
@@ -226,13 +232,13 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
             waiter.watch(cluster.waiters, done.partitions)
         waiter.wait(cluster.lock, min(left, max(expires - now, 0)))
         if call.connection.is_abandoned():
-            return None  # and faults that were armed meanwhile are for who comes next
+            return None  # Faults that a test armed meanwhile stay for the next request.
 
 
 def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
-    """An error for the whole request, or for each of its partitions.
+    """Return an error for the whole request, or for each of its partitions.
 
-    The session is kept, and goes on, where the error is one of partitions.
+    An error of partitions keeps the session.
     """
     if code in _WHOLE and call.version >= _FIRST_WITH_SESSIONS:
         return FetchResponse(error_code=code)

@@ -29,7 +29,7 @@ _NOTHING = Committed(-1, -1, "")
 
 
 def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Store the offsets of a group."""
+    """Store the committed offsets of a group."""
     with call.cluster.lock:
         try:
             group = _for_commit(call, request)
@@ -72,7 +72,7 @@ def _commit(
     topic: OffsetCommitRequest.Topic,
     part: OffsetCommitRequest.Topic.Partition,
 ) -> int:
-    """Store one offset; the error code."""
+    """Store one offset, and return the error code."""
     cluster = call.cluster
     by_name = topic.topic_id == ZERO_UUID
     found = cluster.topics.get(topic.name) if by_name else cluster.topic_by_id(topic.topic_id)
@@ -95,13 +95,13 @@ def _commit(
 
 
 def _pushed(call: Call, topic: str, partition: int) -> int:
-    """The error that a test wants for a partition, 0 for none."""
+    """Return the error that a test ordered for a partition, or 0."""
     pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, topic, partition)
     return 0 if pushed is None else pushed.code
 
 
 def commit_refused(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
-    """The same error for every partition."""
+    """Return the same error for every partition."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponse.Topic(
@@ -120,7 +120,7 @@ def commit_refused(request: OffsetCommitRequest, code: int) -> OffsetCommitRespo
 
 
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Read the offsets of a group."""
+    """Return the committed offsets of a group."""
     with call.cluster.lock:
         if call.version >= _FIRST_WITH_GROUPS:
             stable = request.require_stable
@@ -159,7 +159,7 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
 def _stored(
     call: Call, group_id: str, member_id: str | None, epoch: int
 ) -> dict[tuple[str, int], Committed]:
-    """What a group has stored, for one of its members or for anybody. Raises ``GroupError``."""
+    """Return all offsets of a group, for a member or for any client. Raises ``GroupError``."""
     check_own(call, group_id)
     group = call.cluster.groups.find(group_id)
     if group is None:
@@ -171,7 +171,7 @@ def _stored(
 
 
 def _visible(call: Call, offsets: dict[tuple[str, int], Committed]) -> list[tuple[str, list[int]]]:
-    """All that is stored of topics that may be told of."""
+    """Return the stored partitions of all topics that the client may see."""
     found: dict[str, list[int]] = {}
     for name, index in sorted(offsets):
         if not call.denies_topic(name):
@@ -186,7 +186,11 @@ def _look_up(
     index: int,
     unstable_in: str | None,
 ) -> tuple[Committed, int]:
-    """What is stored, or an error; ``unstable_in`` is the group where open transactions are to be waited for."""
+    """Return a stored offset and an error code.
+
+    ``unstable_in`` is a group. An open transaction with offsets of this group gives
+    UNSTABLE_OFFSET_COMMIT.
+    """
     code = _pushed(call, name, index)
     if not code and unstable_in is not None:
         call.cluster.transactions.expire()
@@ -242,7 +246,7 @@ def _of_group(
 
 
 def fetch_refused(call: Call, request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
-    """The same error for every group; in version 1, which has no place for that, for every partition."""
+    """Return the same error for every group, or before version 8 for every partition."""
     if call.version >= _FIRST_WITH_GROUPS:
         groups = [
             OffsetFetchResponse.Group(group_id=asked.group_id, error_code=code)
@@ -266,7 +270,7 @@ def fetch_refused(call: Call, request: OffsetFetchRequest, code: int) -> OffsetF
 
 
 def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Forget stored offsets, except those of topics that members read."""
+    """Delete stored offsets, except those of topics that members subscribe to."""
     with call.cluster.lock:
         try:
             if not request.group_id:

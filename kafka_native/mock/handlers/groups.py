@@ -44,7 +44,7 @@ _OF_GROUPS, _OF_TRANSACTIONS = 0, 1
 
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Who looks after groups and transactional ids."""
+    """Return the coordinators of groups or transactional ids."""
     with call.cluster.lock:
         if call.version >= _FIRST_WITH_COORDINATORS:
             keys, kind = request.coordinator_keys, request.key_type
@@ -87,7 +87,7 @@ def _no_coordinator(key: str, code: int) -> FindCoordinatorResponse.Coordinator:
 def coordinator_refused(
     call: Call, request: FindCoordinatorRequest, code: int
 ) -> FindCoordinatorResponse:
-    """The same error for every key."""
+    """Return the same error for every key."""
     if call.version >= _FIRST_WITH_COORDINATORS:
         return FindCoordinatorResponse(
             coordinators=[_no_coordinator(key, code) for key in request.coordinator_keys]
@@ -96,7 +96,7 @@ def coordinator_refused(
 
 
 def check_own(call: Call, group_id: str) -> None:
-    """Whether this broker coordinates a group, and may tell of it. Raises ``GroupError``."""
+    """Raise ``GroupError`` unless this broker coordinates the group and the client may see it."""
     groups = call.cluster.groups
     if call.denies_group(group_id):
         raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -106,7 +106,7 @@ def check_own(call: Call, group_id: str) -> None:
 
 
 def _own_group(call: Call, group_id: str) -> AnyGroup:
-    """A group that this broker coordinates. Raises ``GroupError``."""
+    """Return a group that this broker coordinates. Raises ``GroupError``."""
     if not group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
     check_own(call, group_id)
@@ -120,7 +120,7 @@ def _own_group(call: Call, group_id: str) -> AnyGroup:
 
 
 def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
-    """Join, and wait for the others."""
+    """Let a member join, and wait for the others."""
     with call.cluster.lock:
         try:
             if not request.group_id:
@@ -170,7 +170,7 @@ def _for_leader(group: Group, member: Member) -> JoinGroupResponse.Member:
 
 
 def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
-    """Give and get the assignment."""
+    """Wait for the assignment. The leader's request contains it."""
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
@@ -195,7 +195,7 @@ def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
 
 
 def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Keep the member in its group."""
+    """Restart the member's session."""
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
@@ -211,7 +211,7 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
 
 
 def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Take members out of their group."""
+    """Remove members from their group."""
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
@@ -240,11 +240,11 @@ def _leave(group: AnyGroup, member_id: str, instance_id: str | None, reason: str
         migration.leave(group, member_id, instance_id, reason)
 
 
-# --- seen from outside ---
+# --- descriptions ---
 
 
 def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """State and members of groups; one that doesn't exist is shown as dead."""
+    """Return state and members of groups. A group that doesn't exist is ``Dead``."""
     response = DescribeGroupsResponse()
     with call.cluster.lock:
         for name in request.groups:
@@ -282,7 +282,7 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
 
 
 def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
-    """The groups that this broker coordinates."""
+    """Return the groups that this broker coordinates."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     with call.cluster.lock:

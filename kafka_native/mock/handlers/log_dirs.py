@@ -1,4 +1,7 @@
-"""DescribeLogDirs and AlterReplicaLogDirs: each broker has two directories, and what is in them has its true size."""
+"""DescribeLogDirs and AlterReplicaLogDirs.
+
+Each broker has two directories. The sizes of their partitions are real.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ TOTAL_BYTES = 1 << 40
 
 
 def directories(broker: int) -> tuple[str, str]:
-    """The directories of a broker: partitions begin in the first one."""
+    """Return the two directories of a broker. Partitions start in the first one."""
     return f"/mock/broker-{broker}/data-0", f"/mock/broker-{broker}/data-1"
 
 
 def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """What this broker has."""
+    """Return the directories of this broker and their partitions."""
     wanted = (
         None
         if request.topics is None
@@ -102,7 +105,7 @@ def _alter(call: Call, path: str, name: str, index: int) -> ErrorCode:
 
 
 def alter_refused(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
-    """The same error for every partition."""
+    """Return the same error for every partition."""
     kind = AlterReplicaLogDirsResponse.Topic
     return AlterReplicaLogDirsResponse(
         results=[

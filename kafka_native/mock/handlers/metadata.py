@@ -27,7 +27,7 @@ _FIRST_WITH_ERROR = 13
 
 
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
-    """Brokers that are up, topics asked for, leaders."""
+    """Return the brokers that are up, and the requested topics with their leaders."""
     cluster = call.cluster
     with cluster.lock:
         return MetadataResponse(
@@ -67,7 +67,7 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
     if asked.topic_id != ZERO_UUID:
         topic = cluster.topic_by_id(asked.topic_id)
         if topic is not None and call.denies_topic(topic.name):
-            topic = None  # a topic's name isn't told to who may not see it
+            topic = None  # a client that may not see a topic doesn't learn its name
         if topic is None or cluster.faults.take_hidden(topic.name):
             name = None if call.version >= _FIRST_WITH_NULL_NAMES else ""
             return MetadataResponse.Topic(
@@ -91,7 +91,7 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
 
 
 def _pushed(call: Call, topic: str) -> int:
-    """The error that a test wants for a topic, 0 for none."""
+    """Return the error that a test ordered for a topic, or 0."""
     pushed = call.cluster.faults.take_topic_error(call.api_key, call.broker.id, topic)
     return 0 if pushed is None else pushed.code
 
@@ -128,7 +128,7 @@ def _partition(partition: Partition) -> MetadataResponse.Topic.Partition:
 
 
 def refused(call: Call, request: MetadataRequest, code: int) -> MetadataResponse:
-    """A reply that has the brokers, and an error for each topic asked for."""
+    """Return the brokers, and an error for each requested topic."""
     cluster = call.cluster
     with cluster.lock:
         response = metadata(call, MetadataRequest(topics=[]))
@@ -138,9 +138,8 @@ def refused(call: Call, request: MetadataRequest, code: int) -> MetadataResponse
             (topic.name, topic.id) for topic in cluster.topics.values()
         ]
     may_be_null = call.version >= _FIRST_WITH_NULL_NAMES
-    if (
-        code == ErrorCode.REBOOTSTRAP_REQUIRED
-    ):  # the one error about the reply as a whole, where there is room for it
+    # This is the only error about the reply as a whole. Older versions have no field for it.
+    if code == ErrorCode.REBOOTSTRAP_REQUIRED:
         response.error_code = code if call.version >= _FIRST_WITH_ERROR else 0
         return response
     response.topics = [
@@ -153,7 +152,7 @@ def refused(call: Call, request: MetadataRequest, code: int) -> MetadataResponse
 
 
 def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """The brokers that are up, and, if they are wanted, those that are fenced."""
+    """Return the brokers that are up, and on request those that are fenced."""
     cluster = call.cluster
     if request.endpoint_type != 1:
         return DescribeClusterResponse(
@@ -184,7 +183,7 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
 def describe_topic_partitions(
     call: Call, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """A page of topics in the order of their names, from the request's cursor on."""
+    """Return a page of topics in the order of their names, from the request's cursor on."""
     cluster = call.cluster
     response = DescribeTopicPartitionsResponse()
     limit = max(request.response_partition_limit, 1)

@@ -30,7 +30,7 @@ LATEST_TIERED = -5
 
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look up offsets by time."""
+    """Return offsets by timestamp."""
     response = ListOffsetsResponse()
     for topic in request.topics:
         answers = []
@@ -61,7 +61,7 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
 
 
 def _error_of(call: Call, topic: str, partition: int, error: int) -> int:
-    """The error that a test wants for this partition, or the one that there is."""
+    """Return the error that a test ordered for this partition, or else the given one."""
     pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, topic, partition)
     return error if pushed is None or pushed.code == ErrorCode.NO_ERROR else pushed.code
 
@@ -85,12 +85,13 @@ def _look_up(
         )
         if found is not None:
             answer.offset, answer.timestamp, answer.leader_epoch = found
-    elif timestamp != LATEST_TIERED:  # nothing is tiered: that one has no offset
+    # this cluster has no tiered storage, so there is no such offset
+    elif timestamp != LATEST_TIERED:
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
 
 
 def list_refused(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
-    """The same error for every partition."""
+    """Return the same error for every partition."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.Topic(
@@ -110,7 +111,7 @@ def list_refused(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
 def offset_for_leader_epoch(
     call: Call, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Where leader epochs ended."""
+    """Return the end offsets of leader epochs."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         answers = []
@@ -134,7 +135,7 @@ def offset_for_leader_epoch(
 
 
 def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Drop the beginning of logs."""
+    """Delete the beginning of logs."""
     response = DeleteRecordsResponse()
     for topic in request.topics:
         answers = []

@@ -1,4 +1,4 @@
-"""Produce."""
+"""The handler for Produce requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACKS = (-1, 0, 1)
 
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
-    """Append each partition's batch; nothing is answered with acks=0."""
+    """Append each partition's batch. With acks=0 there is no response."""
     if request.acks not in _ACKS:
         return refused(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
     hints = Hints(call, _FIRST_WITH_HINTS)
@@ -48,7 +48,8 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
     call.cluster.enforce_retention()
     if request.acks == 0:
         if failed:
-            call.connection.stop()  # all that a broker can do to say that something went wrong
+            # with acks=0 a broker can only close the connection to report an error
+            call.connection.stop()
         return None
     response.node_endpoints = [
         ProduceResponse.NodeEndpoint(
@@ -62,7 +63,10 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
 def _append(
     call: Call, asked: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
 ) -> ProduceResponse.Topic.Partition:
-    """Store a batch, unless a test wants an error; it may want one in spite of the batch being stored."""
+    """Store a batch, unless a test ordered an error.
+
+    An error with ``done`` stores the batch too.
+    """
     found = find(call, asked.name, asked.topic_id, part.index)
     name = asked.name if found.topic is None else found.topic.name
     pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, name, part.index)
@@ -90,7 +94,7 @@ def _store(
         try:
             store = _checked(call, data, found.topic)
             with call.cluster.lock:
-                # Leader or topic may have changed meanwhile.
+                # The leader or the topic may have changed meanwhile.
                 found = find(call, asked.name, asked.topic_id, part.index)
                 if (
                     found.error == ErrorCode.NO_ERROR
@@ -119,7 +123,7 @@ def _store(
 
 
 def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
-    """Verify the records, and return what stores them. Raises ``Refused``."""
+    """Verify the records, and return the function that stores them. Raises ``Refused``."""
     limit = topic.max_message_bytes(call.cluster.message_max_bytes)
     if call.version < _FIRST_WITH_BATCHES:
         messages = legacy.check(data, max_bytes=limit)
@@ -156,7 +160,7 @@ def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
 
 
 def _check_transaction(call: Call, partition: Partition, header: BatchHeader) -> None:
-    """Whether a batch belongs to an open transaction. Raises ``Refused``."""
+    """Raise ``Refused`` unless the batch belongs to an open transaction."""
     transactions = call.cluster.transactions
     transactions.expire()
     key = (partition.topic, partition.index)
@@ -167,7 +171,7 @@ def _check_transaction(call: Call, partition: Partition, header: BatchHeader) ->
 
 
 def refused(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
-    """The same error for every partition; hints about leaders go with the errors that have them."""
+    """Return the same error for every partition, with leader hints where the error allows them."""
     hints = Hints(call, _FIRST_WITH_HINTS)
     response = ProduceResponse()
     for topic in request.topic_data:

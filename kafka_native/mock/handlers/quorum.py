@@ -30,7 +30,11 @@ _FIRST_WITH_NODES = 2
 
 
 def update_features(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Run features at other levels: all or none, but in versions that answer for each."""
+    """Change the levels of features.
+
+    From version 2 on an error prevents all changes. Older versions return an error for each
+    feature.
+    """
     quorum = call.cluster.quorum
     with call.cluster.lock:
         refused = {
@@ -61,7 +65,7 @@ def update_features(call: Call, request: UpdateFeaturesRequest) -> UpdateFeature
 
 
 def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Who votes, and how far they are: everybody has everything."""
+    """Return the voters. All of them have the whole log."""
     topic = DescribeQuorumResponse.Topic
     response = DescribeQuorumResponse(error_message=None)
     with call.cluster.lock:
@@ -131,7 +135,7 @@ def _other_cluster(call: Call, cluster_id: str | None) -> bool:
 
 
 def add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
-    """Let a controller vote that doesn't yet."""
+    """Add a controller to the voters."""
     quorum = call.cluster.quorum
     with call.cluster.lock:
         if _other_cluster(call, request.cluster_id):
@@ -139,7 +143,7 @@ def add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVoterResp
                 error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None
             )
         if request.voter_id in quorum.voters:
-            text = f"{request.voter_id} votes already"
+            text = f"{request.voter_id} is a voter already"
             return AddRaftVoterResponse(error_code=ErrorCode.DUPLICATE_VOTER, error_message=text)
         quorum.voters[request.voter_id] = request.voter_directory_id
         quorum.endpoints[request.voter_id] = [
@@ -150,7 +154,7 @@ def add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVoterResp
 
 
 def remove_raft_voter(call: Call, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
-    """Let a controller vote no more."""
+    """Remove a controller from the voters."""
     quorum = call.cluster.quorum
     with call.cluster.lock:
         if _other_cluster(call, request.cluster_id):
@@ -158,7 +162,7 @@ def remove_raft_voter(call: Call, request: RemoveRaftVoterRequest) -> RemoveRaft
                 error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None
             )
         if quorum.voters.get(request.voter_id) != request.voter_directory_id:
-            text = f"{request.voter_id} with this directory doesn't vote"
+            text = f"{request.voter_id} with this directory isn't a voter"
             return RemoveRaftVoterResponse(error_code=ErrorCode.VOTER_NOT_FOUND, error_message=text)
         del quorum.voters[request.voter_id]
         quorum.changed()
@@ -166,7 +170,7 @@ def remove_raft_voter(call: Call, request: RemoveRaftVoterRequest) -> RemoveRaft
 
 
 def unregister_broker(call: Call, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """Forget a broker, until it comes up again."""
+    """Unregister a broker until it starts again."""
     cluster = call.cluster
     with cluster.lock:
         if (

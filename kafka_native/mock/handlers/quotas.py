@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas, and what a quota does to Produce and Fetch."""
+"""DescribeClientQuotas and AlterClientQuotas, and the throttle times of Produce and Fetch."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 def describe_client_quotas(
     call: Call, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """The quotas of the entities that fit."""
+    """Return the quotas of the matching entities."""
     kinds = [each.entity_type for each in request.components]
     if len(set(kinds)) < len(kinds) or any(
         each.match_type not in range(3) for each in request.components
     ):
-        text = "a kind of entity is there twice, or how it is matched isn't known"
+        text = "an entity type occurs twice, or a match type is unknown"
         return DescribeClientQuotasResponse(
             error_code=ErrorCode.INVALID_REQUEST, error_message=text, entries=None
         )
@@ -94,7 +94,7 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
 
 
 def alter_refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
-    """The same error for every entity."""
+    """Return the same error for every entity."""
     kind = AlterClientQuotasResponse.Entry
     return AlterClientQuotasResponse(
         entries=[
@@ -112,7 +112,7 @@ def alter_refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQu
 
 
 def throttle_ms(call: Call, request: Request, reply: Response | Reply) -> int:
-    """What the quota of whoever asked says to this Produce or Fetch."""
+    """Return the throttle time of this Produce or Fetch, by the client's quota."""
     if not call.cluster.quotas.entries:
         return 0
     if isinstance(request, ProduceRequest):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def alter_partition_reassignments(
     call: Call, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Begin moves, and end them at once unless a test holds them back; cancel moves."""
+    """Start or cancel reassignments. They complete at once unless a test holds them."""
     kind = AlterPartitionReassignmentsResponse.Topic
     response = AlterPartitionReassignmentsResponse(
         error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
@@ -60,7 +60,9 @@ def _alter(
             )
         if asked.replicas is None:
             if not partition.is_moving:
-                raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "it isn't on its way anywhere")
+                raise Refused(
+                    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is in progress"
+                )
             partition.cancel_move()
             return
         if not asked.replicas or len(set(asked.replicas)) < len(asked.replicas):
@@ -68,7 +70,7 @@ def _alter(
         if not set(asked.replicas) <= {broker.id for broker in cluster.live_brokers()}:
             raise Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"not all brokers of {asked.replicas} are there",
+                f"not all brokers of {asked.replicas} are up",
             )
         if fixed and len(asked.replicas) != len(partition.settled_replicas):
             raise Refused(
@@ -82,7 +84,7 @@ def _alter(
 def list_partition_reassignments(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The partitions that a test holds back on their way."""
+    """Return the reassignments in progress, which a test holds."""
     wanted = (
         None
         if request.topics is None

@@ -1,4 +1,4 @@
-"""Answers that say nothing but an error, for the codes that tests push."""
+"""Responses with only an error, for the codes that tests push."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _FIRST_WITHOUT_PROTOCOL = 7
 
 
 def refuse(call: Call, request: Request, code: int) -> Response | None:
-    """The response that carries ``code`` wherever the API has a place for it."""
+    """Return the response with ``code`` in every place that the API has for it."""
     if isinstance(request, ProduceRequest):
         return produce.refused(call, request, code) if request.acks != 0 else None
     if isinstance(request, FetchRequest):

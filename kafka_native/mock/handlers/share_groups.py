@@ -40,7 +40,7 @@ _FIRST_HINTS = 1
 
 
 def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
-    """Join, stay or leave."""
+    """Let a member join, stay or leave."""
     share = call.cluster.share
     with call.cluster.lock:
         try:
@@ -81,7 +81,7 @@ def _assignment(assigned: set[Key]) -> ShareGroupHeartbeatResponse.Assignment:
 
 
 class _Acknowledging:
-    """Takes the acknowledgements of one request, and keeps what came of each partition."""
+    """The acknowledgements of one request, and the result for each partition."""
 
     def __init__(self, call: Call, hints: Hints) -> None:
         self.call = call
@@ -89,7 +89,7 @@ class _Acknowledging:
         self.answers: dict[Key, tuple[int, tuple[int, int]]] = {}
 
     def take(self, session: ShareSession, key: Key, batches: list[AcknowledgementBatch]) -> None:
-        """Those of one partition."""
+        """Process the acknowledgements of one partition."""
         found = find(self.call, "", *key)
         error: int = found.error
         if error == ErrorCode.NO_ERROR and found.topic is not None:
@@ -106,7 +106,7 @@ class _Acknowledging:
 
 
 class _Round:
-    """One look at the partitions of a session."""
+    """One read of the partitions of a session."""
 
     def __init__(
         self, call: Call, request: ShareFetchRequest, session: ShareSession, hints: Hints
@@ -127,7 +127,7 @@ class _Round:
         self.bytes_left = request.max_bytes
 
     def look(self) -> None:
-        """Acquire what there is, within the limits of the request."""
+        """Acquire the available records, within the limits of the request."""
         for key in self.session.partitions:
             found = find(self.call, "", *key)
             error: int = found.error
@@ -171,7 +171,7 @@ class _Round:
         self.expires = min(self.expires, held.next_expiry())
 
     def reply(self, acknowledged: _Acknowledging) -> Reply:
-        """The response: partitions with records, an error, or acknowledgements."""
+        """Return the response: the partitions with records, an error, or acknowledgements."""
         response = ShareFetchResponse(acquisition_lock_timeout_ms=_lock_ms(self.call))
         records: list[list[memoryview]] = []
         for key in sorted(self.answers.keys() | acknowledged.answers.keys()):
@@ -213,9 +213,9 @@ def _lock_ms(call: Call) -> int:
 
 
 def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchResponse | None:
-    """Take acknowledgements, then answer when records could be acquired, there is an error, or the time is up.
+    """Process acknowledgements, then answer with acquired records or an error, or after the time.
 
-    There is no answer if the client went meanwhile.
+    A client that has disconnected gets no answer.
     """
     cluster = call.cluster
     hints = Hints(call, _FIRST_HINTS)
@@ -255,11 +255,11 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
             waiter.watch(cluster.waiters, done.partitions)
         waiter.wait(cluster.lock, max(min(deadline, done.expires) - now, 0))
         if call.connection.is_abandoned():
-            return None  # nothing is acquired for who has gone
+            return None  # acquire no records for a client that has disconnected
 
 
 def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
-    """Take acknowledgements; with the last epoch the session ends and the rest is released."""
+    """Process acknowledgements. The final epoch ends the session and releases the other records."""
     hints = Hints(call, _FIRST_HINTS)
     acknowledged = _Acknowledging(call, hints)
     epoch = request.share_session_epoch

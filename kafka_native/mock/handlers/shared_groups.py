@@ -1,4 +1,7 @@
-"""Share groups (KIP-932) and streams groups (KIP-1071) as they look from outside, and the offsets of share groups."""
+"""Descriptions of share groups (KIP-932) and streams groups (KIP-1071).
+
+Also the admin APIs for the offsets of share groups.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _OFFSETS = DescribeShareGroupOffsetsResponse.Group
 
 
 def _own(call: Call, group_id: str) -> ShareGroup:
-    """A share group that this broker coordinates. Raises ``GroupError``."""
+    """Return a share group that this broker coordinates. Raises ``GroupError``."""
     if not group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
     check_own(call, group_id)
@@ -39,7 +42,7 @@ def _own(call: Call, group_id: str) -> ShareGroup:
 
 
 def describe_share(call: Call, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
-    """State, epoch and members of share groups."""
+    """Return state, epoch and members of share groups."""
     response = ShareGroupDescribeResponse()
     with call.cluster.lock:
         for name in request.group_ids:
@@ -70,7 +73,7 @@ def describe_share(call: Call, request: ShareGroupDescribeRequest) -> ShareGroup
 def describe_streams(
     call: Call, request: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse:
-    """Streams groups, as the test wants them."""
+    """Return streams groups as the test has described them."""
     response = StreamsGroupDescribeResponse()
     with call.cluster.lock:
         for name in request.group_ids:
@@ -96,7 +99,7 @@ def describe_streams(
 def describe_offsets(
     call: Call, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    """Below which offsets share groups are done."""
+    """Return the start offsets of share groups: the records before them are done."""
     response = DescribeShareGroupOffsetsResponse()
     with call.cluster.lock:
         for asked in request.groups:
@@ -106,7 +109,8 @@ def describe_offsets(
             try:
                 held = _own(call, asked.group_id).topics_of()
             except GroupError as error:
-                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:  # who isn't there has no offsets
+                # a group that doesn't exist has no offsets
+                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
                     answer.error_code, answer.error_message = error.code, error.text
                     continue
             wanted = {name: list(parts) for name, parts in held.items()}
@@ -138,11 +142,11 @@ def _topic_offsets(
 def alter_offsets(
     call: Call, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse:
-    """Let a group without members go on elsewhere."""
+    """Change the start offsets of a group without members."""
     with call.cluster.lock:
         try:
             check_own(call, request.group_id)
-            call.cluster.share.find(request.group_id, make=True)  # as Kafka does
+            call.cluster.share.find(request.group_id, make=True)  # Kafka creates the group too
             group = call.cluster.share.without_members(request.group_id)
         except GroupError as error:
             return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.text)
@@ -166,7 +170,7 @@ def alter_offsets(
 def delete_offsets(
     call: Call, request: DeleteShareGroupOffsetsRequest
 ) -> DeleteShareGroupOffsetsResponse:
-    """Let a group without members forget topics."""
+    """Delete the offsets of topics in a group without members."""
     with call.cluster.lock:
         try:
             _own(call, request.group_id)
@@ -192,7 +196,7 @@ def describe_refused(
     | DescribeShareGroupOffsetsRequest,
     code: int,
 ) -> ShareGroupDescribeResponse | StreamsGroupDescribeResponse | DescribeShareGroupOffsetsResponse:
-    """The same error for every group."""
+    """Return the same error for every group."""
     if isinstance(request, DescribeShareGroupOffsetsRequest):
         groups = [_OFFSETS(group_id=each.group_id, error_code=code) for each in request.groups]
         return DescribeShareGroupOffsetsResponse(groups=groups)

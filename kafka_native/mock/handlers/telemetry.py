@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def get_subscriptions(
     call: Call, request: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
-    """What is wanted of a client."""
+    """Return the metrics that a client must push."""
     telemetry = call.cluster.telemetry
-    assert telemetry is not None  # or it isn't offered
+    assert telemetry is not None  # without telemetry the API is not advertised
     instance_id, wanted = telemetry.register(request.client_instance_id)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
@@ -39,7 +39,7 @@ def get_subscriptions(
 
 
 def push(call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
-    """Keep what a client has measured."""
+    """Store the metrics that a client has pushed."""
     telemetry = call.cluster.telemetry
     assert telemetry is not None
     codec = request.compression_type

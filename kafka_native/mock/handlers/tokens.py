@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48): made, renewed, ended, told. SCRAM lets their holders in."""
+"""Delegation tokens (KIP-48): create, renew, expire, describe. SCRAM accepts the tokens."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ USER = "User"
 
 
 class _Refused(Exception):
-    """What isn't done, with the code for the client."""
+    """A request that fails, with the error code for the client."""
 
     def __init__(self, code: ErrorCode) -> None:
-        """Keep the code."""
         super().__init__(code.name)
         self.code = code
 
 
 def _tokens(call: Call) -> dict[str, DelegationToken]:
-    """All tokens, by id; called under the lock. Raises ``_Refused``."""
+    """Return all tokens by id. Call it under the lock. Raises ``_Refused``."""
     if call.cluster.sasl is None:
         raise _Refused(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     if call.connection.login.is_by_token:
@@ -59,7 +58,7 @@ def _now_ms() -> int:
 
 
 def create(call: Call, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-    """Make a delegation token."""
+    """Create a delegation token."""
     requester = _user(call)
     types = {each.principal_type for each in request.renewers} | {
         request.owner_principal_type or USER
@@ -101,7 +100,7 @@ def create(call: Call, request: CreateDelegationTokenRequest) -> CreateDelegatio
 
 
 def renew(call: Call, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
-    """Let a token end later."""
+    """Move the expiry of a token to a later time."""
     period_ms = EXPIRY_MS if request.renew_period_ms < 0 else request.renew_period_ms
     try:
         return RenewDelegationTokenResponse(expiry_timestamp_ms=_end(call, request.hmac, period_ms))
@@ -110,7 +109,7 @@ def renew(call: Call, request: RenewDelegationTokenRequest) -> RenewDelegationTo
 
 
 def expire(call: Call, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
-    """Let a token end soon, or now."""
+    """Move the expiry of a token to an earlier time, or to now."""
     period_ms = max(0, request.expiry_time_period_ms)
     try:
         return ExpireDelegationTokenResponse(
@@ -121,7 +120,7 @@ def expire(call: Call, request: ExpireDelegationTokenRequest) -> ExpireDelegatio
 
 
 def _end(call: Call, hmac: bytes, period_ms: int) -> int:
-    """Let a token end after a while: when. Raises ``_Refused``."""
+    """Set the expiry of a token from now on, and return the new expiry. Raises ``_Refused``."""
     text = base64.b64encode(hmac).decode()
     with call.cluster.lock:
         tokens = _tokens(call)
@@ -138,7 +137,7 @@ def _end(call: Call, hmac: bytes, period_ms: int) -> int:
 def describe(
     call: Call, request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
-    """The tokens that who asks may renew, of these owners or of all."""
+    """Return the tokens that the client may renew, of these owners or of all."""
     kind = DescribeDelegationTokenResponse.Token
     owners = None if request.owners is None else {each.principal_name for each in request.owners}
     with call.cluster.lock:

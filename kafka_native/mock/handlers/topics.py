@@ -28,7 +28,7 @@ _PREFERRED = 0
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Make the requested topics."""
+    """Create the requested topics."""
     names = [topic.name for topic in request.topics]
     response = CreateTopicsResponse()
     for topic in request.topics:
@@ -36,7 +36,7 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
         response.topics.append(answer)
         try:
             if names.count(topic.name) > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "the topic is there twice")
+                raise Refused(ErrorCode.INVALID_REQUEST, "the topic occurs twice")
             _check_allowed(call, topic.name)
             _create(call, topic, answer, only_check=request.validate_only)
         except Refused as error:
@@ -45,7 +45,7 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
 
 
 def _check_allowed(call: Call, name: str) -> None:
-    """Whether the client may do this to a topic. Raises ``Refused``."""
+    """Raise ``Refused`` if the ACLs or the test forbid the client this request for a topic."""
     if call.denies_topic(name):
         raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
@@ -92,7 +92,7 @@ def _create(
 
 
 def create_refused(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
-    """The same error for every topic."""
+    """Return the same error for every topic."""
     return CreateTopicsResponse(
         topics=[
             CreateTopicsResponse.Topic(
@@ -134,7 +134,7 @@ def _meant(call: Call, request: DeleteTopicsRequest) -> list[tuple[str | None, b
 
 
 def delete_refused(call: Call, request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
-    """The same error for every topic."""
+    """Return the same error for every topic."""
     return DeleteTopicsResponse(
         responses=[
             DeleteTopicsResponse.Topic(name=name, topic_id=topic_id, error_code=code)
@@ -161,7 +161,10 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
 
 
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Have the first replica lead that is up; an unclean election takes whoever is up where nobody leads."""
+    """Elect the first replica that is up as the leader.
+
+    An unclean election changes only partitions without a leader.
+    """
     response = ElectLeadersResponse()
     with call.cluster.lock:
         for name, numbers in _to_elect(call, request):

@@ -1,4 +1,7 @@
-"""ListTransactions, DescribeTransactions, DescribeProducers and WriteTxnMarkers: transactions seen from outside."""
+"""Admin APIs for transactions.
+
+They are ListTransactions, DescribeTransactions, DescribeProducers and WriteTxnMarkers.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ _STATES = {state.value for state in State} | {
 
 
 def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """The transactional ids that this broker coordinates, as far as they fit."""
+    """Return the matching transactional ids that this broker coordinates."""
     unknown = [state for state in request.state_filters if state not in _STATES]
     try:
         pattern = re.compile(request.transactional_id_pattern or "")
@@ -75,7 +78,7 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
 def describe_transactions(
     call: Call, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    """What transactional ids are doing."""
+    """Return the states of transactional ids."""
     response = DescribeTransactionsResponse()
     with call.cluster.lock:
         call.cluster.transactions.expire()
@@ -107,14 +110,14 @@ def _describe(answer: DescribeTransactionsResponse.TransactionState, found: Tran
 def describe_refused(
     request: DescribeTransactionsRequest, code: int
 ) -> DescribeTransactionsResponse:
-    """The same error for every transactional id."""
+    """Return the same error for every transactional id."""
     kind = DescribeTransactionsResponse.TransactionState
     answers = [kind(transactional_id=name, error_code=code) for name in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=answers)
 
 
 def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Who writes to partitions that this broker has."""
+    """Return the active producers of partitions that this broker has."""
     answer = DescribeProducersResponse.Topic.Partition
     response = DescribeProducersResponse()
     with call.cluster.lock:
@@ -142,7 +145,7 @@ def describe_producers(call: Call, request: DescribeProducersRequest) -> Describ
 
 
 def producers_refused(request: DescribeProducersRequest, code: int) -> DescribeProducersResponse:
-    """The same error for every partition."""
+    """Return the same error for every partition."""
     answer = DescribeProducersResponse.Topic.Partition
     return DescribeProducersResponse(
         topics=[
@@ -159,12 +162,12 @@ def producers_refused(request: DescribeProducersRequest, code: int) -> DescribeP
 
 
 def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """End transactions in partitions, whatever their coordinator knows of them."""
+    """End transactions in partitions, without a check with their coordinator."""
     return _marked(request, lambda marker, topic, number: _mark(call, marker, topic, number))
 
 
 def markers_refused(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
-    """The same error for every partition."""
+    """Return the same error for every partition."""
     return _marked(request, lambda marker, topic, number: code)
 
 
@@ -196,7 +199,7 @@ def _marked(
 
 
 def _mark(call: Call, marker: WriteTxnMarkersRequest.Marker, name: str, number: int) -> int:
-    """Write one marker; the error code."""
+    """Write one marker, and return the error code."""
     with call.cluster.lock:
         found = find(call, name, ZERO_UUID, number)
         if found.error != ErrorCode.NO_ERROR or found.partition is None:
