@@ -1,4 +1,4 @@
-"""Looking offsets up, and what topics look like from outside."""
+"""Look-up of offsets, and the metadata of topics."""
 
 from __future__ import annotations
 

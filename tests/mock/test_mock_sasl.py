@@ -1,4 +1,4 @@
-"""SASL of the mock cluster: librdkafka logs in, and the protocol is tried by hand."""
+"""SASL of the mock cluster, tested with librdkafka and with the protocol by hand."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def metadata(wire: Wire) -> int:
-    """Ask for something that only those hear who were let in; how many brokers there are."""
+    """Send a request that needs authentication, and return the number of brokers."""
     return len(wire.ask(MetadataRequest(topics=None), 12).brokers)
 
 
@@ -153,7 +153,7 @@ def test_librdkafka_logs_in_again_while_it_produces(mechanism: str) -> None:
         assert [record.value for record in cluster.messages("a", 0)] == [b"%d" % one for one in range(sent)]
 
 
-# --- before anybody is let in ---
+# --- before authentication ---
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_what_comes_too_early_closes_the_connection(requests: list[Request], clu
         assert wire.ask(ApiVersionsRequest()).error_code == 0
         assert log_in(wire).error_code == 0
         assert metadata(wire) == 1
-        assert wire.ask(ApiVersionsRequest()).error_code == 0  # now as often as it likes
+        assert wire.ask(ApiVersionsRequest()).error_code == 0  # now as often as the client wants
 
 
 def test_a_frame_is_small_before_anybody_is_let_in(cluster: MockCluster) -> None:
@@ -240,7 +240,7 @@ def test_a_session_ends_unless_it_is_renewed() -> None:
         with Wire(cluster) as wire:
             assert log_in(wire).session_lifetime_ms == 200
             time.sleep(0.25)
-            assert log_in(wire).error_code == 0  # late, but this is what may still be said
+            assert log_in(wire).error_code == 0  # late, but the client may still authenticate
             assert [one.again for one in cluster.logins] == [False, True]
             time.sleep(0.25)
             wire.send(MetadataRequest(topics=None), 12)
@@ -306,7 +306,7 @@ def test_passwords_change(cluster: MockCluster) -> None:
 
 
 def scram(wire: Wire, client: ScramClient, mechanism: str) -> tuple[bytes, Any]:
-    """An exchange to its end: the first challenge and the last response."""
+    """Run an exchange to its end. Return the first challenge and the last response."""
     handshake(wire, mechanism)
     challenge = authenticate(wire, client.first())
     assert challenge.error_code == 0, challenge.error_message
