@@ -156,11 +156,12 @@ fuzz: build $(VENV)/.test-ready ## every reader under libFuzzer for FUZZ_SECONDS
 	@.ci/debian-packages clang=clang
 	$(PY) tests/fuzz/run.py --seconds $(FUZZ_SECONDS) $(ARGS)
 
-lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled modules, cython-lint, compiler warnings
+lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled modules, cython-lint, clang-format, compiler warnings
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PY) -m mypy.stubtest kafka_native._native --concise --ignore-disjoint-bases --allowlist tests/tidy/stubtest_allowlist.txt
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint kafka_native/_native
+	$(BIN)/clang-format --dry-run -Werror csrc/*/*.[ch] tests/csrc/*.[ch]
 	$(PY) -m pytest -q tests/csrc/test_csrc.py -k compiles_without_warning
 
 # --- the rest ---

@@ -34,7 +34,7 @@ _OF_BOTH: Final = {
     "enable.metrics.push": _at(
         "tests/client/test_telemetry.py::test_nothing_is_sent_if_it_is_off", "kafka_native/client.py"
     ),
-    "client.id": _at(f"{_WIRE}test_client_id_is_in_every_request", "csrc/engine/produce_request.c::client_id"),
+    "client.id": _at(f"{_WIRE}test_client_id_is_in_every_request", "csrc/produce/sender.c::client_id"),
     "message.pinned.max.kbytes": _at(
         "tests/client/test_pinned_memory.py::test_kept_messages_pin_no_more_than_the_limit",
         "kafka_native/_native/engine.pyx::pinned_max_bytes",
@@ -42,15 +42,15 @@ _OF_BOTH: Final = {
     "metadata.broker.list": _at(f"{_WIRE}test_brokers_to_start_from", "kafka_native/config.py"),
     "message.max.bytes": _at(
         "tests/client/test_producer.py::test_message_over_the_limit_is_refused",
-        "csrc/engine/topic.c::message_max_bytes",
-        "csrc/engine/accumulator.c::message_max_bytes",
+        "csrc/produce/topic.c::message_max_bytes",
+        "csrc/produce/accumulator.c::message_max_bytes",
     ),
     "receive.message.max.bytes": _at(
         f"{_WIRE}test_response_over_the_limit_is_not_read",
-        "csrc/engine/connection.c::receive_max_bytes",
+        "csrc/net/connection.c::receive_max_bytes",
     ),
     "max.in.flight.requests.per.connection": _at(
-        f"{_TIME}test_so_many_requests_are_in_flight", "csrc/engine/sender.c::max_in_flight"
+        f"{_TIME}test_so_many_requests_are_in_flight", "csrc/produce/sender.c::max_in_flight"
     ),
     "metadata.recovery.strategy": _at(
         "tests/client/test_scenarios_rebootstrap.py::test_strategy_none_waits_for_the_brokers_it_knows",
@@ -82,38 +82,37 @@ _OF_BOTH: Final = {
     "socket.timeout.ms": _at(
         f"{_TIME}test_request_is_made_again_when_its_time_is_over",
         "kafka_native/control/metadata.py::timeout_s",
-        "csrc/engine/fetcher.c::request_timeout_ms",
-        "csrc/engine/produce_request.c::request_timeout_ms",
+        "csrc/consume/fetcher.c::request_timeout_ms",
+        "csrc/produce/sender.c::request_timeout_ms",
     ),
-    "socket.send.buffer.bytes": _at(
-        f"{_SOCKETS}test_buffers_have_the_size", "csrc/engine/address.c::send_buffer_bytes"
-    ),
+    "socket.send.buffer.bytes": _at(f"{_SOCKETS}test_buffers_have_the_size", "csrc/net/address.c::send_buffer_bytes"),
     "socket.receive.buffer.bytes": _at(
-        f"{_SOCKETS}test_buffers_have_the_size", "csrc/engine/address.c::receive_buffer_bytes"
+        f"{_SOCKETS}test_buffers_have_the_size", "csrc/net/address.c::receive_buffer_bytes"
     ),
-    "socket.keepalive.enable": _at(f"{_SOCKETS}test_option_is_on_or_off", "csrc/engine/address.c::keepalive"),
-    "socket.nagle.disable": _at(f"{_SOCKETS}test_option_is_on_or_off", "csrc/engine/address.c::nagle_disable"),
+    "socket.keepalive.enable": _at(f"{_SOCKETS}test_option_is_on_or_off", "csrc/net/address.c::keepalive"),
+    "socket.nagle.disable": _at(f"{_SOCKETS}test_option_is_on_or_off", "csrc/net/address.c::nagle_disable"),
     "broker.address.family": _at(
         "tests/client/test_ipv6.py::test_family_v4_does_not_reach_an_ipv6_server",
-        "csrc/engine/address.c::address_family",
+        "csrc/net/address.c::address_family",
     ),
     "broker.address.ttl": _at(
         "tests/csrc/test_address.c::test_name_is_resolved_anew_when_its_addresses_are_old",
-        "csrc/engine/address.c::address_ttl_ms",
+        "csrc/net/address.c::address_ttl_ms",
     ),
     "socket.connection.setup.timeout.ms": _at(
         f"{_TIME}test_connecting_is_given_up_when_its_time_is_over",
-        "csrc/engine/connection.c::setup_timeout_ms",
-        "csrc/engine/broker.c::setup_timeout_ms",
+        "csrc/net/connection.c::setup_timeout_ms",
+        "csrc/engine/broker_thread.c::setup_timeout_ms",
     ),
     "connections.max.idle.ms": _at(
-        f"{_TIME}test_idle_connections_are_closed_when_told", "csrc/engine/broker.c::connections_max_idle_ms"
+        f"{_TIME}test_idle_connections_are_closed_when_told", "csrc/engine/broker_thread.c::connections_max_idle_ms"
     ),
     "reconnect.backoff.ms": _at(
-        f"{_TIME}test_connections_are_made_anew_after_a_pause", "csrc/engine/broker.c::reconnect_backoff_ms"
+        f"{_TIME}test_connections_are_made_anew_after_a_pause", "csrc/engine/broker_thread.c::reconnect_backoff_ms"
     ),
     "reconnect.backoff.max.ms": _at(
-        f"{_TIME}test_pauses_between_connections_end_at_the_most", "csrc/engine/broker.c::reconnect_backoff_max_ms"
+        f"{_TIME}test_pauses_between_connections_end_at_the_most",
+        "csrc/engine/broker_thread.c::reconnect_backoff_max_ms",
     ),
     "ssl.cipher.suites": _at(f"{_HANDSHAKES}test_cipher_suites", "kafka_native/security/cipher_suites.py"),
     "ssl.curves.list": _at(f"{_HANDSHAKES}test_curves", _TLS),
@@ -263,17 +262,17 @@ _OF_BOTH: Final = {
     ),
     "client.rack": _at(
         f"{_WIRE}test_fetch_says_it",
-        "csrc/engine/fetch_codec.c::rack",
+        "csrc/consume/fetch_codec.c::rack",
         "kafka_native/control/group/consumer_membership.py::rack",
     ),
     "retry.backoff.ms": _at(
         f"{_TIME}test_retries_wait_as_long_as_told",
-        "csrc/engine/produce_request.c::retry_backoff_ms",
+        "csrc/produce/sender.c::retry_backoff_ms",
         "kafka_native/control/consumer/consumer_control.py::retry_s",
     ),
     "retry.backoff.max.ms": _at(
         f"{_TIME}test_pauses_between_retries_end_at_the_most",
-        "csrc/engine/produce_request.c::retry_backoff_max_ms",
+        "csrc/produce/sender.c::retry_backoff_max_ms",
         "kafka_native/control/consumer/consumer_control.py::retry_max_s",
         "kafka_native/control/metadata.py::fast_max_s",
     ),
@@ -292,7 +291,7 @@ _OF_BOTH: Final = {
 _OF_PRODUCERS: Final = {
     "enable.idempotence": _at(
         "tests/client/test_config_effect_idempotence.py::test_it_can_be_turned_off",
-        "csrc/engine/accumulator.c::idempotence",
+        "csrc/produce/accumulator.c::idempotence",
         "kafka_native/producer.py::idempotence",
     ),
     "transactional.id": _at(
@@ -308,7 +307,7 @@ _OF_PRODUCERS: Final = {
     ),
     "enable.gapless.guarantee": _at(
         "tests/client/test_fatal.py::test_gapless_writes_nothing_behind_a_message_that_failed",
-        "csrc/engine/produce_request.c::gapless",
+        "csrc/produce/sender.c::gapless",
     ),
     "queue.buffering.max.messages": _at(
         "tests/client/test_producer.py::test_full_queue_is_a_buffer_error_and_goes_away",
@@ -318,39 +317,39 @@ _OF_PRODUCERS: Final = {
         "tests/client/test_max_block.py::test_message_larger_than_the_whole_queue_is_not_waited_for",
         "csrc/engine/engine.c::queue_bytes_max",
     ),
-    "queue.buffering.max.ms": _at(f"{_TIME}test_batch_lingers", "csrc/engine/accumulator.c::linger_us"),
+    "queue.buffering.max.ms": _at(f"{_TIME}test_batch_lingers", "csrc/produce/accumulator.c::linger_us"),
     "message.send.max.retries": _at(
         "tests/client/test_scenarios_backoff.py::test_number_of_tries_ends_at_the_most",
-        "csrc/engine/produce_request.c::retries",
+        "csrc/produce/sender.c::retries",
     ),
     "queue.buffering.backpressure.threshold": _at(
         "tests/csrc/test_sender.c::test_unsent_requests_are_limited_where_asked",
-        "csrc/engine/sender.c::backpressure_requests",
+        "csrc/produce/sender.c::backpressure_requests",
     ),
-    "compression.codec": _at("tests/client/test_codecs.py::test_round_trip", "csrc/engine/batch_encoder.c::codec"),
+    "compression.codec": _at("tests/client/test_codecs.py::test_round_trip", "csrc/produce/batch_encoder.c::codec"),
     "compression.level": _at(
-        f"{_WIRE}test_compression_level_makes_batches_smaller", "csrc/engine/batch_encoder.c::codec_level"
+        f"{_WIRE}test_compression_level_makes_batches_smaller", "csrc/produce/batch_encoder.c::codec_level"
     ),
-    "batch.num.messages": _at(f"{_WIRE}test_batches_end_at_the_limit", "csrc/engine/accumulator.c::batch_messages"),
-    "batch.size": _at(f"{_WIRE}test_batches_end_at_the_limit", "csrc/engine/accumulator.c::batch_bytes"),
+    "batch.num.messages": _at(f"{_WIRE}test_batches_end_at_the_limit", "csrc/produce/accumulator.c::batch_messages"),
+    "batch.size": _at(f"{_WIRE}test_batches_end_at_the_limit", "csrc/produce/accumulator.c::batch_bytes"),
     "delivery.report.only.error": _at(
         "tests/client/test_producer.py::test_only_errors_are_reported_when_asked",
         "csrc/engine/engine.c::report_errors_only",
     ),
     "sticky.partitioning.linger.ms": _at(
-        "tests/client/test_sticky.py::test_time_to_stick", "csrc/engine/sticky.c::sticky_linger_ms"
+        "tests/client/test_sticky.py::test_time_to_stick", "csrc/produce/topic.c::sticky_linger_ms"
     ),
     "request.required.acks": _at(
-        f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/engine/produce_codec.c::acks"
+        f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/produce/produce_codec.c::acks"
     ),
     "request.timeout.ms": _at(
-        f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/engine/produce_request.c::produce_timeout_ms"
+        f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/produce/sender.c::produce_timeout_ms"
     ),
     "message.timeout.ms": _at(
         "tests/client/test_producer.py::test_message_times_out_with_its_own_error",
-        "csrc/engine/accumulator.c::message_timeout_ms",
+        "csrc/produce/accumulator.c::message_timeout_ms",
     ),
-    "partitioner": _at(f"{_WIRE}test_partitioner_places_keys", "csrc/engine/topic.c::partitioner"),
+    "partitioner": _at(f"{_WIRE}test_partitioner_places_keys", "csrc/produce/topic.c::partitioner"),
     "partitioner_cb": _at(
         "tests/client/test_partitioner_cb.py::test_every_call_asks_it_with_key_bytes_and_partition_count",
         "kafka_native/producer.py",
@@ -364,11 +363,11 @@ _OF_PRODUCERS: Final = {
     ),
     "partitioner.adaptive.partitioning.enable": _at(
         "tests/client/test_sticky.py::test_a_slow_broker_gets_fewer_where_asked",
-        "csrc/engine/sticky.c::adaptive_partitioning",
+        "csrc/produce/sticky.c::adaptive_partitioning",
     ),
     "partitioner.availability.timeout.ms": _at(
         "tests/client/test_sticky.py::test_a_silent_broker_is_left_out_after_the_time",
-        "csrc/engine/sticky.c::availability_timeout_ms",
+        "csrc/produce/sticky.c::availability_timeout_ms",
     ),
 }
 
@@ -425,22 +424,22 @@ _OF_CONSUMERS: Final = {
     ),
     "queued.min.messages": _at(
         "tests/client/test_consumer.py::test_what_rests_is_not_fetched_although_others_are",
-        "csrc/engine/cursor.c::queued_min_messages",
+        "csrc/consume/cursor.c::queued_min_messages",
     ),
     "queued.max.messages.kbytes": _at(
         "tests/client/test_consumer_memory.py::test_resident_memory_stays_near_the_limit_of_the_queue",
-        "csrc/engine/fetcher.c::queued_max_bytes",
+        "csrc/consume/fetcher.c::queued_max_bytes",
     ),
-    "fetch.wait.max.ms": _at(f"{_WIRE}test_fetch_says_it", "csrc/engine/fetcher.c::fetch_wait_max_ms"),
+    "fetch.wait.max.ms": _at(f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_wait_max_ms"),
     "fetch.message.max.bytes": _at(
-        f"{_WIRE}test_fetch_asks_for_so_much_of_a_partition", "csrc/engine/fetcher.c::partition_fetch_bytes"
+        f"{_WIRE}test_fetch_asks_for_so_much_of_a_partition", "csrc/consume/fetcher.c::partition_fetch_bytes"
     ),
-    "fetch.max.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/engine/fetcher.c::fetch_max_bytes"),
-    "fetch.min.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/engine/fetcher.c::fetch_min_bytes"),
+    "fetch.max.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_max_bytes"),
+    "fetch.min.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_min_bytes"),
     "fetch.error.backoff.ms": _at(
         f"{_TIME}test_partition_rests_after_an_error",
         "kafka_native/control/consumer/fetches.py::error_s",
-        "csrc/engine/fetcher.c::fetch_error_backoff_ms",
+        "csrc/consume/fetcher.c::fetch_error_backoff_ms",
     ),
     "offset.store.method": _at(
         "tests/client/test_offsets.py::test_offsets_in_files_need_no_group",
@@ -448,16 +447,16 @@ _OF_CONSUMERS: Final = {
     ),
     "isolation.level": _at(
         f"{_WIRE}test_isolation_level_is_the_brokers_matter_too",
-        "csrc/engine/fetch_segment.c::isolation_level",
-        "csrc/engine/fetch_codec.c::isolation_level",
+        "csrc/consume/fetch_segment.c::isolation_level",
+        "csrc/consume/fetch_codec.c::isolation_level",
         "kafka_native/control/consumer/fetches.py::isolation_level",
     ),
     "enable.partition.eof": _at(
         "tests/client/test_consumer.py::test_end_of_partition_is_reported_once_where_asked",
-        "csrc/engine/fetcher.c::partition_eof",
+        "csrc/consume/fetcher.c::partition_eof",
     ),
     "check.crcs": _at(
-        f"{_WIRE}test_checksums_are_looked_at_unless_told_not_to", "csrc/engine/fetch_segment.c::check_crcs"
+        f"{_WIRE}test_checksums_are_looked_at_unless_told_not_to", "csrc/consume/fetch_segment.c::check_crcs"
     ),
     "max.poll.records": _at(
         "tests/client/test_poll.py::test_consume_without_a_number_returns_what_is_there_up_to_max_poll_records",
@@ -488,7 +487,7 @@ _OF_CONSUMERS: Final = {
     ),
     "decompressed.batch.max.bytes": _at(
         "tests/client/test_bad_input.py::test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it",
-        "csrc/engine/fetch_segment.c::decompressed_max_bytes",
+        "csrc/consume/fetch_segment.c::decompressed_max_bytes",
     ),
 }
 

@@ -2,7 +2,7 @@
 
 The names are librdkafka's. The hashes are exactly those of librdkafka and the Java client, so that
 all clients write the records of a key to the same partition. The C core computes them
-(``csrc/engine/partitioner.h``). This module only maps names to numbers.
+(``csrc/produce/partitioner.h``). This module only maps names to numbers.
 
 ================== ========================================== ================================
 name               a record with a key                        a record without a key
@@ -24,19 +24,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafka_native._native import enums
+
 __all__ = ["DEFAULT", "PARTITIONERS", "partitioner_id"]
 
 DEFAULT: Final = "consistent_random"
 """The default of the property ``partitioner``."""
 
 PARTITIONERS: Final[dict[str, int]] = {
-    "consistent_random": 0,
-    "consistent": 1,
-    "random": 2,
-    "murmur2": 3,
-    "murmur2_random": 4,
-    "fnv1a": 5,
-    "fnv1a_random": 6,
+    "consistent_random": enums.PARTITIONER_CONSISTENT_RANDOM,
+    "consistent": enums.PARTITIONER_CONSISTENT,
+    "random": enums.PARTITIONER_RANDOM,
+    "murmur2": enums.PARTITIONER_MURMUR2,
+    "murmur2_random": enums.PARTITIONER_MURMUR2_RANDOM,
+    "fnv1a": enums.PARTITIONER_FNV1A,
+    "fnv1a_random": enums.PARTITIONER_FNV1A_RANDOM,
 }
 """The number of each partitioner in ``enum kn_partitioner``."""
 

@@ -15,6 +15,7 @@ from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import begin_exit
+from kafka_native._native.enums import IDEMPOTENCE_OFF, IDEMPOTENCE_WANTED
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
@@ -28,8 +29,6 @@ from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.control.producer.transactions import OUTSTANDING, TRANSACTION_VERSION, Kind, Shared, Transactions
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.control.settings import (
-    IDEMPOTENCE_OFF,
-    IDEMPOTENCE_WANTED,
     connection_settings,
     consumer_settings,
     producer_settings,
@@ -57,19 +56,19 @@ OnDelivery: TypeAlias = Callable[..., Any]
 
 
 class Reader(Protocol):
-    """A `Consumer`, as far as its positions are to be committed."""
+    """What a transaction needs of a `Consumer` whose positions it commits."""
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that the consumer reads."""
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Where it goes on."""
+        """The next offset of each partition."""
 
     def consumer_group_metadata(self) -> ConsumerGroupMetadata:
-        """Who it is in its group."""
+        """Its identity in its group."""
 
     def subscription(self) -> list[str]:
-        """What it subscribes to."""
+        """The topics that it subscribes to."""
 
 
 class Producer(ProducerCore):

@@ -1,8 +1,11 @@
-/* The Arrow C data interface and C stream interface: three structs whose layout is the contract between libraries that share no code.
+/* The Arrow C data interface and C stream interface: three structs whose layout is the contract
+ * between libraries that share no code.
  *
- * Thread: whoever owns a struct; nothing here locks. Who frees: the consumer of a struct calls its release(), once, from any thread; a released
- * struct has release == NULL. Moving one is copying its bytes and setting release to NULL in the old place. A child may be moved out of its parent.
- * Source: https://arrow.apache.org/docs/format/CDataInterface.html. The names are Arrow's own; the guards keep other headers from declaring them twice.
+ * Thread: whoever owns a struct; nothing here locks. Who frees: the consumer of a struct calls its
+ * release(), once, from any thread; a released struct has release == NULL. Moving one is copying
+ * its bytes and setting release to NULL in the old place. A child may be moved out of its parent.
+ * Source: https://arrow.apache.org/docs/format/CDataInterface.html. The names are Arrow's own; the
+ * guards keep other headers from declaring them twice.
  */
 #ifndef KN_ARROW_ABI_H
 #define KN_ARROW_ABI_H
@@ -17,13 +20,16 @@
 #define ARROW_FLAG_MAP_KEYS_SORTED 4
 
 struct ArrowSchema {
-    const char *format;   /* "i" int32, "l" int64, "z" binary, "u" string, "vz" and "vu" views, "tsm:UTC" timestamp[ms], "+s" struct, ... */
+    /* "i" int32, "l" int64, "z" binary, "u" string, "vz" and "vu" views, "tsm:UTC" timestamp[ms],
+     * "+s" struct, ... */
+    const char *format;
     const char *name;
     const char *metadata; /* NULL: none */
     int64_t flags;
     int64_t n_children;
     struct ArrowSchema **children;
-    struct ArrowSchema *dictionary; /* the type of the values; `format` is then that of the indices */
+    /* the type of the values; `format` is then that of the indices */
+    struct ArrowSchema *dictionary;
     void (*release)(struct ArrowSchema *schema);
     void *private_data;
 };
@@ -34,7 +40,8 @@ struct ArrowArray {
     int64_t offset;     /* items of every buffer, and of every child, to leave out in front */
     int64_t n_buffers;
     int64_t n_children;
-    const void **buffers; /* [0] is the validity bitmap, least significant bit first; NULL: nothing is null */
+    /* [0] is the validity bitmap, least significant bit first; NULL: nothing is null */
+    const void **buffers;
     struct ArrowArray **children;
     struct ArrowArray *dictionary;
     void (*release)(struct ArrowArray *array);

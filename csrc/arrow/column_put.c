@@ -1,13 +1,14 @@
-/* Puts a block of records into columns, in three steps: how many of them every column can take; room for them, which may fail; the bytes, which can't.
- * So a block is in every column or in none. See columns.h for threads and owners.
+/* Puts a block of records into columns, in three steps: how many of them every column can take;
+ * room for them, which may fail; the bytes, which can't. So a block is in every column or in none.
+ * See columns.h for threads and owners.
  *
- * The loops over a block are written for one field and one width each (always_inline with constants), because they are what consuming columns costs.
+ * The loops over a block are written for one field and one width each (always_inline with
+ * constants), because they are what consuming columns costs.
  */
-#include "arrow/column_put.h"
+#include "arrow/columns.h"
 
 #include <stdlib.h>
 
-#include "arrow/slab.h"
 #include "base/utf8.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -31,14 +32,18 @@ static void cut(struct verdict *verdict, int32_t count, int status, int32_t colu
     if (count < verdict->count) *verdict = (struct verdict){count, status, column};
 }
 
-INLINE int32_t piece_of(const struct kn_record *record, enum kn_column_field field, const uint8_t **data)
+INLINE int32_t piece_of(const struct kn_record *record, enum kn_column_field field,
+                        const uint8_t **data)
 {
     *data = field == KN_FIELD_KEY ? record->key : record->value;
     int32_t size = field == KN_FIELD_KEY ? record->key_bytes : record->value_bytes;
     return *data ? size : 0;
 }
 
-static int has_pieces(const struct kn_column *column) { return column->spec.field == KN_FIELD_KEY || column->spec.field == KN_FIELD_VALUE; }
+static int has_pieces(const struct kn_column *column)
+{
+    return column->spec.field == KN_FIELD_KEY || column->spec.field == KN_FIELD_VALUE;
+}
 
 static int64_t room_of(const struct kn_columns *columns, const struct kn_column *column)
 {
@@ -47,7 +52,8 @@ static int64_t room_of(const struct kn_columns *columns, const struct kn_column 
 
 /* --- how many can be taken --- */
 
-INLINE struct kn_pieces sum(const struct kn_record *records, int32_t count, enum kn_column_field field)
+INLINE struct kn_pieces sum(const struct kn_record *records, int32_t count,
+                            enum kn_column_field field)
 {
     struct kn_pieces pieces = {0, 0, 0};
     for (int32_t i = 0; i < count; i++) {
@@ -62,11 +68,13 @@ INLINE struct kn_pieces sum(const struct kn_record *records, int32_t count, enum
 
 static void sum_pieces(struct kn_column *column, const struct kn_column_block *block, int32_t count)
 {
-    if (column->spec.field == KN_FIELD_KEY) column->pieces = sum(block->records, count, KN_FIELD_KEY);
+    if (column->spec.field == KN_FIELD_KEY)
+        column->pieces = sum(block->records, count, KN_FIELD_KEY);
     else column->pieces = sum(block->records, count, KN_FIELD_VALUE);
 }
 
-static void measure_pieces(struct kn_columns *columns, int32_t number, const struct kn_column_block *block, struct verdict *verdict)
+static void measure_pieces(struct kn_columns *columns, int32_t number,
+                           const struct kn_column_block *block, struct verdict *verdict)
 {
     struct kn_column *column = &columns->columns[number];
     int64_t used = column->bytes_used, room = room_of(columns, column);
@@ -77,37 +85,46 @@ static void measure_pieces(struct kn_columns *columns, int32_t number, const str
         int32_t size = piece_of(&block->records[i], column->spec.field, &data);
         used += size;
         if (used > room) cut(verdict, i, KN_ERR_FULL, number);
-        if (column->spec.is_text && !kn_utf8_is_valid(data, (size_t)size)) cut(verdict, i, KN_ERR_INVALID, number);
+        if (column->spec.is_text && !kn_utf8_is_valid(data, (size_t)size))
+            cut(verdict, i, KN_ERR_INVALID, number);
     }
 }
 
 /* Of a header's name in its column. */
 static int64_t name_bytes(const struct kn_column *column, const struct kn_header *header)
 {
-    return column->replaces ? (int64_t)kn_utf8_replace(NULL, header->key, (size_t)header->key_bytes) : header->key_bytes;
+    return column->replaces ? (int64_t)kn_utf8_replace(NULL, header->key, (size_t)header->key_bytes)
+                            : header->key_bytes;
 }
 
-static void measure_headers(struct kn_columns *columns, int32_t number, const struct kn_column_block *block, struct verdict *verdict)
+static void measure_headers(struct kn_columns *columns, int32_t number,
+                            const struct kn_column_block *block, struct verdict *verdict)
 {
     struct kn_column *column = &columns->columns[number];
     column->replaces = 0;
-    int64_t items = column->parts[0].length, names = column->parts[0].bytes_used, values = column->parts[1].bytes_used;
+    int64_t items = column->parts[0].length, names = column->parts[0].bytes_used,
+            values = column->parts[1].bytes_used;
     for (int32_t i = 0; i < verdict->count; i++) {
         const struct kn_record *record = &block->records[i];
-        struct kn_span span = kn_span_of(record->headers, record->header_count ? (size_t)record->headers_bytes : 0);
+        struct kn_span span = kn_span_of(record->headers,
+                                         record->header_count ? (size_t)record->headers_bytes : 0);
         struct kn_header header;
-        for (int32_t h = 0; h < record->header_count && kn_header_next(&span, &header) == KN_OK; h++) {
+        for (int32_t h = 0; h < record->header_count && kn_header_next(&span, &header) == KN_OK;
+             h++) {
             if (!kn_utf8_is_valid(header.key, (size_t)header.key_bytes)) column->replaces = 1;
             names += name_bytes(column, &header);
             if (header.value) values += header.value_bytes;
         }
         items += record->header_count;
-        if (names > columns->bytes_max || values > columns->bytes_max || items > INT32_MAX) cut(verdict, i, KN_ERR_FULL, number);
-        if (span.failed) cut(verdict, i, KN_ERR_INVALID, number); /* the reader has walked them, so they can't fail here */
+        if (names > columns->bytes_max || values > columns->bytes_max || items > INT32_MAX)
+            cut(verdict, i, KN_ERR_FULL, number);
+        /* the reader has walked them, so they can't fail here */
+        if (span.failed) cut(verdict, i, KN_ERR_INVALID, number);
     }
 }
 
-static void measure(struct kn_columns *columns, int32_t number, const struct kn_column_block *block, struct verdict *verdict)
+static void measure(struct kn_columns *columns, int32_t number, const struct kn_column_block *block,
+                    struct verdict *verdict)
 {
     const struct kn_column *column = &columns->columns[number];
     const struct kn_column_spec *spec = &column->spec;
@@ -115,7 +132,8 @@ static void measure(struct kn_columns *columns, int32_t number, const struct kn_
         measure_headers(columns, number, block, verdict);
     } else if (has_pieces(column)) {
         measure_pieces(columns, number, block, verdict);
-    } else if (spec->field == KN_FIELD_TOPIC && spec->layout == KN_LAYOUT_BYTES && block->topic_bytes) {
+    } else if (spec->field == KN_FIELD_TOPIC && spec->layout == KN_LAYOUT_BYTES &&
+               block->topic_bytes) {
         int64_t room = (room_of(columns, column) - column->bytes_used) / block->topic_bytes;
         if (room < verdict->count) cut(verdict, (int32_t)room, KN_ERR_FULL, number);
     } else if (spec->field == KN_FIELD_TIMESTAMP && spec->ticks > 1) {
@@ -131,13 +149,22 @@ static void measure(struct kn_columns *columns, int32_t number, const struct kn_
 
 static int reserve_items(struct kn_columns *columns, struct kn_column *column, int64_t count)
 {
-    size_t width = column->spec.layout == KN_LAYOUT_INT8 ? 1 : column->spec.layout == KN_LAYOUT_VIEW ? sizeof(struct view) : 0;
-    int has_offsets = column->spec.layout == KN_LAYOUT_BYTES || column->spec.layout == KN_LAYOUT_LARGE_BYTES || column->spec.layout == KN_LAYOUT_LIST;
-    if (!width) width = column->spec.layout == KN_LAYOUT_INT64 || column->spec.layout == KN_LAYOUT_LARGE_BYTES ? 8 : 4;
+    size_t width = column->spec.layout == KN_LAYOUT_INT8   ? 1
+                   : column->spec.layout == KN_LAYOUT_VIEW ? sizeof(struct view)
+                                                           : 0;
+    int has_offsets = column->spec.layout == KN_LAYOUT_BYTES ||
+                      column->spec.layout == KN_LAYOUT_LARGE_BYTES ||
+                      column->spec.layout == KN_LAYOUT_LIST;
+    if (!width)
+        width = column->spec.layout == KN_LAYOUT_INT64 ||
+                        column->spec.layout == KN_LAYOUT_LARGE_BYTES
+                    ? 8
+                    : 4;
     int64_t length = column->length + count, first = !column->items.data;
     if (first && length < column->length_hint) length = column->length_hint;
     size_t used = first ? 0 : (size_t)(column->length + has_offsets) * width;
-    int status = kn_slab_reserve(columns->pool, &column->items, used, (size_t)(length + has_offsets) * width);
+    int status = kn_slab_reserve(columns->pool, &column->items, used,
+                                 (size_t)(length + has_offsets) * width);
     if (status == KN_OK && first && has_offsets) memset(column->items.data, 0, width);
     return status;
 }
@@ -150,24 +177,29 @@ static int reserve_bytes(struct kn_columns *columns, struct kn_column *column, i
 }
 
 /* Bits for `count` more items, which are needed from the first null on. */
-static int reserve_validity(struct kn_columns *columns, struct kn_column *column, int64_t count, int has_null)
+static int reserve_validity(struct kn_columns *columns, struct kn_column *column, int64_t count,
+                            int has_null)
 {
     if (!column->validity.data && !has_null) return KN_OK;
     int first = !column->validity.data;
     int64_t length = column->length + count;
     if (first && length < column->length_hint) length = column->length_hint;
-    int status = kn_slab_reserve(columns->pool, &column->validity, first ? 0 : kn_bits_bytes(column->length), kn_bits_bytes(length));
+    int status = kn_slab_reserve(columns->pool, &column->validity,
+                                 first ? 0 : kn_bits_bytes(column->length), kn_bits_bytes(length));
     if (status == KN_OK && first) kn_bits_fill(column->validity.data, 0, column->length, 1);
     return status;
 }
 
 /* The last source of the column becomes this one. */
-static int reserve_source(struct kn_column *column, const uint8_t *base, int64_t size_bytes, const struct kn_chunk *chunk)
+static int reserve_source(struct kn_column *column, const uint8_t *base, int64_t size_bytes,
+                          const struct kn_chunk *chunk)
 {
-    if (column->source_count && column->sources[column->source_count - 1].chunk == chunk) return KN_OK;
+    if (column->source_count && column->sources[column->source_count - 1].chunk == chunk)
+        return KN_OK;
     if (column->source_count == column->source_capacity) {
         int32_t capacity = column->source_capacity ? column->source_capacity * 2 : 8;
-        struct kn_view_source *sources = realloc(column->sources, (size_t)capacity * sizeof *sources);
+        struct kn_view_source *sources = realloc(column->sources,
+                                                 (size_t)capacity * sizeof *sources);
         if (!sources) return KN_ERR_NOMEM;
         column->sources = sources;
         column->source_capacity = capacity;
@@ -190,26 +222,34 @@ static int keep_chunk(struct kn_columns *columns, struct kn_chunk *chunk)
     return KN_OK;
 }
 
-static int reserve_pieces(struct kn_columns *columns, struct kn_column *column, const struct kn_column_block *block, int32_t count)
+static int reserve_pieces(struct kn_columns *columns, struct kn_column *column,
+                          const struct kn_column_block *block, int32_t count)
 {
     int status = reserve_validity(columns, column, count, column->pieces.null_count != 0);
     if (status != KN_OK) return status;
-    if (column->spec.layout != KN_LAYOUT_VIEW) return reserve_bytes(columns, column, column->pieces.size_bytes);
+    if (column->spec.layout != KN_LAYOUT_VIEW)
+        return reserve_bytes(columns, column, column->pieces.size_bytes);
     if (column->pieces.size_max_bytes <= VIEW_INLINE_BYTES) return KN_OK;
-    const struct kn_buffer *buffer = block->chunk->buffer; /* a response or a decompressed batch: less than 2 GiB */
+    /* a response or a decompressed batch: less than 2 GiB */
+    const struct kn_buffer *buffer = block->chunk->buffer;
     status = keep_chunk(columns, block->chunk);
-    return status != KN_OK ? status : reserve_source(column, buffer->data, (int64_t)buffer->size_bytes, block->chunk);
+    return status != KN_OK
+               ? status
+               : reserve_source(column, buffer->data, (int64_t)buffer->size_bytes, block->chunk);
 }
 
-static int reserve_headers(struct kn_columns *columns, struct kn_column *column, const struct kn_column_block *block, int32_t count)
+static int reserve_headers(struct kn_columns *columns, struct kn_column *column,
+                           const struct kn_column_block *block, int32_t count)
 {
     int64_t items = 0, names = 0, values = 0;
     int has_null = 0, has_null_value = 0;
     for (int32_t i = 0; i < count; i++) {
         const struct kn_record *record = &block->records[i];
-        struct kn_span span = kn_span_of(record->headers, record->header_count ? (size_t)record->headers_bytes : 0);
+        struct kn_span span = kn_span_of(record->headers,
+                                         record->header_count ? (size_t)record->headers_bytes : 0);
         struct kn_header header;
-        for (int32_t h = 0; h < record->header_count && kn_header_next(&span, &header) == KN_OK; h++) {
+        for (int32_t h = 0; h < record->header_count && kn_header_next(&span, &header) == KN_OK;
+             h++) {
             names += name_bytes(column, &header);
             if (header.value) values += header.value_bytes;
             has_null_value |= !header.value;
@@ -246,17 +286,21 @@ static int has_null(enum kn_column_field field, const struct kn_column_block *bl
     return found;
 }
 
-static int reserve_topic(struct kn_columns *columns, struct kn_column *column, const struct kn_column_block *block, int32_t count)
+static int reserve_topic(struct kn_columns *columns, struct kn_column *column,
+                         const struct kn_column_block *block, int32_t count)
 {
     int32_t index;
     if (column->spec.layout == KN_LAYOUT_BYTES || column->spec.layout == KN_LAYOUT_LARGE_BYTES)
         return reserve_bytes(columns, column, (int64_t)block->topic_bytes * count);
-    int status = kn_names_find(&columns->names, columns->pool, block->topic, block->topic_bytes, &index);
-    if (status == KN_OK && column->spec.layout == KN_LAYOUT_VIEW) status = reserve_source(column, NULL, 0, NULL);
+    int status = kn_names_find(&columns->names, columns->pool, block->topic, block->topic_bytes,
+                               &index);
+    if (status == KN_OK && column->spec.layout == KN_LAYOUT_VIEW)
+        status = reserve_source(column, NULL, 0, NULL);
     return status;
 }
 
-static int reserve(struct kn_columns *columns, struct kn_column *column, const struct kn_column_block *block, int32_t count)
+static int reserve(struct kn_columns *columns, struct kn_column *column,
+                   const struct kn_column_block *block, int32_t count)
 {
     int status = reserve_items(columns, column, count);
     if (status != KN_OK) return status;
@@ -265,17 +309,18 @@ static int reserve(struct kn_columns *columns, struct kn_column *column, const s
     case KN_FIELD_KEY:
     case KN_FIELD_VALUE: return reserve_pieces(columns, column, block, count);
     case KN_FIELD_HEADERS: return reserve_headers(columns, column, block, count);
-    default: return reserve_validity(columns, column, count, has_null(column->spec.field, block, count));
+    default:
+        return reserve_validity(columns, column, count, has_null(column->spec.field, block, count));
     }
 }
 
 /* --- the bytes --- */
 
 #define OF_ITEMS(type, column) ((type *)(void *)(column)->items.data + (column)->length)
-#define PUT_EACH(type, value)                                               \
-    do {                                                                    \
-        type *to = OF_ITEMS(type, column);                                  \
-        for (int32_t i = 0; i < count; i++) to[i] = (type)(value);          \
+#define PUT_EACH(type, value)                                                                      \
+    do {                                                                                           \
+        type *to = OF_ITEMS(type, column);                                                         \
+        for (int32_t i = 0; i < count; i++) to[i] = (type)(value);                                 \
     } while (0)
 
 static void put_fixed(struct kn_column *column, const struct kn_column_block *block, int32_t count)
@@ -285,9 +330,10 @@ static void put_fixed(struct kn_column *column, const struct kn_column_block *bl
     switch (column->spec.field) {
     case KN_FIELD_PARTITION: PUT_EACH(int32_t, block->partition); break;
     case KN_FIELD_OFFSET: PUT_EACH(int64_t, records[i].offset); break;
-    case KN_FIELD_TIMESTAMP: PUT_EACH(int64_t, records[i].timestamp_ms * ticks); break;
+    case KN_FIELD_TIMESTAMP: PUT_EACH(int64_t, records[i].timestamp_ms *ticks); break;
     case KN_FIELD_TIMESTAMP_TYPE:
-        if (column->spec.layout == KN_LAYOUT_INT8) PUT_EACH(int8_t, records[i].timestamp_type < 0 ? 0 : records[i].timestamp_type);
+        if (column->spec.layout == KN_LAYOUT_INT8)
+            PUT_EACH(int8_t, records[i].timestamp_type < 0 ? 0 : records[i].timestamp_type);
         else PUT_EACH(int32_t, records[i].timestamp_type < 0 ? 0 : records[i].timestamp_type);
         break;
     default: PUT_EACH(int32_t, block->leader_epoch < 0 ? 0 : block->leader_epoch); break;
@@ -300,7 +346,8 @@ static void put_fixed(struct kn_column *column, const struct kn_column_block *bl
     }
 }
 
-INLINE void put_pieces(struct kn_column *column, const struct kn_record *records, int32_t count, enum kn_column_field field, int wide)
+INLINE void put_pieces(struct kn_column *column, const struct kn_record *records, int32_t count,
+                       enum kn_column_field field, int wide)
 {
     int32_t *offsets = wide ? NULL : OF_ITEMS(int32_t, column) + 1;
     int64_t *wide_offsets = wide ? OF_ITEMS(int64_t, column) + 1 : NULL;
@@ -341,7 +388,8 @@ static struct view view_of(const uint8_t *data, int32_t size_bytes, int32_t sour
 {
     struct view view = {size_bytes, {0}, 0, 0};
     if (size_bytes <= VIEW_INLINE_BYTES) {
-        if (size_bytes) memcpy((uint8_t *)&view + offsetof(struct view, start), data, (size_t)size_bytes);
+        if (size_bytes)
+            memcpy((uint8_t *)&view + offsetof(struct view, start), data, (size_t)size_bytes);
         return view;
     }
     memcpy(view.start, data, sizeof view.start);
@@ -362,7 +410,8 @@ static void put_views(struct kn_column *column, const struct kn_record *records,
     }
 }
 
-static void put_key_or_value(struct kn_column *column, const struct kn_column_block *block, int32_t count)
+static void put_key_or_value(struct kn_column *column, const struct kn_column_block *block,
+                             int32_t count)
 {
     int is_key = column->spec.field == KN_FIELD_KEY;
     if (column->spec.layout == KN_LAYOUT_VIEW) {
@@ -398,51 +447,64 @@ static void put_part(struct kn_column *part, const uint8_t *data, int32_t size_b
 /* A name that may not be UTF-8. */
 static void put_replaced(struct kn_column *part, const uint8_t *data, int32_t size_bytes)
 {
-    end_part(part, data, (int64_t)kn_utf8_replace(part->bytes.data + part->bytes_used, data, (size_t)size_bytes));
+    end_part(
+        part, data,
+        (int64_t)kn_utf8_replace(part->bytes.data + part->bytes_used, data, (size_t)size_bytes));
 }
 
-static void put_headers(struct kn_column *column, const struct kn_column_block *block, int32_t count)
+static void put_headers(struct kn_column *column, const struct kn_column_block *block,
+                        int32_t count)
 {
     int32_t *offsets = OF_ITEMS(int32_t, column) + 1;
     for (int32_t i = 0; i < count; i++) {
         const struct kn_record *record = &block->records[i];
-        struct kn_span span = kn_span_of(record->headers, record->header_count ? (size_t)record->headers_bytes : 0);
+        struct kn_span span = kn_span_of(record->headers,
+                                         record->header_count ? (size_t)record->headers_bytes : 0);
         struct kn_header header;
-        for (int32_t h = 0; h < record->header_count && kn_header_next(&span, &header) == KN_OK; h++) {
+        for (int32_t h = 0; h < record->header_count && kn_header_next(&span, &header) == KN_OK;
+             h++) {
             if (column->replaces) put_replaced(&column->parts[0], header.key, header.key_bytes);
             else put_part(&column->parts[0], header.key, header.key_bytes);
             put_part(&column->parts[1], header.value, header.value_bytes);
         }
         offsets[i] = (int32_t)column->parts[0].length;
-        if (column->validity.data) kn_bit_put(column->validity.data, column->length + i, record->header_count != 0);
+        if (column->validity.data)
+            kn_bit_put(column->validity.data, column->length + i, record->header_count != 0);
         column->null_count += !record->header_count;
     }
 }
 
-static void put_topic(struct kn_columns *columns, struct kn_column *column, const struct kn_column_block *block, int32_t count)
+static void put_topic(struct kn_columns *columns, struct kn_column *column,
+                      const struct kn_column_block *block, int32_t count)
 {
     int32_t index;
     const uint8_t *name = (const uint8_t *)block->topic;
     if (column->spec.layout == KN_LAYOUT_BYTES || column->spec.layout == KN_LAYOUT_LARGE_BYTES) {
         for (int32_t i = 0; i < count; i++) {
-            if (block->topic_bytes) memcpy(column->bytes.data + column->bytes_used, name, (size_t)block->topic_bytes);
+            if (block->topic_bytes)
+                memcpy(column->bytes.data + column->bytes_used, name, (size_t)block->topic_bytes);
             column->bytes_used += block->topic_bytes;
-            if (column->spec.layout == KN_LAYOUT_BYTES) OF_ITEMS(int32_t, column)[i + 1] = (int32_t)column->bytes_used;
+            if (column->spec.layout == KN_LAYOUT_BYTES)
+                OF_ITEMS(int32_t, column)[i + 1] = (int32_t)column->bytes_used;
             else OF_ITEMS(int64_t, column)[i + 1] = column->bytes_used;
         }
         return;
     }
-    (void)kn_names_find(&columns->names, columns->pool, block->topic, block->topic_bytes, &index); /* it is there */
+    /* it is there */
+    (void)kn_names_find(&columns->names, columns->pool, block->topic, block->topic_bytes, &index);
     if (column->spec.layout == KN_LAYOUT_DICTIONARY) {
         PUT_EACH(int32_t, index);
     } else {
-        struct view view = view_of(name, block->topic_bytes, 0, ((const int32_t *)(const void *)columns->names.offsets.data)[index]);
+        struct view view = view_of(
+            name, block->topic_bytes, 0,
+            ((const int32_t *)(const void *)columns->names.offsets.data)[index]);
         struct view *to = OF_ITEMS(struct view, column);
         for (int32_t i = 0; i < count; i++) to[i] = view;
     }
 }
 
-static void put(struct kn_columns *columns, struct kn_column *column, const struct kn_column_block *block, int32_t count)
+static void put(struct kn_columns *columns, struct kn_column *column,
+                const struct kn_column_block *block, int32_t count)
 {
     switch (column->spec.field) {
     case KN_FIELD_TOPIC: put_topic(columns, column, block, count); break;
@@ -454,21 +516,25 @@ static void put(struct kn_columns *columns, struct kn_column *column, const stru
     column->length += count;
 }
 
-int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *block, int32_t *taken, int32_t *column)
+int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *block,
+                      int32_t *taken, int32_t *column)
 {
     struct verdict verdict = {block->count, KN_OK, -1};
     *taken = 0;
     for (int32_t i = 0; i < columns->column_count; i++) measure(columns, i, block, &verdict);
     *column = verdict.column;
     if (verdict.count == 0) return verdict.status;
-    for (int32_t i = 0; i < columns->column_count && verdict.count < block->count; i++) { /* what was summed up for more */
-        if (has_pieces(&columns->columns[i])) sum_pieces(&columns->columns[i], block, verdict.count);
+    for (int32_t i = 0; i < columns->column_count && verdict.count < block->count; i++) {
+        /* what was summed up for more */
+        if (has_pieces(&columns->columns[i]))
+            sum_pieces(&columns->columns[i], block, verdict.count);
     }
     for (int32_t i = 0; i < columns->column_count; i++) {
         int status = reserve(columns, &columns->columns[i], block, verdict.count);
         if (status != KN_OK) return status;
     }
-    for (int32_t i = 0; i < columns->column_count; i++) put(columns, &columns->columns[i], block, verdict.count);
+    for (int32_t i = 0; i < columns->column_count; i++)
+        put(columns, &columns->columns[i], block, verdict.count);
     columns->row_count += verdict.count;
     *taken = verdict.count;
     return verdict.status;
@@ -476,16 +542,21 @@ int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *
 
 /* --- views with bytes of their own --- */
 
-#define PART_MIN 4 /* chunks hold at most so many times what is seen of them: copying that little is cheap */
+/* chunks hold at most so many times what is seen of them: copying that little is cheap */
+#define PART_MIN 4
 
-static int borrows(const struct kn_column *column) { return column->spec.layout == KN_LAYOUT_VIEW && has_pieces(column) && column->source_count; }
+static int borrows(const struct kn_column *column)
+{
+    return column->spec.layout == KN_LAYOUT_VIEW && has_pieces(column) && column->source_count;
+}
 
 /* The bytes of the long views, counted up to `enough`. */
 static int64_t long_bytes(const struct kn_column *column, int64_t enough)
 {
     const struct view *views = (const struct view *)(const void *)column->items.data;
     int64_t size = 0;
-    for (int64_t i = 0; i < column->length && size < enough; i++) size += views[i].size_bytes > VIEW_INLINE_BYTES ? views[i].size_bytes : 0;
+    for (int64_t i = 0; i < column->length && size < enough; i++)
+        size += views[i].size_bytes > VIEW_INLINE_BYTES ? views[i].size_bytes : 0;
     return size;
 }
 
@@ -497,7 +568,8 @@ static void own_views(struct kn_column *column)
     for (int64_t i = 0; i < column->length; i++) {
         struct view *view = &views[i];
         if (view->size_bytes <= VIEW_INLINE_BYTES) continue;
-        memcpy(column->bytes.data + used, column->sources[view->source].base + view->offset, (size_t)view->size_bytes);
+        memcpy(column->bytes.data + used, column->sources[view->source].base + view->offset,
+               (size_t)view->size_bytes);
         view->source = 0;
         view->offset = (int32_t)used;
         used += view->size_bytes;
@@ -509,16 +581,22 @@ static void own_views(struct kn_column *column)
 void kn_columns_settle(struct kn_columns *columns)
 {
     int64_t held = 0, used = 0;
-    if (columns->held && atomic_load_explicit(&columns->held->size_bytes, memory_order_relaxed) <= columns->held->max_bytes) return;
-    for (int32_t i = 0; i < columns->chunk_count; i++) held += (int64_t)columns->chunks[i]->buffer->capacity_bytes;
-    int64_t enough = held / PART_MIN < INT32_MAX ? held / PART_MIN : INT32_MAX; /* offsets of views have 32 bits */
+    if (columns->held && atomic_load_explicit(&columns->held->size_bytes, memory_order_relaxed) <=
+                             columns->held->max_bytes)
+        return;
+    for (int32_t i = 0; i < columns->chunk_count; i++)
+        held += (int64_t)columns->chunks[i]->buffer->capacity_bytes;
+    /* offsets of views have 32 bits */
+    int64_t enough = held / PART_MIN < INT32_MAX ? held / PART_MIN : INT32_MAX;
     for (int32_t i = 0; i < columns->column_count && used < enough; i++) {
         if (borrows(&columns->columns[i])) used += long_bytes(&columns->columns[i], enough);
     }
     if (used >= enough) return;
     for (int32_t i = 0; i < columns->column_count; i++) {
         struct kn_column *column = &columns->columns[i];
-        if (borrows(column) && kn_slab_reserve(columns->pool, &column->bytes, 0, (size_t)long_bytes(column, INT64_MAX)) != KN_OK) return;
+        if (borrows(column) && kn_slab_reserve(columns->pool, &column->bytes, 0,
+                                               (size_t)long_bytes(column, INT64_MAX)) != KN_OK)
+            return;
     }
     for (int32_t i = 0; i < columns->column_count; i++) {
         if (borrows(&columns->columns[i])) own_views(&columns->columns[i]);

@@ -1,40 +1,14 @@
-/* Columns: their life and their memory. What is put into them: column_put.c. See columns.h for threads and owners. */
+/* Columns: their life and their memory. What is put into them: column_put.c. See columns.h for
+ * threads and owners. */
 #include "arrow/columns.h"
 
 #include <stdlib.h>
 
-#include "arrow/column_put.h"
-#include "arrow/slab.h"
 #include "base/hash.h"
 
 static atomic_long live_count;
 
 long kn_columns_live(void) { return atomic_load(&live_count); }
-
-/* --- slabs --- */
-
-static size_t padding_of(const uint8_t *data) { return (size_t)(-(uintptr_t)data & (KN_SLAB_ALIGNMENT - 1)); }
-
-int kn_slab_grow(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes, size_t size_bytes)
-{
-    size_t wanted = slab->capacity_bytes * 2 > size_bytes ? slab->capacity_bytes * 2 : size_bytes;
-    struct kn_buffer *buffer = kn_buffer_take(pool, wanted + KN_SLAB_ALIGNMENT);
-    if (!buffer && wanted > size_bytes) buffer = kn_buffer_take(pool, size_bytes + KN_SLAB_ALIGNMENT);
-    if (!buffer) return KN_ERR_NOMEM;
-    size_t padding = padding_of(buffer->data);
-    if (used_bytes) memcpy(buffer->data + padding, slab->data, used_bytes);
-    kn_buffer_give(slab->buffer);
-    slab->buffer = buffer;
-    slab->data = buffer->data + padding;
-    slab->capacity_bytes = buffer->capacity_bytes - padding;
-    return KN_OK;
-}
-
-void kn_slab_deinit(struct kn_slab *slab)
-{
-    kn_buffer_give(slab->buffer);
-    *slab = (struct kn_slab){0};
-}
 
 /* --- the names of topics --- */
 
@@ -48,13 +22,15 @@ static const uint8_t *name_at(const struct kn_names *names, int32_t index, int32
 }
 
 /* The slot of this name, or the free one where it belongs. */
-static int32_t *slot_of(const struct kn_names *names, int32_t *slots, uint32_t mask, const void *name, int32_t size_bytes)
+static int32_t *slot_of(const struct kn_names *names, int32_t *slots, uint32_t mask,
+                        const void *name, int32_t size_bytes)
 {
     for (uint32_t at = kn_murmur2(name, (size_t)size_bytes) & mask;; at = (at + 1) & mask) {
         if (!slots[at]) return &slots[at];
         int32_t found_bytes;
         const uint8_t *found = name_at(names, slots[at] - 1, &found_bytes);
-        if (found_bytes == size_bytes && memcmp(found, name, (size_t)size_bytes) == 0) return &slots[at];
+        if (found_bytes == size_bytes && memcmp(found, name, (size_t)size_bytes) == 0)
+            return &slots[at];
     }
 }
 
@@ -74,13 +50,17 @@ static int names_rehash(struct kn_names *names)
     return KN_OK;
 }
 
-static int names_add(struct kn_names *names, struct kn_pool *pool, const char *name, int32_t size_bytes, int32_t *slot)
+static int names_add(struct kn_names *names, struct kn_pool *pool, const char *name,
+                     int32_t size_bytes, int32_t *slot)
 {
     size_t used = (size_t)names->count * sizeof(int32_t) + sizeof(int32_t);
     if (size_bytes > INT32_MAX - names->bytes_used) return KN_ERR_FULL;
-    if (kn_slab_reserve(pool, &names->offsets, names->count ? used : 0, used + sizeof(int32_t)) != KN_OK) return KN_ERR_NOMEM;
+    if (kn_slab_reserve(pool, &names->offsets, names->count ? used : 0, used + sizeof(int32_t)) !=
+        KN_OK)
+        return KN_ERR_NOMEM;
     size_t bytes = (size_t)names->bytes_used + (size_t)size_bytes;
-    if (kn_slab_reserve(pool, &names->bytes, (size_t)names->bytes_used, bytes) != KN_OK) return KN_ERR_NOMEM;
+    if (kn_slab_reserve(pool, &names->bytes, (size_t)names->bytes_used, bytes) != KN_OK)
+        return KN_ERR_NOMEM;
     memcpy(names->bytes.data + names->bytes_used, name, (size_t)size_bytes);
     int32_t *offsets = (int32_t *)names->offsets.data;
     offsets[names->count] = names->bytes_used;
@@ -90,7 +70,8 @@ static int names_add(struct kn_names *names, struct kn_pool *pool, const char *n
     return KN_OK;
 }
 
-int kn_names_find(struct kn_names *names, struct kn_pool *pool, const char *name, int32_t size_bytes, int32_t *index)
+int kn_names_find(struct kn_names *names, struct kn_pool *pool, const char *name,
+                  int32_t size_bytes, int32_t *index)
 {
     int32_t last_bytes;
     if (names->count) {
@@ -151,7 +132,8 @@ void kn_columns_count_in(struct kn_columns *columns, struct kn_held *held)
 /* Once for all columns that keep it: batches of few rows share a chunk. */
 void kn_columns_keep(struct kn_columns *columns, struct kn_chunk *chunk)
 {
-    if (atomic_fetch_add(&chunk->in_columns, 1) == 0 && columns->held) atomic_fetch_add(&columns->held->size_bytes, (int64_t)chunk->buffer->capacity_bytes);
+    if (atomic_fetch_add(&chunk->in_columns, 1) == 0 && columns->held)
+        atomic_fetch_add(&columns->held->size_bytes, (int64_t)chunk->buffer->capacity_bytes);
     columns->chunks[columns->chunk_count++] = kn_chunk_ref(chunk);
 }
 
@@ -159,7 +141,8 @@ void kn_columns_let_go(struct kn_columns *columns)
 {
     while (columns->chunk_count) {
         struct kn_chunk *chunk = columns->chunks[--columns->chunk_count];
-        if (atomic_fetch_sub(&chunk->in_columns, 1) == 1 && columns->held) atomic_fetch_sub(&columns->held->size_bytes, (int64_t)chunk->buffer->capacity_bytes);
+        if (atomic_fetch_sub(&chunk->in_columns, 1) == 1 && columns->held)
+            atomic_fetch_sub(&columns->held->size_bytes, (int64_t)chunk->buffer->capacity_bytes);
         kn_chunk_unref(chunk);
     }
 }
@@ -175,9 +158,11 @@ static void columns_free(struct kn_columns *columns)
     atomic_fetch_sub(&live_count, 1);
 }
 
-struct kn_columns *kn_columns_new(const struct kn_column_spec *specs, int32_t column_count, struct kn_pool *pool, int64_t bytes_max)
+struct kn_columns *kn_columns_new(const struct kn_column_spec *specs, int32_t column_count,
+                                  struct kn_pool *pool, int64_t bytes_max)
 {
-    struct kn_columns *columns = calloc(1, sizeof *columns + (size_t)column_count * sizeof columns->columns[0]);
+    struct kn_columns *columns = calloc(1, sizeof *columns +
+                                               (size_t)column_count * sizeof columns->columns[0]);
     if (!columns) return NULL;
     atomic_fetch_add(&live_count, 1);
     atomic_init(&columns->refs, 1);
@@ -206,10 +191,12 @@ struct kn_columns *kn_columns_ref(struct kn_columns *columns)
 
 void kn_columns_unref(struct kn_columns *columns)
 {
-    if (columns && atomic_fetch_sub_explicit(&columns->refs, 1, memory_order_acq_rel) == 1) columns_free(columns);
+    if (columns && atomic_fetch_sub_explicit(&columns->refs, 1, memory_order_acq_rel) == 1)
+        columns_free(columns);
 }
 
-void kn_columns_expect(struct kn_columns *columns, int32_t column, int64_t row_count, int64_t size_bytes)
+void kn_columns_expect(struct kn_columns *columns, int32_t column, int64_t row_count,
+                       int64_t size_bytes)
 {
     columns->columns[column].length_hint = row_count;
     columns->columns[column].bytes_hint = size_bytes;
@@ -219,24 +206,31 @@ static void column_truncate(struct kn_column *column, int64_t length)
 {
     if (length == column->length) return;
     if (column->validity.data) {
-        for (int64_t i = length; i < column->length; i++) column->null_count -= !kn_bit(column->validity.data, i);
+        for (int64_t i = length; i < column->length; i++)
+            column->null_count -= !kn_bit(column->validity.data, i);
     }
     column->length = length;
-    if (column->spec.layout == KN_LAYOUT_BYTES) column->bytes_used = ((const int32_t *)column->items.data)[length];
-    if (column->spec.layout == KN_LAYOUT_LARGE_BYTES) column->bytes_used = ((const int64_t *)column->items.data)[length];
-    for (int i = 0; column->parts && i < 2; i++) column_truncate(&column->parts[i], ((const int32_t *)column->items.data)[length]);
+    if (column->spec.layout == KN_LAYOUT_BYTES)
+        column->bytes_used = ((const int32_t *)column->items.data)[length];
+    if (column->spec.layout == KN_LAYOUT_LARGE_BYTES)
+        column->bytes_used = ((const int64_t *)column->items.data)[length];
+    for (int i = 0; column->parts && i < 2; i++)
+        column_truncate(&column->parts[i], ((const int32_t *)column->items.data)[length]);
 }
 
 void kn_columns_truncate(struct kn_columns *columns, int64_t row_count)
 {
-    for (int32_t i = 0; i < columns->column_count; i++) column_truncate(&columns->columns[i], row_count);
+    for (int32_t i = 0; i < columns->column_count; i++)
+        column_truncate(&columns->columns[i], row_count);
     columns->row_count = row_count;
 }
 
 static int64_t column_size_bytes(const struct kn_column *column)
 {
-    static const int8_t width[] = {[KN_LAYOUT_INT8] = 1,       [KN_LAYOUT_INT32] = 4, [KN_LAYOUT_INT64] = 8,      [KN_LAYOUT_BYTES] = 4,
-                                   [KN_LAYOUT_LARGE_BYTES] = 8, [KN_LAYOUT_VIEW] = 16, [KN_LAYOUT_DICTIONARY] = 4, [KN_LAYOUT_LIST] = 4};
+    static const int8_t width[] = {[KN_LAYOUT_INT8] = 1,        [KN_LAYOUT_INT32] = 4,
+                                   [KN_LAYOUT_INT64] = 8,       [KN_LAYOUT_BYTES] = 4,
+                                   [KN_LAYOUT_LARGE_BYTES] = 8, [KN_LAYOUT_VIEW] = 16,
+                                   [KN_LAYOUT_DICTIONARY] = 4,  [KN_LAYOUT_LIST] = 4};
     int64_t size = column->length * width[column->spec.layout] + column->bytes_used;
     if (column->validity.data) size += (int64_t)kn_bits_bytes(column->length);
     for (int32_t i = 0; i < column->source_count; i++) size += column->sources[i].size_bytes;
@@ -247,6 +241,7 @@ static int64_t column_size_bytes(const struct kn_column *column)
 int64_t kn_columns_size_bytes(const struct kn_columns *columns)
 {
     int64_t size = columns->names.bytes_used;
-    for (int32_t i = 0; i < columns->column_count; i++) size += column_size_bytes(&columns->columns[i]);
+    for (int32_t i = 0; i < columns->column_count; i++)
+        size += column_size_bytes(&columns->columns[i]);
     return size;
 }

@@ -26,7 +26,11 @@ const char *kn_column_format(const struct kn_column_spec *spec)
     case KN_LAYOUT_INT8: return "c";
     case KN_LAYOUT_INT32:
     case KN_LAYOUT_DICTIONARY: return "i";
-    case KN_LAYOUT_INT64: return spec->ticks == 0 ? "l" : spec->ticks == 1 ? "tsm:UTC" : spec->ticks == 1000 ? "tsu:UTC" : "tsn:UTC";
+    case KN_LAYOUT_INT64:
+        return spec->ticks == 0      ? "l"
+               : spec->ticks == 1    ? "tsm:UTC"
+               : spec->ticks == 1000 ? "tsu:UTC"
+                                     : "tsn:UTC";
     case KN_LAYOUT_BYTES: return spec->is_text ? "u" : "z";
     case KN_LAYOUT_LARGE_BYTES: return spec->is_text ? "U" : "Z";
     case KN_LAYOUT_VIEW: return spec->is_text ? "vu" : "vz";
@@ -47,11 +51,14 @@ static void schema_release(struct ArrowSchema *schema)
 }
 
 /* Texts are static. On failure *out is released. */
-static int schema_make(struct ArrowSchema *out, const char *format, const char *name, int64_t flags, int64_t child_count)
+static int schema_make(struct ArrowSchema *out, const char *format, const char *name, int64_t flags,
+                       int64_t child_count)
 {
-    *out = (struct ArrowSchema){.format = format, .name = name, .flags = flags, .release = schema_release};
+    *out = (struct ArrowSchema){
+        .format = format, .name = name, .flags = flags, .release = schema_release};
     if (!child_count) return KN_OK;
-    out->children = calloc((size_t)child_count, sizeof *out->children + sizeof **out->children); /* pointers, then what they point to */
+    /* pointers, then what they point to */
+    out->children = calloc((size_t)child_count, sizeof *out->children + sizeof **out->children);
     if (!out->children) {
         schema_release(out);
         return KN_ERR_NOMEM;
@@ -64,32 +71,37 @@ static int schema_make(struct ArrowSchema *out, const char *format, const char *
 static int schema_of_headers(struct ArrowSchema *out)
 {
     int status = schema_make(out, "+l", NAMES[KN_FIELD_HEADERS], ARROW_FLAG_NULLABLE, 1);
-    if (status == KN_OK) status = schema_make(out->children[0], "+s", "item", ARROW_FLAG_NULLABLE, 2);
+    if (status == KN_OK)
+        status = schema_make(out->children[0], "+s", "item", ARROW_FLAG_NULLABLE, 2);
     if (status == KN_OK) status = schema_make(out->children[0]->children[0], "u", "key", 0, 0);
-    if (status == KN_OK) status = schema_make(out->children[0]->children[1], "z", "value", ARROW_FLAG_NULLABLE, 0);
+    if (status == KN_OK)
+        status = schema_make(out->children[0]->children[1], "z", "value", ARROW_FLAG_NULLABLE, 0);
     return status;
 }
 
 static int schema_of(const struct kn_column_spec *spec, struct ArrowSchema *out)
 {
     if (spec->layout == KN_LAYOUT_LIST) return schema_of_headers(out);
-    int status = schema_make(out, kn_column_format(spec), NAMES[spec->field], ARROW_FLAG_NULLABLE, 0);
+    int status = schema_make(out, kn_column_format(spec), NAMES[spec->field], ARROW_FLAG_NULLABLE,
+                             0);
     if (status != KN_OK || spec->layout != KN_LAYOUT_DICTIONARY) return status;
     if (!(out->dictionary = calloc(1, sizeof *out->dictionary))) return KN_ERR_NOMEM;
     return schema_make(out->dictionary, "u", "", ARROW_FLAG_NULLABLE, 0);
 }
 
-int kn_columns_export_schema(const struct kn_column_spec *specs, int32_t column_count, struct ArrowSchema *out)
+int kn_columns_export_schema(const struct kn_column_spec *specs, int32_t column_count,
+                             struct ArrowSchema *out)
 {
     int status = schema_make(out, "+s", "", 0, column_count);
-    for (int32_t i = 0; i < column_count && status == KN_OK; i++) status = schema_of(&specs[i], out->children[i]);
+    for (int32_t i = 0; i < column_count && status == KN_OK; i++)
+        status = schema_of(&specs[i], out->children[i]);
     if (status != KN_OK) kn_arrow_release_schema(out);
     return status;
 }
 
 /* --- arrays --- */
 
-struct exported { /* one ArrowArray's own part */
+struct exported {               /* one ArrowArray's own part */
     struct kn_columns *columns; /* a reference */
     int64_t *lengths;           /* of what views point into */
     const void *buffers[];
@@ -116,16 +128,22 @@ static void array_release(struct ArrowArray *array)
 }
 
 /* On failure *out is released. */
-static int array_make(struct ArrowArray *out, struct kn_columns *columns, int64_t length, int64_t buffer_count, int64_t child_count)
+static int array_make(struct ArrowArray *out, struct kn_columns *columns, int64_t length,
+                      int64_t buffer_count, int64_t child_count)
 {
     memset(out, 0, sizeof *out);
-    struct exported *exported = calloc(1, sizeof *exported + (size_t)buffer_count * sizeof exported->buffers[0]);
+    struct exported *exported = calloc(1, sizeof *exported +
+                                              (size_t)buffer_count * sizeof exported->buffers[0]);
     if (!exported) return KN_ERR_NOMEM;
     exported->columns = kn_columns_ref(columns);
-    *out = (struct ArrowArray){.length = length, .n_buffers = buffer_count, .buffers = exported->buffers, .release = array_release};
+    *out = (struct ArrowArray){.length = length,
+                               .n_buffers = buffer_count,
+                               .buffers = exported->buffers,
+                               .release = array_release};
     out->private_data = exported;
     if (!child_count) return KN_OK;
-    out->children = calloc((size_t)child_count, sizeof *out->children + sizeof **out->children); /* pointers, then what they point to */
+    /* pointers, then what they point to */
+    out->children = calloc((size_t)child_count, sizeof *out->children + sizeof **out->children);
     if (!out->children) {
         array_release(out);
         return KN_ERR_NOMEM;
@@ -136,8 +154,8 @@ static int array_make(struct ArrowArray *out, struct kn_columns *columns, int64_
 }
 
 /* Offsets and bytes; the names of topics, or a column. */
-static int array_of_bytes(struct kn_columns *columns, int64_t length, const struct kn_slab *offsets, const struct kn_slab *bytes,
-                          struct ArrowArray *out)
+static int array_of_bytes(struct kn_columns *columns, int64_t length, const struct kn_slab *offsets,
+                          const struct kn_slab *bytes, struct ArrowArray *out)
 {
     int status = array_make(out, columns, length, 3, 0);
     if (status != KN_OK) return status;
@@ -146,7 +164,8 @@ static int array_of_bytes(struct kn_columns *columns, int64_t length, const stru
     return KN_OK;
 }
 
-static int array_of_views(struct kn_columns *columns, const struct kn_column *column, struct ArrowArray *out)
+static int array_of_views(struct kn_columns *columns, const struct kn_column *column,
+                          struct ArrowArray *out)
 {
     int32_t count = column->source_count;
     int status = array_make(out, columns, column->length, 3 + count, 0);
@@ -166,20 +185,24 @@ static int array_of_views(struct kn_columns *columns, const struct kn_column *co
     return KN_OK;
 }
 
-static int array_of(struct kn_columns *columns, const struct kn_column *column, struct ArrowArray *out);
+static int array_of(struct kn_columns *columns, const struct kn_column *column,
+                    struct ArrowArray *out);
 
-static int array_of_headers(struct kn_columns *columns, const struct kn_column *column, struct ArrowArray *out)
+static int array_of_headers(struct kn_columns *columns, const struct kn_column *column,
+                            struct ArrowArray *out)
 {
     int status = array_make(out, columns, column->length, 2, 1);
     if (status != KN_OK) return status;
     out->buffers[1] = data_or_nothing(&column->items);
     status = array_make(out->children[0], columns, column->parts[0].length, 1, 2);
-    for (int i = 0; i < 2 && status == KN_OK; i++) status = array_of(columns, &column->parts[i], out->children[0]->children[i]);
+    for (int i = 0; i < 2 && status == KN_OK; i++)
+        status = array_of(columns, &column->parts[i], out->children[0]->children[i]);
     if (status != KN_OK) array_release(out);
     return status;
 }
 
-static int array_of_dictionary(struct kn_columns *columns, const struct kn_column *column, struct ArrowArray *out)
+static int array_of_dictionary(struct kn_columns *columns, const struct kn_column *column,
+                               struct ArrowArray *out)
 {
     int status = array_make(out, columns, column->length, 2, 0);
     if (status != KN_OK) return status;
@@ -187,12 +210,14 @@ static int array_of_dictionary(struct kn_columns *columns, const struct kn_colum
     out->dictionary = calloc(1, sizeof *out->dictionary);
     status = out->dictionary ? KN_OK : KN_ERR_NOMEM;
     if (status == KN_OK)
-        status = array_of_bytes(columns, columns->names.count, &columns->names.offsets, &columns->names.bytes, out->dictionary);
+        status = array_of_bytes(columns, columns->names.count, &columns->names.offsets,
+                                &columns->names.bytes, out->dictionary);
     if (status != KN_OK) array_release(out);
     return status;
 }
 
-static int array_of(struct kn_columns *columns, const struct kn_column *column, struct ArrowArray *out)
+static int array_of(struct kn_columns *columns, const struct kn_column *column,
+                    struct ArrowArray *out)
 {
     int status;
     switch (column->spec.layout) {
@@ -200,7 +225,9 @@ static int array_of(struct kn_columns *columns, const struct kn_column *column, 
     case KN_LAYOUT_DICTIONARY: status = array_of_dictionary(columns, column, out); break;
     case KN_LAYOUT_VIEW: status = array_of_views(columns, column, out); break;
     case KN_LAYOUT_BYTES:
-    case KN_LAYOUT_LARGE_BYTES: status = array_of_bytes(columns, column->length, &column->items, &column->bytes, out); break;
+    case KN_LAYOUT_LARGE_BYTES:
+        status = array_of_bytes(columns, column->length, &column->items, &column->bytes, out);
+        break;
     default:
         status = array_make(out, columns, column->length, 2, 0);
         if (status == KN_OK) out->buffers[1] = data_or_nothing(&column->items);
@@ -214,7 +241,8 @@ static int array_of(struct kn_columns *columns, const struct kn_column *column, 
 int kn_columns_export(struct kn_columns *columns, struct ArrowArray *out)
 {
     int status = array_make(out, columns, columns->row_count, 1, columns->column_count);
-    for (int32_t i = 0; i < columns->column_count && status == KN_OK; i++) status = array_of(columns, &columns->columns[i], out->children[i]);
+    for (int32_t i = 0; i < columns->column_count && status == KN_OK; i++)
+        status = array_of(columns, &columns->columns[i], out->children[i]);
     if (status != KN_OK) kn_arrow_release_array(out);
     return status;
 }
@@ -264,6 +292,7 @@ int kn_columns_export_stream(struct kn_columns *columns, struct ArrowArrayStream
     struct single *single = malloc(sizeof *single);
     if (!single) return KN_ERR_NOMEM;
     *single = (struct single){kn_columns_ref(columns), 0};
-    *out = (struct ArrowArrayStream){single_schema, single_next, single_error, single_release, single};
+    *out = (struct ArrowArrayStream){single_schema, single_next, single_error, single_release,
+                                     single};
     return KN_OK;
 }

@@ -17,7 +17,8 @@ static void go_back(struct kn_fill *fill, const uint8_t *start, int32_t left)
     fill->reader.left = left;
 }
 
-/* Reads up to `most` records. Anything but KN_OK: what the reader said to the one after them, at which it stands again. */
+/* Reads up to `most` records. Anything but KN_OK: what the reader said to the one after them, at
+ * which it stands again. */
 static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t most)
 {
     int64_t from_offset = fill->segment->fetch_offset;
@@ -40,7 +41,8 @@ static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t most)
 }
 
 /* Appends what was gathered; KN_FILL_PAUSED when all of it has gone in. */
-static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gathered, struct kn_taken *taken)
+static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gathered,
+                               struct kn_taken *taken)
 {
     const struct kn_segment *segment = fill->segment;
     const struct kn_segment_batch *batch = &segment->batches[segment->batch_next - 1];
@@ -102,7 +104,8 @@ static int next_batch(struct kn_fill *fill, struct kn_taken *taken)
 static enum kn_fill_end fill_segment(struct kn_fill *fill)
 {
     struct kn_taken *taken = &fill->taken[fill->taken_count++];
-    *taken = (struct kn_taken){.segment = fill->segment, .row_begin = fill->columns->row_count, .first_offset = -1};
+    *taken = (struct kn_taken){
+        .segment = fill->segment, .row_begin = fill->columns->row_count, .first_offset = -1};
     do {
         enum kn_fill_end end = fill->is_reading ? fill_batch(fill, taken) : KN_FILL_PAUSED;
         if (end != KN_FILL_PAUSED) return end;
@@ -145,7 +148,8 @@ void kn_fill_revert(struct kn_fill *fill, int32_t from)
         kn_list_push_back(&back, &fill->taken[i].segment->node);
     }
     struct kn_segment *at_hand = fill->segment;
-    if (at_hand && at_hand != fill->taken[fill->taken_count - 1].segment) kn_list_push_back(&back, &at_hand->node);
+    if (at_hand && at_hand != fill->taken[fill->taken_count - 1].segment)
+        kn_list_push_back(&back, &at_hand->node);
     kn_segment_free(fill->taken[from].segment);
     fill->segment = NULL;
     fill->is_reading = 0;

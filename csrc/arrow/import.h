@@ -1,15 +1,20 @@
-/* Arrow columns of somebody else's, checked before they are believed: types from format strings, buffers by the row.
+/* Arrow columns of somebody else's, checked before they are believed: types from format strings,
+ * buffers by the row.
  *
- * Thread: the caller's; nothing here locks, allocates or changes what it looks at. Who frees: the owner of the arrays, which outlive what is bound to them.
+ * Thread: the caller's; nothing here locks, allocates or changes what it looks at. Who frees: the
+ * owner of the arrays, which outlive what is bound to them.
  *
- * The C data interface says how many items an array has, but not how large its buffers are (only view arrays tell the sizes of theirs). So what can be checked
- * is: counts and pointers, offsets that rise from 0 on, a string's place in its view buffer, dictionary indices, and that a child is as long as its parent
- * needs. The end of a plain data buffer is where the last offset says. Nothing recurses: only known types are looked into, one level each.
- * Values are loaded byte by byte (memcpy): a foreign buffer may start anywhere.
+ * The C data interface says how many items an array has, but not how large its buffers are (only
+ * view arrays tell the sizes of theirs). So what can be checked is: counts and pointers, offsets
+ * that rise from 0 on, a string's place in its view buffer, dictionary indices, and that a child is
+ * as long as its parent needs. The end of a plain data buffer is where the last offset says.
+ * Nothing recurses: only known types are looked into, one level each. Values are loaded byte by
+ * byte (memcpy): a foreign buffer may start anywhere.
  */
 #ifndef KN_ARROW_IMPORT_H
 #define KN_ARROW_IMPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include "arrow/abi.h"
@@ -31,15 +36,16 @@ enum kn_arrow_layout {
 
 struct kn_arrow_type {
     enum kn_arrow_layout layout;
-    int32_t width;     /* FIXED, INT, TIME: bytes of an item */
-    int is_signed;     /* INT, TIME */
-    int64_t per_ms;    /* TIME: units in a millisecond; 0: seconds */
+    int32_t width;  /* FIXED, INT, TIME: bytes of an item */
+    bool is_signed; /* INT, TIME */
+    int64_t per_ms; /* TIME: units in a millisecond; 0: seconds */
 };
 
 /* Of one format string. OTHER is no error here. */
 struct kn_arrow_type kn_arrow_type_of(const char *format);
 
-/* What is wrong, for a text that names the row: one static phrase, in which row -1 is "not of a row". */
+/* What is wrong, for a text that names the row: one static phrase, in which row -1 is "not of a
+ * row". */
 struct kn_arrow_problem {
     int64_t row;
     const char *text;
@@ -57,7 +63,7 @@ struct kn_arrow_validity {
     int64_t first;       /* bit of row 0 */
 };
 
-static inline int kn_arrow_is_null(const struct kn_arrow_validity *validity, int64_t row)
+static inline bool kn_arrow_is_null(const struct kn_arrow_validity *validity, int64_t row)
 {
     if (!validity->bits) return 0;
     uint64_t bit = (uint64_t)validity->first + (uint64_t)row;
@@ -75,14 +81,14 @@ struct kn_arrow_numbers {
 struct kn_arrow_bytes {
     struct kn_arrow_type type;
     struct kn_arrow_validity validity; /* of the values */
-    const uint8_t *offsets;   /* of row 0: offsets, views or fixed-size items */
+    const uint8_t *offsets;            /* of row 0: offsets, views or fixed-size items */
     const uint8_t *data;
-    int64_t data_bytes;       /* as the last offset of the array says */
+    int64_t data_bytes; /* as the last offset of the array says */
     const void **view_buffers;
     const uint8_t *view_sizes;
     int64_t view_count;
-    int64_t length;           /* values that may be asked for */
-    int by_dictionary;        /* then rows are those of the indices */
+    int64_t length;     /* values that may be asked for */
+    bool by_dictionary; /* then rows are those of the indices */
     struct kn_arrow_numbers indices;
 };
 
@@ -90,35 +96,45 @@ struct kn_arrow_bytes {
 struct kn_arrow_pairs {
     struct kn_arrow_type type;
     struct kn_arrow_validity validity;
-    const uint8_t *offsets;    /* of row 0 */
+    const uint8_t *offsets;           /* of row 0 */
     struct kn_arrow_validity entries; /* of the structs */
     int64_t entry_count;
     struct kn_arrow_bytes keys, values;
 };
 
-/* Binding a column: `array` is a child whose rows [skip, skip + length) are meant (skip is what the parent leaves out). KN_OK, or KN_ERR_INVALID with
- * *problem: counts or pointers that can't be, offsets that don't rise. After it any row in [0, length) may be asked for. */
-int kn_arrow_bind_numbers(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t skip, int64_t length,
-                          struct kn_arrow_numbers *numbers, struct kn_arrow_problem *problem);
-int kn_arrow_bind_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t skip, int64_t length, struct kn_arrow_bytes *bytes,
+/* Binding a column: `array` is a child whose rows [skip, skip + length) are meant (skip is what the
+ * parent leaves out). KN_OK, or KN_ERR_INVALID with *problem: counts or pointers that can't be,
+ * offsets that don't rise. After it any row in [0, length) may be asked for. */
+int kn_arrow_bind_numbers(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                          int64_t skip, int64_t length, struct kn_arrow_numbers *numbers,
+                          struct kn_arrow_problem *problem);
+int kn_arrow_bind_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                        int64_t skip, int64_t length, struct kn_arrow_bytes *bytes,
                         struct kn_arrow_problem *problem);
-int kn_arrow_bind_pairs(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t skip, int64_t length, struct kn_arrow_pairs *pairs,
+int kn_arrow_bind_pairs(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                        int64_t skip, int64_t length, struct kn_arrow_pairs *pairs,
                         struct kn_arrow_problem *problem);
 /* The table itself, a struct array that fits its schema. */
-int kn_arrow_check_table(const struct ArrowSchema *schema, const struct ArrowArray *array, struct kn_arrow_problem *problem);
-/* A schema whose `children` can be walked: not released, counts and pointers in place, one level deep. NULL, or a static phrase. */
+int kn_arrow_check_table(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                         struct kn_arrow_problem *problem);
+/* A schema whose `children` can be walked: not released, counts and pointers in place, one level
+ * deep. NULL, or a static phrase. */
 const char *kn_arrow_check_schema(const struct ArrowSchema *schema);
 
 /* Which roles a column's type can have, from its schema alone. */
-int kn_arrow_can_be_numbers(const struct ArrowSchema *schema, int times);
-int kn_arrow_can_be_bytes(const struct ArrowSchema *schema);
-int kn_arrow_can_be_pairs(const struct ArrowSchema *schema);
+bool kn_arrow_can_be_numbers(const struct ArrowSchema *schema, int times);
+bool kn_arrow_can_be_bytes(const struct ArrowSchema *schema);
+bool kn_arrow_can_be_pairs(const struct ArrowSchema *schema);
 
-/* Every row of a bound column once, so that what is found wrong is found before anything is done with the first row. */
-int kn_arrow_check_bytes(const struct kn_arrow_bytes *bytes, int64_t length, struct kn_arrow_problem *problem);
-int kn_arrow_check_pairs(const struct kn_arrow_pairs *pairs, int64_t length, struct kn_arrow_problem *problem);
+/* Every row of a bound column once, so that what is found wrong is found before anything is done
+ * with the first row. */
+int kn_arrow_check_bytes(const struct kn_arrow_bytes *bytes, int64_t length,
+                         struct kn_arrow_problem *problem);
+int kn_arrow_check_pairs(const struct kn_arrow_pairs *pairs, int64_t length,
+                         struct kn_arrow_problem *problem);
 
-/* --- values by the row. Checked each time: what lies in foreign memory may have changed since. --- */
+/* --- values by the row. Checked each time: what lies in foreign memory may have changed since. ---
+ */
 
 static inline int32_t kn_arrow_i32(const uint8_t *at)
 {
@@ -135,7 +151,8 @@ static inline int64_t kn_arrow_i64(const uint8_t *at)
 }
 
 /* A number as it stands there; KN_ERR_INVALID: one over INT64_MAX. Not for NULL columns. */
-static inline int kn_arrow_number(const struct kn_arrow_numbers *numbers, int64_t row, int64_t *value)
+static inline int kn_arrow_number(const struct kn_arrow_numbers *numbers, int64_t row,
+                                  int64_t *value)
 {
     const uint8_t *at = numbers->data + row * numbers->type.width;
     int is_signed = numbers->type.is_signed;
@@ -156,16 +173,20 @@ static inline int kn_arrow_number(const struct kn_arrow_numbers *numbers, int64_
     }
 }
 
-static inline int kn_arrow_number_is_null(const struct kn_arrow_numbers *numbers, int64_t row)
+static inline bool kn_arrow_number_is_null(const struct kn_arrow_numbers *numbers, int64_t row)
 {
     return numbers->type.layout == KN_ARROW_NULL || kn_arrow_is_null(&numbers->validity, row);
 }
 
-int kn_arrow_view(const struct kn_arrow_bytes *bytes, int64_t index, const uint8_t **data, int64_t *size);
-int kn_arrow_entry(const struct kn_arrow_bytes *bytes, int64_t row, int64_t *index); /* by dictionary: *index -1 for a null */
+int kn_arrow_view(const struct kn_arrow_bytes *bytes, int64_t index, const uint8_t **data,
+                  int64_t *size);
+/* by dictionary: *index -1 for a null */
+int kn_arrow_entry(const struct kn_arrow_bytes *bytes, int64_t row, int64_t *index);
 
-/* The bytes of a row; *data NULL: null (an empty string has a pointer). KN_ERR_INVALID: a place outside of the buffers. */
-static inline int kn_arrow_value(const struct kn_arrow_bytes *bytes, int64_t row, const uint8_t **data, int64_t *size)
+/* The bytes of a row; *data NULL: null (an empty string has a pointer). KN_ERR_INVALID: a place
+ * outside of the buffers. */
+static inline int kn_arrow_value(const struct kn_arrow_bytes *bytes, int64_t row,
+                                 const uint8_t **data, int64_t *size)
 {
     static const uint8_t nothing[1];
     int64_t start, end;
@@ -175,7 +196,8 @@ static inline int kn_arrow_value(const struct kn_arrow_bytes *bytes, int64_t row
         int status = kn_arrow_entry(bytes, row, &row);
         if (status != KN_OK || row < 0) return status;
     }
-    if (bytes->type.layout == KN_ARROW_NULL || kn_arrow_is_null(&bytes->validity, row)) return KN_OK;
+    if (bytes->type.layout == KN_ARROW_NULL || kn_arrow_is_null(&bytes->validity, row))
+        return KN_OK;
     switch (bytes->type.layout) {
     case KN_ARROW_BYTES32:
         start = kn_arrow_i32(bytes->offsets + row * 4);
@@ -198,13 +220,16 @@ static inline int kn_arrow_value(const struct kn_arrow_bytes *bytes, int64_t row
 }
 
 /* The entries [*first, *end) of a row; both 0: a null, or none. */
-static inline int kn_arrow_pair_range(const struct kn_arrow_pairs *pairs, int64_t row, int64_t *first, int64_t *end)
+static inline int kn_arrow_pair_range(const struct kn_arrow_pairs *pairs, int64_t row,
+                                      int64_t *first, int64_t *end)
 {
     *first = *end = 0;
-    if (pairs->type.layout == KN_ARROW_NULL || kn_arrow_is_null(&pairs->validity, row)) return KN_OK;
+    if (pairs->type.layout == KN_ARROW_NULL || kn_arrow_is_null(&pairs->validity, row))
+        return KN_OK;
     int wide = pairs->type.layout == KN_ARROW_LIST64;
     *first = wide ? kn_arrow_i64(pairs->offsets + row * 8) : kn_arrow_i32(pairs->offsets + row * 4);
-    *end = wide ? kn_arrow_i64(pairs->offsets + row * 8 + 8) : kn_arrow_i32(pairs->offsets + row * 4 + 4);
+    *end = wide ? kn_arrow_i64(pairs->offsets + row * 8 + 8)
+                : kn_arrow_i32(pairs->offsets + row * 4 + 4);
     return *first < 0 || *end < *first || *end > pairs->entry_count ? KN_ERR_INVALID : KN_OK;
 }
 

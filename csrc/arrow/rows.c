@@ -11,8 +11,9 @@
 #define SCRATCH_RUN_BYTES ((size_t)256 << 10) /* headers of a run: more end it early */
 #define HEADER_VARINTS_BYTES 10
 #define FIRST_TOPICS 16
-#define STEP_ROWS 65536          /* between two looks at signals */
-#define TIMESTAMP_MAX_MS ((int64_t)1 << 53) /* the year 287396: what is beyond is a mistake in its unit */
+#define STEP_ROWS 65536 /* between two looks at signals */
+/* the year 287396: what is beyond is a mistake in its unit */
+#define TIMESTAMP_MAX_MS ((int64_t)1 << 53)
 
 void kn_rows_init(struct kn_rows *rows)
 {
@@ -32,10 +33,17 @@ void kn_rows_deinit(struct kn_rows *rows)
 const char *kn_rows_check_type(const struct ArrowSchema *schema, enum kn_rows_role role)
 {
     switch (role) {
-    case KN_ROWS_HEADERS: return kn_arrow_can_be_pairs(schema) ? NULL : "list<struct<key, value>> or map, of strings or binary";
-    case KN_ROWS_TIMESTAMP: return kn_arrow_can_be_numbers(schema, 1) ? NULL : "timestamp, or int64 milliseconds";
+    case KN_ROWS_HEADERS:
+        return kn_arrow_can_be_pairs(schema)
+                   ? NULL
+                   : "list<struct<key, value>> or map, of strings or binary";
+    case KN_ROWS_TIMESTAMP:
+        return kn_arrow_can_be_numbers(schema, 1) ? NULL : "timestamp, or int64 milliseconds";
     case KN_ROWS_PARTITION: return kn_arrow_can_be_numbers(schema, 0) ? NULL : "integer";
-    default: return kn_arrow_can_be_bytes(schema) ? NULL : "binary or string (large, view, fixed-size or dictionary, too)";
+    default:
+        return kn_arrow_can_be_bytes(schema)
+                   ? NULL
+                   : "binary or string (large, view, fixed-size or dictionary, too)";
     }
 }
 
@@ -58,22 +66,28 @@ static int partition_at(const struct kn_arrow_numbers *numbers, int64_t row, int
     int64_t value;
     *partition = -1;
     if (kn_arrow_number_is_null(numbers, row)) return KN_OK;
-    if (kn_arrow_number(numbers, row, &value) != KN_OK || value < -1 || value > INT32_MAX) return KN_ERR_INVALID;
+    if (kn_arrow_number(numbers, row, &value) != KN_OK || value < -1 || value > INT32_MAX)
+        return KN_ERR_INVALID;
     *partition = (int32_t)value;
     return KN_OK;
 }
 
-static int check_numbers(const struct kn_rows *rows, enum kn_rows_role role, struct kn_arrow_problem *problem)
+static int check_numbers(const struct kn_rows *rows, enum kn_rows_role role,
+                         struct kn_arrow_problem *problem)
 {
     int64_t ms;
     int32_t partition;
     for (int64_t row = 0; row < rows->length; row++) {
         if (role == KN_ROWS_TIMESTAMP) {
             if (timestamp_at(&rows->timestamp, row, &ms) == KN_OK) continue;
-            return kn_arrow_wrong(problem, row, "a timestamp out of range: before 1970, or in another unit");
+            return kn_arrow_wrong(problem, row,
+                                  "a timestamp out of range: before 1970, or in another unit");
         }
-        if (partition_at(&rows->partitions, row, &partition) != KN_OK) return kn_arrow_wrong(problem, row, "a partition out of range");
-        if (partition < 0 && rows->needs_partition) return kn_arrow_wrong(problem, row, "no partition, and partitioner_cb isn't called for rows");
+        if (partition_at(&rows->partitions, row, &partition) != KN_OK)
+            return kn_arrow_wrong(problem, row, "a partition out of range");
+        if (partition < 0 && rows->needs_partition)
+            return kn_arrow_wrong(problem, row,
+                                  "no partition, and partitioner_cb isn't called for rows");
     }
     return KN_OK;
 }
@@ -89,15 +103,18 @@ static int check_topics(const struct kn_rows *rows, struct kn_arrow_problem *pro
         kn_arrow_value(&rows->topics, row, &name, &size);
         if (!name && !rows->topic) return kn_arrow_wrong(problem, row, "no topic");
         if (!name) continue;
-        if (size < 1 || size > INT16_MAX) return kn_arrow_wrong(problem, row, "a topic's name has 1 to 249 characters");
-        if (!kn_utf8_is_valid(name, (size_t)size)) return kn_arrow_wrong(problem, row, "a topic's name that isn't UTF-8");
+        if (size < 1 || size > INT16_MAX)
+            return kn_arrow_wrong(problem, row, "a topic's name has 1 to 249 characters");
+        if (!kn_utf8_is_valid(name, (size_t)size))
+            return kn_arrow_wrong(problem, row, "a topic's name that isn't UTF-8");
     }
     return status;
 }
 
 /* One column: bound and looked through. */
-static int bind_column(struct kn_rows *rows, enum kn_rows_role role, const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t skip,
-                       struct kn_arrow_problem *problem)
+static int bind_column(struct kn_rows *rows, enum kn_rows_role role,
+                       const struct ArrowSchema *schema, const struct ArrowArray *array,
+                       int64_t skip, struct kn_arrow_problem *problem)
 {
     int64_t length = rows->length;
     int status;
@@ -107,7 +124,9 @@ static int bind_column(struct kn_rows *rows, enum kn_rows_role role, const struc
         return status == KN_OK ? kn_arrow_check_pairs(&rows->headers, length, problem) : status;
     case KN_ROWS_TIMESTAMP:
     case KN_ROWS_PARTITION:
-        status = kn_arrow_bind_numbers(schema, array, skip, length, role == KN_ROWS_TIMESTAMP ? &rows->timestamp : &rows->partitions, problem);
+        status = kn_arrow_bind_numbers(
+            schema, array, skip, length,
+            role == KN_ROWS_TIMESTAMP ? &rows->timestamp : &rows->partitions, problem);
         return status == KN_OK ? check_numbers(rows, role, problem) : status;
     case KN_ROWS_TOPIC:
         status = kn_arrow_bind_bytes(schema, array, skip, length, &rows->topics, problem);
@@ -120,7 +139,8 @@ static int bind_column(struct kn_rows *rows, enum kn_rows_role role, const struc
     }
 }
 
-int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema, const struct ArrowArray *array, struct kn_arrow_problem *problem, int *role)
+int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema,
+                 const struct ArrowArray *array, struct kn_arrow_problem *problem, int *role)
 {
     rows->before += rows->length;
     rows->length = rows->at = 0;
@@ -128,15 +148,19 @@ int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema, const s
     int status = KN_OK;
     if (!array->release) return kn_arrow_wrong(problem, -1, "the array was released");
     if (!rows->table_is_column) status = kn_arrow_check_table(schema, array, problem);
-    if (status == KN_OK && array->length < 0) status = kn_arrow_wrong(problem, -1, "a length or offset that can't be");
-    if (status == KN_OK && rows->before + array->length > KN_DELIVERY_COUNTER_ROWS_MAX) status = kn_arrow_wrong(problem, -1, "too many rows for one call");
+    if (status == KN_OK && array->length < 0)
+        status = kn_arrow_wrong(problem, -1, "a length or offset that can't be");
+    if (status == KN_OK && rows->before + array->length > KN_DELIVERY_COUNTER_ROWS_MAX)
+        status = kn_arrow_wrong(problem, -1, "too many rows for one call");
     if (status == KN_OK) rows->length = array->length;
     for (int i = 0; status == KN_OK && i < KN_ROWS_ROLES; i++) {
         int32_t column = rows->columns[i];
         if (column < 0) continue;
         *role = i;
-        status = rows->table_is_column ? bind_column(rows, i, schema, array, 0, problem)
-                                       : bind_column(rows, i, schema->children[column], array->children[column], array->offset, problem);
+        status = rows->table_is_column
+                     ? bind_column(rows, i, schema, array, 0, problem)
+                     : bind_column(rows, i, schema->children[column], array->children[column],
+                                   array->offset, problem);
     }
     if (status == KN_OK) return KN_OK;
     rows->length = 0; /* none of it is to be queued */
@@ -146,12 +170,15 @@ int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema, const s
 
 /* --- topics by name --- */
 
-static struct kn_rows_topic *topic_place(struct kn_rows_topic *table, uint32_t size, uint32_t hash, const uint8_t *name, int64_t name_bytes)
+static struct kn_rows_topic *topic_place(struct kn_rows_topic *table, uint32_t size, uint32_t hash,
+                                         const uint8_t *name, int64_t name_bytes)
 {
     uint32_t at = hash & (size - 1);
     for (;; at = (at + 1) & (size - 1)) {
         const struct kn_topic *topic = table[at].topic;
-        if (!topic || (table[at].hash == hash && topic->name_bytes == name_bytes && memcmp(topic->name, name, (size_t)name_bytes) == 0)) return &table[at];
+        if (!topic || (table[at].hash == hash && topic->name_bytes == name_bytes &&
+                       memcmp(topic->name, name, (size_t)name_bytes) == 0))
+            return &table[at];
     }
 }
 
@@ -163,14 +190,17 @@ int kn_rows_add_topic(struct kn_rows *rows, struct kn_topic *topic)
         if (!larger) return KN_ERR_NOMEM;
         for (uint32_t i = 0; i < rows->table_size; i++) {
             const struct kn_rows_topic *old = &rows->table[i];
-            if (old->topic) *topic_place(larger, size, old->hash, (const uint8_t *)old->topic->name, old->topic->name_bytes) = *old;
+            if (old->topic)
+                *topic_place(larger, size, old->hash, (const uint8_t *)old->topic->name,
+                             old->topic->name_bytes) = *old;
         }
         free(rows->table);
         rows->table = larger;
         rows->table_size = size;
     }
     uint32_t hash = kn_fnv1a(topic->name, (size_t)topic->name_bytes);
-    struct kn_rows_topic *place = topic_place(rows->table, rows->table_size, hash, (const uint8_t *)topic->name, topic->name_bytes);
+    struct kn_rows_topic *place = topic_place(rows->table, rows->table_size, hash,
+                                              (const uint8_t *)topic->name, topic->name_bytes);
     if (!place->topic) rows->table_count++;
     *place = (struct kn_rows_topic){hash, topic};
     return KN_OK;
@@ -178,7 +208,8 @@ int kn_rows_add_topic(struct kn_rows *rows, struct kn_topic *topic)
 
 void kn_rows_topic_name(const struct kn_rows *rows, const uint8_t **name, int64_t *size)
 {
-    if (kn_arrow_value(&rows->topics, rows->at, name, size) != KN_OK || !*name) *name = (const uint8_t *)"", *size = 0;
+    if (kn_arrow_value(&rows->topics, rows->at, name, size) != KN_OK || !*name)
+        *name = (const uint8_t *)"", *size = 0;
 }
 
 /* Where a row goes. KN_ERR_STALE: the binding has to make the topic. */
@@ -196,14 +227,16 @@ static int topic_at(struct kn_rows *rows, int64_t row, struct kn_topic **topic)
         return KN_OK;
     }
     if (!rows->table_size) return KN_ERR_STALE;
-    *topic = topic_place(rows->table, rows->table_size, kn_fnv1a(name, (size_t)size), name, size)->topic;
+    *topic =
+        topic_place(rows->table, rows->table_size, kn_fnv1a(name, (size_t)size), name, size)->topic;
     if (*topic) rows->last_topic = *topic;
     return *topic ? KN_OK : KN_ERR_STALE;
 }
 
 /* --- rows to messages --- */
 
-static inline int piece_at(const struct kn_arrow_bytes *bytes, int64_t row, const uint8_t **data, int32_t *size)
+static inline int piece_at(const struct kn_arrow_bytes *bytes, int64_t row, const uint8_t **data,
+                           int32_t *size)
 {
     int64_t whole;
     int status = kn_arrow_value(bytes, row, data, &whole);
@@ -212,7 +245,8 @@ static inline int piece_at(const struct kn_arrow_bytes *bytes, int64_t row, cons
     return status;
 }
 
-/* Encodes the headers of a row behind *used bytes of scratch. The pointer comes later: the scratch may move. */
+/* Encodes the headers of a row behind *used bytes of scratch. The pointer comes later: the scratch
+ * may move. */
 static int headers_at(struct kn_rows *rows, int64_t row, struct kn_message *message, size_t *used)
 {
     int64_t first, end;
@@ -224,8 +258,10 @@ static int headers_at(struct kn_rows *rows, int64_t row, struct kn_message *mess
     for (; first < end; first++) {
         const uint8_t *key, *value;
         int32_t key_bytes, value_bytes;
-        if ((status = piece_at(&rows->headers.keys, first, &key, &key_bytes)) != KN_OK) return status;
-        if ((status = piece_at(&rows->headers.values, first, &value, &value_bytes)) != KN_OK) return status;
+        if ((status = piece_at(&rows->headers.keys, first, &key, &key_bytes)) != KN_OK)
+            return status;
+        if ((status = piece_at(&rows->headers.values, first, &value, &value_bytes)) != KN_OK)
+            return status;
         if (!key || kn_arrow_is_null(&rows->headers.entries, first)) return KN_ERR_INVALID;
         size_t wanted = *used + HEADER_VARINTS_BYTES + (size_t)key_bytes + (size_t)value_bytes;
         if (wanted - start > INT32_MAX) return KN_ERR_TOO_LARGE;
@@ -235,14 +271,16 @@ static int headers_at(struct kn_rows *rows, int64_t row, struct kn_message *mess
             rows->scratch = larger;
             rows->scratch_bytes = wanted * 2;
         }
-        uint8_t *to = kn_header_encode(rows->scratch + *used, key, key_bytes, value, value ? value_bytes : -1);
+        uint8_t *to = kn_header_encode(rows->scratch + *used, key, key_bytes, value,
+                                       value ? value_bytes : -1);
         *used = (size_t)(to - rows->scratch);
     }
     message->headers_bytes = *used - start;
     return KN_OK;
 }
 
-static inline int message_at(struct kn_rows *rows, int64_t row, struct kn_message *message, size_t *used)
+static inline int message_at(struct kn_rows *rows, int64_t row, struct kn_message *message,
+                             size_t *used)
 {
     int status = KN_OK;
     message->key = message->value = message->headers = NULL;
@@ -250,17 +288,25 @@ static inline int message_at(struct kn_rows *rows, int64_t row, struct kn_messag
     message->key_bytes = message->value_bytes = message->header_count = 0;
     message->partition = rows->partition;
     message->timestamp_ms = rows->timestamp_ms;
-    message->opaque = rows->counter ? kn_delivery_counter_token(rows->counter, rows->before + row) : NULL;
-    if (rows->columns[KN_ROWS_VALUE] >= 0) status = piece_at(&rows->value, row, &message->value, &message->value_bytes);
-    if (status == KN_OK && rows->columns[KN_ROWS_KEY] >= 0) status = piece_at(&rows->key, row, &message->key, &message->key_bytes);
-    if (status == KN_OK && rows->columns[KN_ROWS_TIMESTAMP] >= 0) status = timestamp_at(&rows->timestamp, row, &message->timestamp_ms);
-    if (status == KN_OK && rows->columns[KN_ROWS_PARTITION] >= 0) status = partition_at(&rows->partitions, row, &message->partition);
-    if (status == KN_OK && rows->columns[KN_ROWS_HEADERS] >= 0) status = headers_at(rows, row, message, used);
+    message->opaque = rows->counter ? kn_delivery_counter_token(rows->counter, rows->before + row)
+                                    : NULL;
+    if (rows->columns[KN_ROWS_VALUE] >= 0)
+        status = piece_at(&rows->value, row, &message->value, &message->value_bytes);
+    if (status == KN_OK && rows->columns[KN_ROWS_KEY] >= 0)
+        status = piece_at(&rows->key, row, &message->key, &message->key_bytes);
+    if (status == KN_OK && rows->columns[KN_ROWS_TIMESTAMP] >= 0)
+        status = timestamp_at(&rows->timestamp, row, &message->timestamp_ms);
+    if (status == KN_OK && rows->columns[KN_ROWS_PARTITION] >= 0)
+        status = partition_at(&rows->partitions, row, &message->partition);
+    if (status == KN_OK && rows->columns[KN_ROWS_HEADERS] >= 0)
+        status = headers_at(rows, row, message, used);
     return status;
 }
 
-/* As many messages from `at` on as go to one topic; *count says how many. The status is why row at + *count isn't among them, if it has something. */
-static int gather(struct kn_rows *rows, int64_t most, struct kn_message *messages, int32_t *count, struct kn_topic **topic)
+/* As many messages from `at` on as go to one topic; *count says how many. The status is why row at
+ * + *count isn't among them, if it has something. */
+static int gather(struct kn_rows *rows, int64_t most, struct kn_message *messages, int32_t *count,
+                  struct kn_topic **topic)
 {
     struct kn_topic *next;
     size_t used = 0;
@@ -304,7 +350,8 @@ int kn_rows_append(struct kn_rows *rows, int64_t most)
         /* Counted before the first of them can have its outcome. */
         if (rows->counter) kn_delivery_counter_begin(rows->counter, count);
         status = kn_topic_produce_run(topic, messages, count, &queued);
-        if (rows->counter && queued < count) kn_delivery_counter_settle(rows->counter, count - queued, 0);
+        if (rows->counter && queued < count)
+            kn_delivery_counter_settle(rows->counter, count - queued, 0);
         rows->at += queued;
         /* What stopped gather() shows itself when it is the first of a run. */
     }
@@ -319,7 +366,8 @@ static int append_again(void *context)
     return status == KN_ERR_FULL && rows->at > before ? KN_OK : status;
 }
 
-int kn_rows_append_waiting(struct kn_rows *rows, struct kn_engine *engine, int64_t *deadline_us, int64_t stall_us)
+int kn_rows_append_waiting(struct kn_rows *rows, struct kn_engine *engine, int64_t *deadline_us,
+                           int64_t stall_us)
 {
     int64_t stop = rows->at + STEP_ROWS;
     int status = KN_OK, tries = 0;
@@ -327,7 +375,8 @@ int kn_rows_append_waiting(struct kn_rows *rows, struct kn_engine *engine, int64
         int64_t before = rows->at;
         status = kn_rows_append(rows, stop - rows->at);
         if (rows->at > before && stall_us > 0) *deadline_us = kn_clock_us() + stall_us;
-        if (status == KN_ERR_FULL) status = kn_engine_wait_for_room(engine, append_again, rows, *deadline_us, &tries);
+        if (status == KN_ERR_FULL)
+            status = kn_engine_wait_for_room(engine, append_again, rows, *deadline_us, &tries);
     }
     return status;
 }

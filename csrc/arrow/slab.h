@@ -5,21 +5,31 @@
 #ifndef KN_ARROW_SLAB_H
 #define KN_ARROW_SLAB_H
 
+#include <stdbool.h>
 #include <string.h>
-#include "arrow/columns.h"
+#include "base/buffer.h"
 #include "base/status.h"
 
 #define KN_SLAB_ALIGNMENT 64
 
-/* Room for size_bytes in all, of which used_bytes are kept. It grows by doubling at least. KN_OK or KN_ERR_NOMEM, and then nothing has changed. */
+struct kn_slab { /* bytes on a boundary of 64, in a buffer of the pool */
+    struct kn_buffer *buffer;
+    uint8_t *data; /* NULL: none yet */
+    size_t capacity_bytes;
+};
+
+/* Room for size_bytes in all, of which used_bytes are kept. It grows by doubling at least. KN_OK or
+ * KN_ERR_NOMEM, and then nothing has changed. */
 int kn_slab_grow(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes, size_t size_bytes);
-static inline int kn_slab_reserve(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes, size_t size_bytes)
+static inline int kn_slab_reserve(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes,
+                                  size_t size_bytes)
 {
-    return size_bytes <= slab->capacity_bytes ? KN_OK : kn_slab_grow(pool, slab, used_bytes, size_bytes);
+    return size_bytes <= slab->capacity_bytes ? KN_OK
+                                              : kn_slab_grow(pool, slab, used_bytes, size_bytes);
 }
 void kn_slab_deinit(struct kn_slab *slab);
 
-static inline int kn_bit(const uint8_t *bits, int64_t at) { return bits[at >> 3] >> (at & 7) & 1; }
+static inline bool kn_bit(const uint8_t *bits, int64_t at) { return bits[at >> 3] >> (at & 7) & 1; }
 static inline void kn_bit_put(uint8_t *bits, int64_t at, int value)
 {
     uint8_t mask = (uint8_t)(1u << (at & 7));

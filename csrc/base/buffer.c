@@ -1,10 +1,12 @@
 /* Byte buffers and their pool.
  *
- * Thread: any. Lock: the pool's mutex (leaf), held to link and unlink only; never taken in a child of the process that made the pool, where a thread
- * that doesn't exist may hold it: buffers are freed there instead of kept, and the pool stays as it was. Who frees: see buffer.h.
+ * Thread: any. Lock: the pool's mutex (leaf), held to link and unlink only; never taken in a child
+ * of the process that made the pool, where a thread that doesn't exist may hold it: buffers are
+ * freed there instead of kept, and the pool stays as it was. Who frees: see buffer.h.
  *
- * An idle buffer sits in two lists: its size class (newest first, because it is the warm one) and the age list of the whole pool
- * (oldest first), so that a class nobody asks for any more can't fill the pool for ever.
+ * An idle buffer sits in two lists: its size class (newest first, because it is the warm one) and
+ * the age list of the whole pool (oldest first), so that a class nobody asks for any more can't
+ * fill the pool for ever.
  */
 #include "base/buffer.h"
 
@@ -32,11 +34,11 @@
 #define UNPOISON(data, size) ((void)0)
 #endif
 
-#define SMALLEST_SHIFT 12 /* 4 KiB */
+#define SMALLEST_SHIFT 12               /* 4 KiB */
 #define IMPOSSIBLE_BYTES (SIZE_MAX / 4) /* sums and doublings of anything below can't overflow */
 #define LARGE_BYTES ((size_t)256 << 10) /* from here on a buffer has pages of its own */
-#define PAGE_BYTES 4096   /* or a multiple of it: then less is populated */
-#define CLASS_COUNT 20    /* the largest class is 2 GiB; beyond it buffers are never kept */
+#define PAGE_BYTES 4096                 /* or a multiple of it: then less is populated */
+#define CLASS_COUNT 20 /* the largest class is 2 GiB; beyond it buffers are never kept */
 
 struct kn_pool {
     /* immutable */
@@ -48,8 +50,8 @@ struct kn_pool {
     struct kn_list idle[CLASS_COUNT]; /* kn_buffer.node */
     struct kn_list by_age;            /* kn_buffer.age, oldest first */
     size_t idle_bytes;
-    size_t taken_count;               /* buffers out there */
-    int closed;                       /* freed by its owner: the last buffer given back frees it */
+    size_t taken_count; /* buffers out there */
+    int closed;         /* freed by its owner: the last buffer given back frees it */
 };
 
 /* The leak check's counter is the only process-wide state here. */
@@ -71,8 +73,9 @@ static size_t rounded_bytes(size_t bytes)
     return cls < CLASS_COUNT ? (size_t)1 << (SMALLEST_SHIFT + cls) : bytes;
 }
 
-/* Large buffers come from the kernel and go back to it: malloc() keeps what lies below memory in use, so a burst would stay resident.
- * AddressSanitizer has all of them from malloc(), whose bounds it watches. */
+/* Large buffers come from the kernel and go back to it: malloc() keeps what lies below memory in
+ * use, so a burst would stay resident. AddressSanitizer has all of them from malloc(), whose bounds
+ * it watches. */
 static int from_kernel(size_t capacity_bytes)
 {
 #ifdef KN_ASAN
@@ -86,7 +89,8 @@ static int from_kernel(size_t capacity_bytes)
 static uint8_t *data_new(size_t capacity_bytes)
 {
     if (!from_kernel(capacity_bytes)) return malloc(capacity_bytes);
-    void *data = mmap(NULL, capacity_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *data = mmap(NULL, capacity_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                      0);
     return data == MAP_FAILED ? NULL : data;
 }
 
@@ -106,14 +110,17 @@ static void buffer_free(struct kn_buffer *buffer)
 static void free_all(struct kn_list *doomed)
 {
     struct kn_list *node;
-    while ((node = kn_list_pop_front(doomed)) != NULL) buffer_free(KN_LIST_ENTRY(node, struct kn_buffer, node));
+    while ((node = kn_list_pop_front(doomed)) != NULL)
+        buffer_free(KN_LIST_ENTRY(node, struct kn_buffer, node));
 }
 
-/* Under lock: unlinks the oldest idle buffers until at most keep_bytes are left, into `doomed` for freeing outside the lock. */
+/* Under lock: unlinks the oldest idle buffers until at most keep_bytes are left, into `doomed` for
+ * freeing outside the lock. */
 static void evict(struct kn_pool *pool, size_t keep_bytes, struct kn_list *doomed)
 {
     while (pool->idle_bytes > keep_bytes) {
-        struct kn_buffer *oldest = KN_LIST_ENTRY(kn_list_first(&pool->by_age), struct kn_buffer, age);
+        struct kn_buffer *oldest = KN_LIST_ENTRY(kn_list_first(&pool->by_age), struct kn_buffer,
+                                                 age);
         kn_list_remove(&oldest->age);
         kn_list_remove(&oldest->node);
         pool->idle_bytes -= oldest->capacity_bytes;
@@ -157,7 +164,8 @@ void kn_pool_free(struct kn_pool *pool)
     pool->closed = 1;
     pthread_mutex_unlock(&pool->lock);
     free_all(&doomed);
-    /* Otherwise a Message has outlived its client, as it may: the last buffer given back frees the pool. */
+    /* Otherwise a Message has outlived its client, as it may: the last buffer given back frees the
+     * pool. */
     if (taken == 0) pool_destroy(pool);
 }
 
@@ -208,9 +216,11 @@ void kn_buffer_back(struct kn_buffer *buffer, size_t bytes)
     if (bytes > buffer->capacity_bytes) bytes = buffer->capacity_bytes;
     if (bytes <= buffer->backed_bytes) return;
 #ifdef MADV_POPULATE_WRITE
-    uintptr_t from = ((uintptr_t)buffer->data + buffer->backed_bytes + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+    uintptr_t from = ((uintptr_t)buffer->data + buffer->backed_bytes + PAGE_BYTES - 1) &
+                     ~(uintptr_t)(PAGE_BYTES - 1);
     uintptr_t to = ((uintptr_t)buffer->data + bytes) & ~(uintptr_t)(PAGE_BYTES - 1);
-    if (from_kernel(buffer->capacity_bytes) && to > from) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
+    if (from_kernel(buffer->capacity_bytes) && to > from)
+        (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
 #endif
     buffer->backed_bytes = bytes;
 }
@@ -261,7 +271,8 @@ void kn_buffer_give(struct kn_buffer *buffer)
     if (!buffer) return;
     pool = buffer->pool;
 #ifdef KN_DEBUG
-    memset(buffer->data, 0xdd, buffer->size_bytes > buffer->backed_bytes ? buffer->size_bytes : buffer->backed_bytes);
+    memset(buffer->data, 0xdd,
+           buffer->size_bytes > buffer->backed_bytes ? buffer->size_bytes : buffer->backed_bytes);
 #endif
     buffer->size_bytes = 0;
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);

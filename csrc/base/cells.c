@@ -14,17 +14,28 @@ struct block {
     size_t taken;
 };
 
-static struct block *block_of(void *cell) { return (struct block *)((uintptr_t)cell & ~(uintptr_t)(KN_CELLS_BLOCK_BYTES - 1)); }
+static struct block *block_of(void *cell)
+{
+    return (struct block *)((uintptr_t)cell & ~(uintptr_t)(KN_CELLS_BLOCK_BYTES - 1));
+}
 
-static char **link_of(const struct kn_cells *cells, void *cell) { return (char **)cell + cells->cell_bytes / sizeof(char *) - 1; }
+static char **link_of(const struct kn_cells *cells, void *cell)
+{
+    return (char **)cell + cells->cell_bytes / sizeof(char *) - 1;
+}
 
-static size_t room_bytes(const struct kn_cells *cells) { return (KN_CELLS_BLOCK_BYTES - HEAD_BYTES) / cells->cell_bytes * cells->cell_bytes; }
+static size_t room_bytes(const struct kn_cells *cells)
+{
+    return (KN_CELLS_BLOCK_BYTES - HEAD_BYTES) / cells->cell_bytes * cells->cell_bytes;
+}
 
-/* Twice as much from the kernel as is wanted, for the boundary; what lies beside the block goes back. One that will be filled soon has its pages at once
- * rather than by a fault each: only a hint, where it is known. */
+/* Twice as much from the kernel as is wanted, for the boundary; what lies beside the block goes
+ * back. One that will be filled soon has its pages at once rather than by a fault each: only a
+ * hint, where it is known. */
 static struct block *block_new(int is_first)
 {
-    char *data = mmap(NULL, 2 * KN_CELLS_BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *data = mmap(NULL, 2 * KN_CELLS_BLOCK_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) return NULL;
     size_t before = (size_t)(-(uintptr_t)data & (KN_CELLS_BLOCK_BYTES - 1));
     if (before) munmap(data, before);
@@ -54,13 +65,15 @@ void kn_cells_init(struct kn_cells *cells, size_t cell_bytes)
 void kn_cells_deinit(struct kn_cells *cells)
 {
     struct kn_list *node;
-    while ((node = kn_list_first(&cells->room)) != NULL) block_free(cells, KN_LIST_ENTRY(node, struct block, node));
+    while ((node = kn_list_first(&cells->room)) != NULL)
+        block_free(cells, KN_LIST_ENTRY(node, struct block, node));
 }
 
 void *kn_cells_take(struct kn_cells *cells)
 {
     struct kn_list *node = kn_list_first(&cells->room);
-    struct block *block = node ? KN_LIST_ENTRY(node, struct block, node) : block_new(cells->taken == 0);
+    struct block *block = node ? KN_LIST_ENTRY(node, struct block, node)
+                               : block_new(cells->taken == 0);
     if (!block) return NULL;
     if (!node) {
         kn_list_push_front(&cells->room, &block->node);
@@ -96,12 +109,14 @@ void kn_cells_give(struct kn_cells *cells, void *cell)
     if (++cells->idle > IDLE_BLOCKS_MAX) block_free(cells, block);
 }
 
-static void walk_blocks(struct kn_list *blocks, size_t cell_bytes, void (*each)(void *cell, void *context), void *context)
+static void walk_blocks(struct kn_list *blocks, size_t cell_bytes,
+                        void (*each)(void *cell, void *context), void *context)
 {
     for (struct kn_list *node = blocks->next; node != blocks; node = node->next) {
         struct block *block = KN_LIST_ENTRY(node, struct block, node);
         char *first = (char *)block + HEAD_BYTES;
-        for (char *cell = first; cell < first + block->carved; cell += cell_bytes) each(cell, context);
+        for (char *cell = first; cell < first + block->carved; cell += cell_bytes)
+            each(cell, context);
     }
 }
 

@@ -1,16 +1,19 @@
 /* CRC32C: chooses an implementation once, then calls it.
  *
- * Thread: any; the choice and the tables are made under pthread_once and are read-only afterwards. Lock: none. Who frees: nobody.
+ * Thread: any; the choice and the tables are made under pthread_once and are read-only afterwards.
+ * Lock: none. Who frees: nobody.
  *
- * How the hardware versions are fast: the crc32 instruction has a latency of three cycles and a throughput of one, so one chain of
- * dependent steps uses a third of the unit. Three chains run side by side over three adjacent lanes, and their registers are
- * joined at the end of a block: appending n zero bytes to a message multiplies its register by x^(8n) modulo the polynomial.
- * So  crc(A|B|C) = A*x^(16n) + B*x^(8n) + C  for lanes of n bytes.
+ * How the hardware versions are fast: the crc32 instruction has a latency of three cycles and a
+ * throughput of one, so one chain of dependent steps uses a third of the unit. Three chains run
+ * side by side over three adjacent lanes, and their registers are joined at the end of a block:
+ * appending n zero bytes to a message multiplies its register by x^(8n) modulo the polynomial. So
+ * crc(A|B|C) = A*x^(16n) + B*x^(8n) + C  for lanes of n bytes.
  *
- * Where a carry-less multiplication is 256 bits wide, the message itself is folded: 128 bytes are multiplied by what takes them 128 bytes further, modulo
- * the polynomial, and added to the 128 bytes that are there. What is left in the end goes through the crc32 instruction. In the cache that is as
- * quick as the lanes, but it reads one stream of bytes rather than three: from memory it is up to twice as quick, nearly as memory itself, so that 512 bits
- * would win nothing there.
+ * Where a carry-less multiplication is 256 bits wide, the message itself is folded: 128 bytes are
+ * multiplied by what takes them 128 bytes further, modulo the polynomial, and added to the 128
+ * bytes that are there. What is left in the end goes through the crc32 instruction. In the cache
+ * that is as quick as the lanes, but it reads one stream of bytes rather than three: from memory it
+ * is up to twice as quick, nearly as memory itself, so that 512 bits would win nothing there.
  */
 #include "base/crc32c.h"
 
@@ -23,7 +26,8 @@
 #include <immintrin.h>
 #elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
 #define KN_CRC_ARM 1
-/* clang shows the intrinsics of arm_acle.h only to files that are compiled for the extension as a whole. */
+/* clang shows the intrinsics of arm_acle.h only to files that are compiled for the extension as a
+ * whole. */
 #if defined(__clang__)
 #define crc_u64 __builtin_arm_crc32cd
 #define crc_u8 __builtin_arm_crc32cb
@@ -58,7 +62,8 @@ static struct {
     struct kn_crc_table table;
     struct lane_shift long_lane;
     struct lane_shift short_lane;
-    uint64_t fold_far[2], fold_near[2]; /* by 128 bytes, by 32: of the first and the last eight bytes of sixteen */
+    /* by 128 bytes, by 32: of the first and the last eight bytes of sixteen */
+    uint64_t fold_far[2], fold_near[2];
     crc_update_fn *update;
     crc_update_fn *lanes; /* the same without the widest instructions */
     const char *name;
@@ -90,16 +95,19 @@ static uint64_t load_u64(const uint8_t *at)
 
 #if defined(KN_CRC_X86)
 
-/* A*B*x^33: the product of two reflected 32-bit polynomials has 63 bits, and the crc32 instruction reduces 64 message bits and
- * multiplies by x^32; the bit of difference is one more x. So the factor for n bytes is x^(8n - 33). */
-__attribute__((target("sse4.2,pclmul"))) static inline uint32_t shift_x86(uint32_t state, uint32_t factor)
+/* A*B*x^33: the product of two reflected 32-bit polynomials has 63 bits, and the crc32 instruction
+ * reduces 64 message bits and multiplies by x^32; the bit of difference is one more x. So the
+ * factor for n bytes is x^(8n - 33). */
+__attribute__((target("sse4.2,pclmul"))) static inline uint32_t shift_x86(uint32_t state,
+                                                                          uint32_t factor)
 {
-    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)state), _mm_cvtsi32_si128((int)factor), 0);
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)state),
+                                           _mm_cvtsi32_si128((int)factor), 0);
     return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-__attribute__((target("sse4.2,pclmul"))) static inline uint32_t three_lanes_x86(uint32_t state, const uint8_t *at, size_t lane_bytes,
-                                                                                  const struct lane_shift *shift)
+__attribute__((target("sse4.2,pclmul"))) static inline uint32_t three_lanes_x86(
+    uint32_t state, const uint8_t *at, size_t lane_bytes, const struct lane_shift *shift)
 {
     uint64_t a = state, b = 0, c = 0;
     const uint8_t *lane_b = at + lane_bytes;
@@ -112,11 +120,15 @@ __attribute__((target("sse4.2,pclmul"))) static inline uint32_t three_lanes_x86(
     return shift_x86((uint32_t)a, shift->twice) ^ shift_x86((uint32_t)b, shift->once) ^ (uint32_t)c;
 }
 
-__attribute__((target("sse4.2,pclmul"))) static uint32_t update_x86(uint32_t state, const uint8_t *at, size_t size_bytes)
+__attribute__((target("sse4.2,pclmul"))) static uint32_t update_x86(uint32_t state,
+                                                                    const uint8_t *at,
+                                                                    size_t size_bytes)
 {
-    for (; size_bytes >= 3 * LONG_LANE_BYTES; size_bytes -= 3 * LONG_LANE_BYTES, at += 3 * LONG_LANE_BYTES)
+    for (; size_bytes >= 3 * LONG_LANE_BYTES;
+         size_bytes -= 3 * LONG_LANE_BYTES, at += 3 * LONG_LANE_BYTES)
         state = three_lanes_x86(state, at, LONG_LANE_BYTES, &chosen.long_lane);
-    for (; size_bytes >= 3 * SHORT_LANE_BYTES; size_bytes -= 3 * SHORT_LANE_BYTES, at += 3 * SHORT_LANE_BYTES)
+    for (; size_bytes >= 3 * SHORT_LANE_BYTES;
+         size_bytes -= 3 * SHORT_LANE_BYTES, at += 3 * SHORT_LANE_BYTES)
         state = three_lanes_x86(state, at, SHORT_LANE_BYTES, &chosen.short_lane);
 
     uint64_t wide = state;
@@ -131,17 +143,22 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t update_x86(uint32_t sta
 #define FOLD_BYTES (4 * VECTOR_BYTES)
 #define FOLD_MIN_BYTES 512 /* for less the lanes are as quick */
 
-CRC_TARGET_WIDE static inline __m256i load_vector(const uint8_t *at) { return _mm256_loadu_si256((const __m256i *)(const void *)at); }
+CRC_TARGET_WIDE static inline __m256i load_vector(const uint8_t *at)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)at);
+}
 
 CRC_TARGET_WIDE static inline __m256i fold(__m256i bytes, __m256i factors, __m256i onto)
 {
-    __m256i first = _mm256_clmulepi64_epi128(bytes, factors, 0x00), last = _mm256_clmulepi64_epi128(bytes, factors, 0x11);
+    __m256i first = _mm256_clmulepi64_epi128(bytes, factors, 0x00),
+            last = _mm256_clmulepi64_epi128(bytes, factors, 0x11);
     return _mm256_xor_si256(_mm256_xor_si256(first, last), onto);
 }
 
 CRC_TARGET_WIDE static inline __m256i factors_of(const uint64_t factors[2])
 {
-    return _mm256_set_epi64x((long long)factors[1], (long long)factors[0], (long long)factors[1], (long long)factors[0]);
+    return _mm256_set_epi64x((long long)factors[1], (long long)factors[0], (long long)factors[1],
+                             (long long)factors[0]);
 }
 
 CRC_TARGET_WIDE static uint32_t fold_x86(uint32_t state, const uint8_t *at, size_t size_bytes)
@@ -150,7 +167,8 @@ CRC_TARGET_WIDE static uint32_t fold_x86(uint32_t state, const uint8_t *at, size
     uint8_t rest[VECTOR_BYTES];
     for (int i = 0; i < 4; i++) v[i] = load_vector(at + i * VECTOR_BYTES);
     v[0] = _mm256_xor_si256(v[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)state)));
-    for (at += FOLD_BYTES, size_bytes -= FOLD_BYTES; size_bytes > 0; at += FOLD_BYTES, size_bytes -= FOLD_BYTES) {
+    for (at += FOLD_BYTES, size_bytes -= FOLD_BYTES; size_bytes > 0;
+         at += FOLD_BYTES, size_bytes -= FOLD_BYTES) {
         for (int i = 0; i < 4; i++) v[i] = fold(v[i], far, load_vector(at + i * VECTOR_BYTES));
     }
     for (int i = 0; i < 3; i++) v[i + 1] = fold(v[i], near, v[i + 1]);
@@ -163,14 +181,16 @@ CRC_TARGET_WIDE static uint32_t fold_x86(uint32_t state, const uint8_t *at, size
 static uint32_t update_wide(uint32_t state, const uint8_t *at, size_t size_bytes)
 {
     if (size_bytes < FOLD_MIN_BYTES) return update_x86(state, at, size_bytes);
-    size_t before = (0 - (uintptr_t)at) % VECTOR_BYTES; /* loads across two lines cost twice as much */
+    /* loads across two lines cost twice as much */
+    size_t before = (0 - (uintptr_t)at) % VECTOR_BYTES;
     state = update_x86(state, at, before);
     size_t folded = (size_bytes - before) / FOLD_BYTES * FOLD_BYTES;
     state = fold_x86(state, at + before, folded);
     return update_x86(state, at + before + folded, size_bytes - before - folded);
 }
 
-/* What takes sixteen bytes so much further: a product of two reflected 64-bit polynomials has 127 bits and stands for one x more than it shows. */
+/* What takes sixteen bytes so much further: a product of two reflected 64-bit polynomials has 127
+ * bits and stands for one x more than it shows. */
 static void set_fold(uint64_t factors[2], size_t bytes)
 {
     factors[0] = (uint64_t)power_of_x(8 * bytes + 63) << 32;
@@ -181,8 +201,10 @@ static void choose_hardware(void)
 {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul")) return;
-    chosen.long_lane = (struct lane_shift){power_of_x(8 * LONG_LANE_BYTES - 33), power_of_x(16 * LONG_LANE_BYTES - 33)};
-    chosen.short_lane = (struct lane_shift){power_of_x(8 * SHORT_LANE_BYTES - 33), power_of_x(16 * SHORT_LANE_BYTES - 33)};
+    chosen.long_lane = (struct lane_shift){power_of_x(8 * LONG_LANE_BYTES - 33),
+                                           power_of_x(16 * LONG_LANE_BYTES - 33)};
+    chosen.short_lane = (struct lane_shift){power_of_x(8 * SHORT_LANE_BYTES - 33),
+                                            power_of_x(16 * SHORT_LANE_BYTES - 33)};
     chosen.update = chosen.lanes = update_x86;
     chosen.name = "sse4.2+pclmul";
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("vpclmulqdq")) return;
@@ -207,7 +229,8 @@ static uint32_t shift_arm(uint32_t state, uint32_t factor)
 
 CRC_TARGET static uint32_t update_arm(uint32_t state, const uint8_t *at, size_t size_bytes)
 {
-    for (; size_bytes >= 3 * LONG_LANE_BYTES; size_bytes -= 3 * LONG_LANE_BYTES, at += 3 * LONG_LANE_BYTES) {
+    for (; size_bytes >= 3 * LONG_LANE_BYTES;
+         size_bytes -= 3 * LONG_LANE_BYTES, at += 3 * LONG_LANE_BYTES) {
         uint32_t a = state, b = 0, c = 0;
         for (size_t i = 0; i < LONG_LANE_BYTES; i += 8) {
             a = crc_u64(a, load_u64(at + i));
@@ -228,7 +251,8 @@ static void choose_hardware(void)
 #elif !defined(__APPLE__) /* every Apple arm64 has the instructions */
     return;
 #endif
-    chosen.long_lane = (struct lane_shift){power_of_x(8 * LONG_LANE_BYTES), power_of_x(16 * LONG_LANE_BYTES)};
+    chosen.long_lane = (struct lane_shift){power_of_x(8 * LONG_LANE_BYTES),
+                                           power_of_x(16 * LONG_LANE_BYTES)};
     chosen.update = chosen.lanes = update_arm;
     chosen.name = "armv8";
 }

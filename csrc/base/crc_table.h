@@ -33,15 +33,18 @@ static inline void kn_crc_table_build(struct kn_crc_table *table, uint32_t poly)
 }
 
 /* `state` is the register itself: the caller inverts before and after. */
-static inline uint32_t kn_crc_table_update(const struct kn_crc_table *table, uint32_t state, const void *data, size_t size_bytes)
+static inline uint32_t kn_crc_table_update(const struct kn_crc_table *table, uint32_t state,
+                                           const void *data, size_t size_bytes)
 {
     const uint8_t *at = data;
 
     for (; size_bytes >= 8; size_bytes -= 8, at += 8) {
         uint32_t low = state ^ kn_get_u32_le(at);
         uint32_t high = kn_get_u32_le(at + 4);
-        state = table->by[7][low & 0xff] ^ table->by[6][low >> 8 & 0xff] ^ table->by[5][low >> 16 & 0xff] ^ table->by[4][low >> 24] ^
-                table->by[3][high & 0xff] ^ table->by[2][high >> 8 & 0xff] ^ table->by[1][high >> 16 & 0xff] ^ table->by[0][high >> 24];
+        state = table->by[7][low & 0xff] ^ table->by[6][low >> 8 & 0xff] ^
+                table->by[5][low >> 16 & 0xff] ^ table->by[4][low >> 24] ^
+                table->by[3][high & 0xff] ^ table->by[2][high >> 8 & 0xff] ^
+                table->by[1][high >> 16 & 0xff] ^ table->by[0][high >> 24];
     }
     for (; size_bytes > 0; size_bytes--) state = state >> 8 ^ table->by[0][(state ^ *at++) & 0xff];
     return state;

@@ -24,7 +24,10 @@ static void after_fork_in_child(void)
 }
 
 /* When the library is loaded, which no fork precedes. */
-__attribute__((constructor)) static void register_handlers(void) { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
+__attribute__((constructor)) static void register_handlers(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
 
 unsigned kn_fork_count(void) { return atomic_load_explicit(&fork_count, memory_order_relaxed); }
 

@@ -1,6 +1,7 @@
 /* Key hashes: murmur2, crc32 (IEEE) and fnv1a.
  *
- * Thread: any; the crc32 table is built once (pthread_once) and never changes afterwards. Lock: none. Who frees: nobody.
+ * Thread: any; the crc32 table is built once (pthread_once) and never changes afterwards. Lock:
+ * none. Who frees: nobody.
  */
 #include "base/hash.h"
 

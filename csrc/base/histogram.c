@@ -34,14 +34,20 @@ void kn_histogram_record(struct kn_histogram *histogram, int64_t value, uint32_t
         return;
     }
     uint32_t it = (uint32_t)value;
-    /* Two threads at once may lose one of two extremes; the buckets then still tell it to within 1 %. */
-    if (it < atomic_load_explicit(&histogram->least, memory_order_relaxed)) atomic_store_explicit(&histogram->least, it, memory_order_relaxed);
-    if (it > atomic_load_explicit(&histogram->max, memory_order_relaxed)) atomic_store_explicit(&histogram->max, it, memory_order_relaxed);
+    /* Two threads at once may lose one of two extremes; the buckets then still tell it to within 1
+     * %. */
+    if (it < atomic_load_explicit(&histogram->least, memory_order_relaxed))
+        atomic_store_explicit(&histogram->least, it, memory_order_relaxed);
+    if (it > atomic_load_explicit(&histogram->max, memory_order_relaxed))
+        atomic_store_explicit(&histogram->max, it, memory_order_relaxed);
     atomic_fetch_add_explicit(&histogram->sum, value * count, memory_order_relaxed);
     atomic_fetch_add_explicit(&histogram->counts[bucket_of(it)], count, memory_order_relaxed);
 }
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high) { return value < low ? low : value > high ? high : value; }
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
 
 /* Newton's method: without libm. */
 static int64_t square_root(double square)
@@ -59,7 +65,8 @@ static int64_t square_root(double square)
 /* The value that `share` of 10000 of all values don't exceed. */
 static int64_t percentile(const uint32_t *counts, const struct kn_window *window, int64_t share)
 {
-    int64_t rank = (window->cnt / 10000) * share + (window->cnt % 10000 * share + 9999) / 10000; /* rounded up, and no product too large */
+    /* rounded up, and no product too large */
+    int64_t rank = (window->cnt / 10000) * share + (window->cnt % 10000 * share + 9999) / 10000;
     int64_t passed = 0;
     if (rank < 1) rank = 1;
     for (uint32_t i = 0; i < KN_HISTOGRAM_BUCKETS; i++) {
@@ -83,12 +90,16 @@ static void summarise(const uint32_t *counts, int64_t least, int64_t most, struc
         return;
     }
     /* An extreme may be another window's, or lost (see record()): then its bucket tells it. */
-    window->min = least >= lowest_of(first) && least <= highest_of(first) ? least : lowest_of(first);
-    window->max = most >= lowest_of(last) && most <= highest_of(last) && most >= window->min ? most : highest_of(last);
+    window->min = least >= lowest_of(first) && least <= highest_of(first) ? least
+                                                                          : lowest_of(first);
+    window->max = most >= lowest_of(last) && most <= highest_of(last) && most >= window->min
+                      ? most
+                      : highest_of(last);
     window->avg = clamp(window->sum / window->cnt, window->min, window->max);
     double squares = 0;
     for (uint32_t i = first; i <= last; i++) {
-        double away = (double)(lowest_of(i) + highest_of(i)) / 2 - (double)window->sum / (double)window->cnt;
+        double away = (double)(lowest_of(i) + highest_of(i)) / 2 -
+                      (double)window->sum / (double)window->cnt;
         squares += counts[i] * away * away;
     }
     window->stddev = first == last ? 0 : square_root(squares / (double)window->cnt);
@@ -123,5 +134,6 @@ void kn_histogram_window(struct kn_histogram *histogram, int end, struct kn_wind
     summarise(counts, least, most, window);
     if (!end) return;
     histogram->seen_out_of_range = out_of_range;
-    if (window->cnt) histogram->seen_sum = sum; /* a sum whose values aren't in their buckets yet goes with them into the next window */
+    /* a sum whose values aren't in their buckets yet goes with them into the next window */
+    if (window->cnt) histogram->seen_sum = sum;
 }

@@ -1,11 +1,15 @@
-/* Counts of values in buckets that grow with the value (as in an HDR histogram): percentiles of a window without keeping its values.
+/* Counts of values in buckets that grow with the value (as in an HDR histogram): percentiles of a
+ * window without keeping its values.
  *
- * Thread: record() from any thread, without lock: three or four relaxed atomics, meant for once a batch or request. window() from one thread at a time.
- * A window is what was recorded since the one before it was ended; buckets only rise, the reader remembers what it has seen. So nothing recorded is lost
- * or counted twice, whatever the moment. Sum and extremes of a value that is being recorded may fall into the next window.
+ * Thread: record() from any thread, without lock: three or four relaxed atomics, meant for once a
+ * batch or request. window() from one thread at a time. A window is what was recorded since the one
+ * before it was ended; buckets only rise, the reader remembers what it has seen. So nothing
+ * recorded is lost or counted twice, whatever the moment. Sum and extremes of a value that is being
+ * recorded may fall into the next window.
  * Who frees: whoever embeds it; all zero is an empty one, but for kn_histogram_init().
  *
- * A value up to 255 has a bucket of its own; above, 128 buckets double the value, so what is told is less than 1 % too high.
+ * A value up to 255 has a bucket of its own; above, 128 buckets double the value, so what is told
+ * is less than 1 % too high.
  */
 #ifndef KN_BASE_HISTOGRAM_H
 #define KN_BASE_HISTOGRAM_H
@@ -15,7 +19,8 @@
 
 #define KN_HISTOGRAM_FINE_BITS 7
 #define KN_HISTOGRAM_VALUE_BITS 32 /* larger values are only counted, as out of range */
-#define KN_HISTOGRAM_BUCKETS ((KN_HISTOGRAM_VALUE_BITS - KN_HISTOGRAM_FINE_BITS + 1) << KN_HISTOGRAM_FINE_BITS)
+#define KN_HISTOGRAM_BUCKETS                                                                       \
+    ((KN_HISTOGRAM_VALUE_BITS - KN_HISTOGRAM_FINE_BITS + 1) << KN_HISTOGRAM_FINE_BITS)
 
 struct kn_histogram {
     _Atomic uint32_t counts[KN_HISTOGRAM_BUCKETS]; /* may wrap: only differences are looked at */

@@ -1,4 +1,5 @@
-/* Memory on the boundary of a cache line: for structs of which thousands live and every message touches one.
+/* Memory on the boundary of a cache line: for structs of which thousands live and every message
+ * touches one.
  *
  * Thread: any. Who frees: the caller, with free().
  */

@@ -2,6 +2,7 @@
 #ifndef KN_BASE_LIST_H
 #define KN_BASE_LIST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct kn_list {
@@ -12,7 +13,7 @@ struct kn_list {
 #define KN_LIST_ENTRY(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
 
 static inline void kn_list_init(struct kn_list *head) { head->next = head->prev = head; }
-static inline int kn_list_empty(const struct kn_list *head) { return head->next == head; }
+static inline bool kn_list_empty(const struct kn_list *head) { return head->next == head; }
 static inline struct kn_list *kn_list_first(struct kn_list *head)
 {
     return head->next == head ? NULL : head->next;

@@ -22,7 +22,8 @@ struct kn_runs { /* all zero: empty */
     int64_t count, capacity;
 };
 
-/* Room for so many more runs: that many calls of kn_runs_add() can't fail. KN_OK or KN_ERR_NOMEM. */
+/* Room for so many more runs: that many calls of kn_runs_add() can't fail. KN_OK or KN_ERR_NOMEM.
+ */
 static inline int kn_runs_reserve(struct kn_runs *runs, int64_t count)
 {
     int64_t capacity = runs->capacity ? runs->capacity : KN_RUNS_FIRST;

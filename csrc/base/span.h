@@ -1,11 +1,13 @@
 /* Bounded read cursor over borrowed bytes.
  *
  * Failure is sticky: after the first read past the end (or a malformed varint) `failed` is set,
- * every further read returns 0/NULL, and the caller checks once at the end. No read can leave the span.
+ * every further read returns 0/NULL, and the caller checks once at the end. No read can leave the
+ * span.
  */
 #ifndef KN_BASE_SPAN_H
 #define KN_BASE_SPAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -13,7 +15,7 @@
 struct kn_span {
     const uint8_t *at;
     const uint8_t *end;
-    int failed;
+    bool failed;
 };
 
 static inline struct kn_span kn_span_of(const void *data, size_t size_bytes)
@@ -23,7 +25,10 @@ static inline struct kn_span kn_span_of(const void *data, size_t size_bytes)
     struct kn_span span = {start, size_bytes ? start + size_bytes : start, 0};
     return span;
 }
-static inline size_t kn_span_left(const struct kn_span *span) { return (size_t)(span->end - span->at); }
+static inline size_t kn_span_left(const struct kn_span *span)
+{
+    return (size_t)(span->end - span->at);
+}
 
 /* The next size_bytes, or NULL (and failed) when fewer are left. */
 static inline const uint8_t *kn_span_take(struct kn_span *span, size_t size_bytes)
@@ -50,7 +55,8 @@ static inline int16_t kn_span_i16(struct kn_span *span)
 static inline int32_t kn_span_i32(struct kn_span *span)
 {
     const uint8_t *p = kn_span_take(span, 4);
-    return p ? (int32_t)((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]) : 0;
+    return p ? (int32_t)((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3])
+             : 0;
 }
 static inline int64_t kn_span_i64(struct kn_span *span)
 {

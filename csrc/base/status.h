@@ -17,18 +17,20 @@ enum kn_status {
     KN_ERR_UNSUPPORTED = -7, /* codec, magic or version that this build doesn't know */
     KN_ERR_FULL = -8,        /* the queue's message or byte budget is spent */
     KN_ERR_TIMED_OUT = -9,
-    KN_ERR_TRANSPORT = -10,  /* connect, read or write failed, or the peer closed */
-    KN_ERR_CLOSED = -11,     /* the client is closed, or this process is a forked child */
-    KN_ERR_INTERRUPTED = -12,/* a signal ended the wait */
+    KN_ERR_TRANSPORT = -10,   /* connect, read or write failed, or the peer closed */
+    KN_ERR_CLOSED = -11,      /* the client is closed, or this process is a forked child */
+    KN_ERR_INTERRUPTED = -12, /* a signal ended the wait */
     KN_ERR_UNKNOWN_PARTITION = -13,
-    KN_ERR_RESOLVE = -14,    /* host name resolution failed */
-    KN_ERR_PROTOCOL = -15,   /* the peer doesn't speak Kafka: impossible frame, correlation id */
-    KN_ERR_STALE = -16,      /* superseded: an older epoch */
-    KN_ERR_PURGED = -17,     /* thrown away on request, while it waited */
-    KN_ERR_PURGED_IN_FLIGHT = -18,/* the same of what was on its way: it may have arrived */
-    KN_ERR_FATAL = -19,      /* the producer can't keep its guarantees any more, and takes nothing new */
-    KN_ERR_NO_TRANSACTION = -20,/* a transactional producer takes messages within a transaction only */
-    KN_ERR_TLS = -21         /* the handshake failed, or a record can't be right */
+    KN_ERR_RESOLVE = -14,  /* host name resolution failed */
+    KN_ERR_PROTOCOL = -15, /* the peer doesn't speak Kafka: impossible frame, correlation id */
+    KN_ERR_STALE = -16,    /* superseded: an older epoch */
+    KN_ERR_PURGED = -17,   /* thrown away on request, while it waited */
+    KN_ERR_PURGED_IN_FLIGHT = -18, /* the same of what was on its way: it may have arrived */
+    /* the producer can't keep its guarantees any more, and takes nothing new */
+    KN_ERR_FATAL = -19,
+    /* a transactional producer takes messages within a transaction only */
+    KN_ERR_NO_TRANSACTION = -20,
+    KN_ERR_TLS = -21 /* the handshake failed, or a record can't be right */
 };
 
 /* A static English phrase, for logs and exceptions; never NULL. */

@@ -21,7 +21,8 @@ static const uint8_t *skip_ascii(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-/* Behind one character that isn't ASCII, or NULL. Its second byte decides about overlong forms, surrogates and the end of Unicode. */
+/* Behind one character that isn't ASCII, or NULL. Its second byte decides about overlong forms,
+ * surrogates and the end of Unicode. */
 static const uint8_t *skip_one(const uint8_t *at, const uint8_t *end)
 {
     uint8_t first = *at++, low = 0x80, high = 0xbf;
@@ -46,11 +47,15 @@ static const uint8_t *skip_one(const uint8_t *at, const uint8_t *end)
     return at + more;
 }
 
-/* How many bytes one U+FFFD stands for where no character begins: as many as could begin one, and all three of a surrogate. */
+/* How many bytes one U+FFFD stands for where no character begins: as many as could begin one, and
+ * all three of a surrogate. */
 static size_t malformed_bytes(const uint8_t *at, const uint8_t *end)
 {
     uint8_t first = *at, low = 0x80, high = 0xbf;
-    size_t most = first >= 0xc2 && first <= 0xdf ? 2 : first >= 0xe0 && first <= 0xef ? 3 : first >= 0xf0 && first <= 0xf4 ? 4 : 1;
+    size_t most = first >= 0xc2 && first <= 0xdf   ? 2
+                  : first >= 0xe0 && first <= 0xef ? 3
+                  : first >= 0xf0 && first <= 0xf4 ? 4
+                                                   : 1;
     if (first == 0xe0) low = 0xa0;
     if (first == 0xf0) low = 0x90;
     if (first == 0xf4) high = 0x8f;
@@ -75,7 +80,7 @@ size_t kn_utf8_replace(uint8_t *to, const uint8_t *data, size_t size_bytes)
     return used;
 }
 
-int kn_utf8_is_valid(const uint8_t *data, size_t size_bytes)
+bool kn_utf8_is_valid(const uint8_t *data, size_t size_bytes)
 {
     if (!size_bytes) return 1;
     const uint8_t *at = data, *end = data + size_bytes;

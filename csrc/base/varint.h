@@ -1,7 +1,8 @@
 /* Zig-zag varints of records, on the hot path of every append and every iteration.
  *
- * Thread: any; no state. Reads are bounded by `end` and refuse a number longer than 5 (int32) or 10 (int64) bytes.
- * Small numbers are the rule (deltas, short lengths), so one and two bytes have their own branch.
+ * Thread: any; no state. Reads are bounded by `end` and refuse a number longer than 5 (int32) or 10
+ * (int64) bytes. Small numbers are the rule (deltas, short lengths), so one and two bytes have
+ * their own branch.
  */
 #ifndef KN_BASE_VARINT_H
 #define KN_BASE_VARINT_H
@@ -13,8 +14,14 @@
 #define KN_VARLONG_MAX_BYTES 10
 #define KN_UVARINT_SHORT_BYTES 3
 
-static inline uint64_t kn_zigzag(int64_t value) { return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63); }
-static inline int64_t kn_unzigzag(uint64_t value) { return (int64_t)(value >> 1) ^ -(int64_t)(value & 1); }
+static inline uint64_t kn_zigzag(int64_t value)
+{
+    return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
+}
+static inline int64_t kn_unzigzag(uint64_t value)
+{
+    return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
+}
 
 /* Bytes that an unsigned varint needs: bits / 7 rounded up, without a division. */
 static inline size_t kn_uvarint_size(uint64_t value)
@@ -43,10 +50,15 @@ static inline uint8_t *kn_uvarint_put(uint8_t *to, uint64_t value)
     return to;
 }
 /* Room at `to`: 10 bytes at most, kn_varint_size(value) exactly. */
-static inline uint8_t *kn_varint_put(uint8_t *to, int64_t value) { return kn_uvarint_put(to, kn_zigzag(value)); }
+static inline uint8_t *kn_varint_put(uint8_t *to, int64_t value)
+{
+    return kn_uvarint_put(to, kn_zigzag(value));
+}
 
 /* The three bytes and longer cases of kn_varlong_get. */
-static __attribute__((noinline, unused)) const uint8_t *kn_varlong_get_slow(const uint8_t *at, const uint8_t *end, int64_t *value)
+static __attribute__((noinline, unused)) const uint8_t *kn_varlong_get_slow(const uint8_t *at,
+                                                                            const uint8_t *end,
+                                                                            int64_t *value)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 70; shift += 7) {
@@ -61,7 +73,8 @@ static __attribute__((noinline, unused)) const uint8_t *kn_varlong_get_slow(cons
     }
     return NULL;
 }
-/* Reads a zig-zag int64 from [at, end); returns what follows it, or NULL when it is cut off or too long. */
+/* Reads a zig-zag int64 from [at, end); returns what follows it, or NULL when it is cut off or too
+ * long. */
 static inline const uint8_t *kn_varlong_get(const uint8_t *at, const uint8_t *end, int64_t *value)
 {
     if (at < end && at[0] < 0x80) {
@@ -79,7 +92,8 @@ static inline const uint8_t *kn_varint_get(const uint8_t *at, const uint8_t *end
 {
     int64_t wide;
 
-    if (at < end && at[0] < 0x80) { /* first, and alone: a record without headers ends with one such byte */
+    if (at < end && at[0] < 0x80) {
+        /* first, and alone: a record without headers ends with one such byte */
         uint32_t only = at[0];
         *value = (int32_t)(only >> 1) ^ -(int32_t)(only & 1);
         return at + 1;
@@ -90,12 +104,14 @@ static inline const uint8_t *kn_varint_get(const uint8_t *at, const uint8_t *end
         return at + 2;
     }
     const uint8_t *next = kn_varlong_get_slow(at, end, &wide);
-    if (!next || next - at > KN_VARINT_MAX_BYTES || wide < INT32_MIN || wide > INT32_MAX) return NULL;
+    if (!next || next - at > KN_VARINT_MAX_BYTES || wide < INT32_MIN || wide > INT32_MAX)
+        return NULL;
     *value = (int32_t)wide;
     return next;
 }
 
-/* An unsigned varint of at most KN_UVARINT_SHORT_BYTES, all of which are there to be read; NULL: it is longer. */
+/* An unsigned varint of at most KN_UVARINT_SHORT_BYTES, all of which are there to be read; NULL: it
+ * is longer. */
 static inline const uint8_t *kn_uvarint_get_short(const uint8_t *at, uint32_t *value)
 {
     uint32_t v = at[0];

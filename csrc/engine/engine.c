@@ -1,7 +1,8 @@
 /* The façade: one client's brokers, topics, queues and budget.
  *
- * Thread: as engine.h says at each function. Lock: `lock` (leaf) guards the broker table and the list of topics; both only grow, so what they hold may
- * be used without it. Who frees: the binding calls stop(), drains `deliveries`, and calls free().
+ * Thread: as engine.h says at each function. Lock: `lock` (leaf) guards the broker table; it only
+ * grows, so what it holds may be used without it. Who frees: the binding calls stop(), drains
+ * `deliveries`, and calls free().
  */
 #include "engine/engine.h"
 
@@ -11,8 +12,9 @@
 #include <unistd.h>
 
 #include "base/wipe.h"
-#include "engine/frame.h"
-#include "engine/proxy.h"
+#include "net/frame.h"
+#include "net/proxy.h"
+#include "net/tls.h"
 
 #define POOL_KEEP_BYTES ((size_t)64 << 20)
 #define POOL_KEEP_QUIET_BYTES ((size_t)1 << 20)
@@ -31,54 +33,67 @@ long kn_control_request_live(void) { return atomic_load(&live_requests); }
 void kn_engine_config_init(struct kn_engine_config *config)
 {
     *config = (struct kn_engine_config){
-        .client_id = "rdkafka",
-        .connection = {.receive_max_bytes = 100000000, .setup_timeout_ms = 30000, .nagle_disable = 1},
-        .reconnect_backoff_ms = 100,
-        .reconnect_backoff_max_ms = 10000,
-        .request_timeout_ms = 60000,
-        .queue_messages_max = 100000,
-        .queue_bytes_max = (int64_t)1 << 30,
-        .linger_us = 5000,
-        .batch_bytes = 1000000,
-        .batch_messages = 10000,
-        .message_max_bytes = 1000000,
-        .max_in_flight = 1000000,
-        .acks = -1,
-        .produce_timeout_ms = 30000,
-        .message_timeout_ms = 300000,
-        .retries = INT32_MAX,
-        .retry_backoff_ms = 100,
-        .retry_backoff_max_ms = 1000,
-        .codec = KN_CODEC_NONE,
-        .codec_level = KN_CODEC_LEVEL_DEFAULT,
-        .partitioner = KN_PARTITIONER_CONSISTENT_RANDOM,
-        .sticky_linger_ms = 10,
-        .adaptive_partitioning = 1,
-        .fetch_min_bytes = 1,
-        .fetch_wait_max_ms = 500,
-        .fetch_max_bytes = 52428800,
-        .partition_fetch_bytes = 1048576,
-        .queued_max_bytes = (int64_t)65536 * 1024,
-        .queued_min_messages = 100000,
-        .fetch_error_backoff_ms = 500,
-        .check_crcs = 1,
-        .isolation_level = 1,
-        .decompressed_max_bytes = KN_DECOMPRESSED_MAX_BYTES,
+        .client =
+            {
+                .client_id = "rdkafka",
+                .connection = {.receive_max_bytes = 100000000,
+                               .setup_timeout_ms = 30000,
+                               .socket.nagle_disable = 1},
+                .reconnect_backoff_ms = 100,
+                .reconnect_backoff_max_ms = 10000,
+                .request_timeout_ms = 60000,
+            },
+        .produce =
+            {
+                .queue_messages_max = 100000,
+                .queue_bytes_max = (int64_t)1 << 30,
+                .linger_us = 5000,
+                .batch_bytes = 1000000,
+                .batch_messages = 10000,
+                .message_max_bytes = 1000000,
+                .max_in_flight = 1000000,
+                .acks = -1,
+                .produce_timeout_ms = 30000,
+                .message_timeout_ms = 300000,
+                .retries = INT32_MAX,
+                .retry_backoff_ms = 100,
+                .retry_backoff_max_ms = 1000,
+                .codec = KN_CODEC_NONE,
+                .codec_level = KN_CODEC_LEVEL_DEFAULT,
+                .partitioner = KN_PARTITIONER_CONSISTENT_RANDOM,
+                .sticky_linger_ms = 10,
+                .adaptive_partitioning = 1,
+            },
+        .fetch =
+            {
+                .fetch_min_bytes = 1,
+                .fetch_wait_max_ms = 500,
+                .fetch_max_bytes = 52428800,
+                .partition_fetch_bytes = 1048576,
+                .queued_max_bytes = (int64_t)65536 * 1024,
+                .queued_min_messages = 100000,
+                .fetch_error_backoff_ms = 500,
+                .check_crcs = 1,
+                .isolation_level = 1,
+                .decompressed_max_bytes = KN_DECOMPRESSED_MAX_BYTES,
+            },
     };
 }
 
 static int engine_reserves_init(struct kn_engine *engine)
 {
-    if (kn_reserve_init(&engine->spare_events, sizeof(struct kn_event), SPARE_EVENTS)) return KN_ERR_NOMEM;
-    if (kn_reserve_init(&engine->spare_ops, sizeof(struct kn_op), SPARE_OPS) == KN_OK) return KN_OK;
-    kn_reserve_deinit(&engine->spare_events);
+    if (kn_reserve_init(&engine->client.spare_events, sizeof(struct kn_event), SPARE_EVENTS))
+        return KN_ERR_NOMEM;
+    if (kn_reserve_init(&engine->client.spare_ops, sizeof(struct kn_op), SPARE_OPS) == KN_OK)
+        return KN_OK;
+    kn_reserve_deinit(&engine->client.spare_events);
     return KN_ERR_NOMEM;
 }
 
 static int engine_queues_init(struct kn_engine *engine)
 {
-    struct kn_queue *queues[4] = {&engine->events, &engine->deliveries, &engine->fetched, &engine->budget.room};
-    for (int i = 0; i < 4; i++) {
+    struct kn_queue *queues[3] = {&engine->client.events, &engine->deliveries, &engine->fetched};
+    for (int i = 0; i < 3; i++) {
         if (kn_queue_init(queues[i]) == KN_OK) continue;
         kn_queue_deinit(queues[i]);
         while (i-- > 0) kn_queue_deinit(queues[i]);
@@ -90,28 +105,61 @@ static int engine_queues_init(struct kn_engine *engine)
 /* The eventfds, or pipes, of its queues. */
 static void engine_wakes_deinit(struct kn_engine *engine)
 {
-    kn_wake_deinit(&engine->events.wake);
+    kn_wake_deinit(&engine->client.events.wake);
     kn_wake_deinit(&engine->deliveries.wake);
     kn_wake_deinit(&engine->fetched.wake);
-    kn_wake_deinit(&engine->budget.room.wake);
+    kn_wake_deinit(&engine->producer.budget.room.wake);
 }
 
-/* In a forked child. No lock: its holder may be a thread that doesn't exist here. Nothing is shut down, only this process's copies of the descriptors
- * go, and nothing is freed: Messages, topics and cursors that are still there point into it. */
+/* In a forked child. No lock: its holder may be a thread that doesn't exist here. Nothing is shut
+ * down, only this process's copies of the descriptors go, and nothing is freed: Messages, topics
+ * and cursors that are still there point into it. */
 static void engine_abandon(struct kn_fork_guard *guard)
 {
     struct kn_engine *engine = KN_LIST_ENTRY(guard, struct kn_engine, fork_guard);
-    atomic_store(&engine->refusing, KN_ERR_CLOSED);
+    atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
     for (int i = 0; i < 2; i++) {
         if (engine->owners[i]) *engine->owners[i] = NULL;
     }
     for (int32_t i = 0; i < engine->broker_count; i++) {
-        struct kn_broker *broker = engine->brokers[i];
-        int fd = kn_connection_fd(broker->connection);
+        struct kn_broker_thread *broker = engine->brokers[i];
+        int fd = kn_connection_fd(broker->broker.connection);
         if (fd >= 0) close(fd);
         kn_wake_deinit(&broker->wake);
     }
     engine_wakes_deinit(engine);
+}
+
+static struct kn_broker_thread *broker_of(struct kn_engine *engine, int32_t handle);
+static void on_delivered(void *owner, struct kn_batch *batch);
+static void on_fetched(void *owner, struct kn_segment *segment)
+{
+    kn_queue_push(&((struct kn_engine *)owner)->fetched, &segment->node);
+}
+static void on_queue_has_room(void *owner) { kn_engine_wake_brokers(owner); }
+
+static const struct kn_client_events events = {
+    .delivered = on_delivered, .fetched = on_fetched, .queue_has_room = on_queue_has_room};
+
+/* What can fail. KN_ERR_NOMEM: nothing is left to deinit. */
+static int engine_memory_init(struct kn_engine *engine)
+{
+    engine->client.pool = kn_pool_new(POOL_KEEP_BYTES);
+    if (!engine->client.pool) return KN_ERR_NOMEM;
+    if (engine_reserves_init(engine) == KN_OK) {
+        if (engine_queues_init(engine) == KN_OK) {
+            if (kn_producer_init(&engine->producer, &engine->config.produce, &engine->client) ==
+                KN_OK)
+                return KN_OK;
+            kn_queue_deinit(&engine->client.events);
+            kn_queue_deinit(&engine->deliveries);
+            kn_queue_deinit(&engine->fetched);
+        }
+        kn_reserve_deinit(&engine->client.spare_events);
+        kn_reserve_deinit(&engine->client.spare_ops);
+    }
+    kn_pool_free(engine->client.pool);
+    return KN_ERR_NOMEM;
 }
 
 struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
@@ -119,28 +167,20 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
     struct kn_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return NULL;
     engine->config = *config;
-    engine->producer_id = engine->producer_epoch = -1;
-    engine->budget.messages_max = config->queue_messages_max;
-    engine->budget.bytes_max = config->queue_bytes_max;
-    kn_codec_table_init(&engine->codecs);
-    engine->pool = kn_pool_new(POOL_KEEP_BYTES);
-    if (!engine->pool || engine_reserves_init(engine)) {
-        if (engine->pool) kn_pool_free(engine->pool);
+    engine->client.config = &engine->config.client;
+    engine->client.on = &events;
+    engine->client.owner = engine;
+    engine->consumer.config = &engine->config.fetch;
+    engine->consumer.client = &engine->client;
+    kn_codec_table_init(&engine->client.codecs);
+    if (engine_memory_init(engine)) {
         free(engine);
         return NULL;
     }
-    if (engine_queues_init(engine)) {
-        kn_reserve_deinit(&engine->spare_events);
-        kn_reserve_deinit(&engine->spare_ops);
-        kn_pool_free(engine->pool);
-        free(engine);
-        return NULL;
-    }
-    kn_worker_pool_init(&engine->workers, config->codec == KN_CODEC_NONE ? 0 : kn_worker_pool_useful_size());
     kn_mutex_init(&engine->lock, KN_RANK_LEAF);
-    kn_list_init(&engine->topics);
-    kn_delivery_counters_init(&engine->counters);
-    kn_log_init(&engine->log, config->log_contexts, &engine->events);
+    kn_delivery_counters_init(&engine->counters, &engine->deliveries, &engine->undelivered,
+                              config->produce.report_all, config->produce.report_errors_only);
+    kn_log_init(&engine->client.log, config->client.log_contexts, &engine->client.events);
     atomic_fetch_add(&live_engines, 1);
     kn_fork_watch(&engine->fork_guard, engine_abandon);
     return engine;
@@ -148,28 +188,33 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
 
 void kn_engine_stop(struct kn_engine *engine)
 {
-    struct kn_broker *broker;
-    atomic_store(&engine->refusing, KN_ERR_CLOSED);
-    for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_stop(broker);
-    for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_join(broker);
-    kn_worker_pool_stop(&engine->workers);
-    for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
+    struct kn_broker_thread *broker;
+    atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
+    for (int32_t i = 0; (broker = broker_of(engine, i)); i++) kn_broker_thread_stop(broker);
+    for (int32_t i = 0; (broker = broker_of(engine, i)); i++) kn_broker_thread_join(broker);
+    kn_worker_pool_stop(&engine->producer.workers);
+    for (struct kn_topic *topic = kn_producer_topic_next(&engine->producer, NULL); topic;
+         topic = kn_producer_topic_next(&engine->producer, topic)) {
         kn_topic_fail(topic, KN_ERR_CLOSED, 0, "the client was closed");
     }
-    kn_queue_kick(&engine->events);
+    kn_queue_kick(&engine->client.events);
     kn_queue_kick(&engine->deliveries);
     kn_queue_kick(&engine->fetched);
-    kn_queue_kick(&engine->budget.room);
+    kn_queue_kick(&engine->producer.budget.room);
 }
 
-/* What nobody will take any more. Segments first: freeing one may wake brokers, which still exist. */
+/* What nobody will take any more. Segments first: freeing one may wake brokers, which still exist.
+ */
 static void engine_drain(struct kn_engine *engine)
 {
     struct kn_list *node;
-    while ((node = kn_queue_pop(&engine->fetched))) kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
-    while ((node = kn_queue_pop(&engine->events))) kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
-    kn_event_free(atomic_load(&engine->transaction.failure));
-    while ((node = kn_queue_pop(&engine->deliveries))) kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
+    while ((node = kn_queue_pop(&engine->fetched)))
+        kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
+    while ((node = kn_queue_pop(&engine->client.events)))
+        kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
+    kn_event_free(atomic_load(&engine->producer.transaction.failure));
+    while ((node = kn_queue_pop(&engine->deliveries)))
+        kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
 }
 
 void kn_engine_free(struct kn_engine *engine)
@@ -177,22 +222,22 @@ void kn_engine_free(struct kn_engine *engine)
     if (!engine) return;
     kn_fork_unwatch(&engine->fork_guard);
     engine_drain(engine);
-    for (int32_t i = 0; i < engine->broker_count; i++) kn_broker_free(engine->brokers[i]);
+    for (int32_t i = 0; i < engine->broker_count; i++) kn_broker_thread_free(engine->brokers[i]);
     free(engine->brokers);
     struct kn_list *node;
-    while ((node = kn_list_pop_front(&engine->topics))) kn_topic_free(KN_LIST_ENTRY(node, struct kn_topic, node));
+    while ((node = kn_list_pop_front(&engine->producer.topics)))
+        kn_topic_free(KN_LIST_ENTRY(node, struct kn_topic, node));
     kn_delivery_counters_deinit(&engine->counters);
-    kn_queue_deinit(&engine->events);
+    kn_queue_deinit(&engine->client.events);
     kn_queue_deinit(&engine->deliveries);
     kn_queue_deinit(&engine->fetched);
-    kn_queue_deinit(&engine->budget.room);
-    kn_reserve_deinit(&engine->spare_events);
-    kn_reserve_deinit(&engine->spare_ops);
-    kn_worker_pool_deinit(&engine->workers);
+    kn_producer_deinit(&engine->producer);
+    kn_reserve_deinit(&engine->client.spare_events);
+    kn_reserve_deinit(&engine->client.spare_ops);
     kn_mutex_deinit(&engine->lock);
-    kn_pool_free(engine->pool);
-    kn_tls_free(engine->config.connection.tls);
-    kn_proxy_free(engine->config.connection.proxy);
+    kn_pool_free(engine->client.pool);
+    kn_tls_free(engine->config.client.connection.tls);
+    kn_proxy_free(engine->config.client.connection.proxy);
     free(engine);
     atomic_fetch_sub(&live_engines, 1);
 }
@@ -225,7 +270,8 @@ static int engine_table_reserve(struct kn_engine *engine)
 {
     if (engine->broker_count < engine->broker_capacity) return KN_OK;
     int32_t capacity = engine->broker_capacity ? engine->broker_capacity * 2 : 8;
-    struct kn_broker **smaller = engine->brokers, **larger = calloc((size_t)capacity, sizeof *larger);
+    struct kn_broker_thread **smaller = engine->brokers,
+                            **larger = calloc((size_t)capacity, sizeof *larger);
     if (!larger) return KN_ERR_NOMEM;
     if (smaller) memcpy(larger, smaller, (size_t)engine->broker_count * sizeof *larger);
     engine->brokers = larger;
@@ -236,19 +282,21 @@ static int engine_table_reserve(struct kn_engine *engine)
 
 int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *host, uint16_t port)
 {
-    if (atomic_load(&engine->refusing) == KN_ERR_CLOSED) return KN_ERR_CLOSED;
+    if (atomic_load(&engine->producer.refusing) == KN_ERR_CLOSED) return KN_ERR_CLOSED;
     /* The control thread alone adds, so the handle that is next now is still next below. */
     kn_mutex_lock(&engine->lock);
     int32_t handle = engine->broker_count;
     int status = engine_table_reserve(engine);
     kn_mutex_unlock(&engine->lock);
     if (status) return status;
-    struct kn_broker *broker = kn_broker_new(engine, handle, node_id, host, port);
+    struct kn_broker_thread *broker = kn_broker_thread_new(
+        &engine->client, &engine->producer, &engine->consumer, handle, node_id, host, port);
     if (!broker) return KN_ERR_NOMEM;
-    for (int32_t i = 0; i < handle && !kn_broker_inherit(broker, engine->brokers[i]); i++) {}
-    status = kn_broker_start(broker);
+    for (int32_t i = 0; i < handle && !kn_broker_thread_inherit(broker, engine->brokers[i]); i++) {
+    }
+    status = kn_broker_thread_start(broker);
     if (status) {
-        kn_broker_free(broker);
+        kn_broker_thread_free(broker);
         return status;
     }
     kn_mutex_lock(&engine->lock);
@@ -258,24 +306,32 @@ int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *
     return handle;
 }
 
-struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle)
+static struct kn_broker_thread *broker_of(struct kn_engine *engine, int32_t handle)
 {
     kn_mutex_lock(&engine->lock);
-    struct kn_broker *broker = handle >= 0 && handle < engine->broker_count ? engine->brokers[handle] : NULL;
+    struct kn_broker_thread *broker = handle >= 0 && handle < engine->broker_count
+                                          ? engine->brokers[handle]
+                                          : NULL;
     kn_mutex_unlock(&engine->lock);
     return broker;
 }
 
+struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle)
+{
+    struct kn_broker_thread *thread = broker_of(engine, handle);
+    return thread ? &thread->broker : NULL;
+}
+
 void kn_engine_wake_brokers(struct kn_engine *engine)
 {
-    struct kn_broker *broker;
-    for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_wake(broker);
+    struct kn_broker_thread *broker;
+    for (int32_t i = 0; (broker = broker_of(engine, i)); i++) kn_broker_thread_wake(broker);
 }
 
 /* An op for the inbox, or NULL. */
 static struct kn_op *op_new(struct kn_engine *engine, enum kn_op_kind kind, int32_t generation)
 {
-    struct kn_op *op = kn_reserve_take(&engine->spare_ops);
+    struct kn_op *op = kn_reserve_take(&engine->client.spare_ops);
     if (!op) return NULL;
     kn_list_init(&op->node);
     op->kind = kind;
@@ -283,7 +339,8 @@ static struct kn_op *op_new(struct kn_engine *engine, enum kn_op_kind kind, int3
     return op;
 }
 
-/* A control request with everything that its outcome needs, so that nothing can fail once it is posted. */
+/* A control request with everything that its outcome needs, so that nothing can fail once it is
+ * posted. */
 struct kn_control_request {
     struct kn_request request;
     struct kn_broker *broker;
@@ -292,25 +349,8 @@ struct kn_control_request {
     uint8_t frame[];
 };
 
-void kn_engine_post_reply(struct kn_broker *broker, struct kn_event *event, int32_t generation, int status, struct kn_chunk *chunk, struct kn_span body)
-{
-    event->status = status;
-    event->generation = generation;
-    if (status == KN_OK && chunk) {
-        event->chunk = kn_chunk_ref(chunk);
-        event->body = body.at;
-        event->body_bytes = kn_span_left(&body);
-    } else if (status == KN_ERR_CLOSED || status == KN_ERR_STALE) {
-        snprintf(event->text, sizeof event->text, "%.120s:%u: %s", broker->host, (unsigned)broker->port, kn_status_text(status));
-    } else if (status) {
-        const char *cause = kn_connection_error_text(broker->connection);
-        if (cause[0]) snprintf(event->text, sizeof event->text, "%s", cause);
-        else snprintf(event->text, sizeof event->text, "%.120s:%u: %s", broker->host, (unsigned)broker->port, kn_status_text(status));
-    }
-    kn_engine_post_event(broker->engine, event);
-}
-
-static void control_request_done(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body)
+static void control_request_done(struct kn_request *request, int status, struct kn_chunk *chunk,
+                                 struct kn_span body)
 {
     struct kn_control_request *control = request->context;
     struct kn_broker *broker = control->broker;
@@ -319,13 +359,16 @@ static void control_request_done(struct kn_request *request, int status, struct 
     kn_wipe(control->frame, request->frame_bytes); /* a log-in's has a password */
     free(control);
     atomic_fetch_sub(&live_requests, 1);
-    kn_engine_post_reply(broker, event, generation, status, chunk, body);
+    kn_broker_post_reply(broker, event, generation, status, chunk, body);
 }
 
-static struct kn_control_request *control_request_new(struct kn_broker *broker, int16_t api_key, size_t frame_max_bytes, uint64_t token)
+static struct kn_control_request *control_request_new(struct kn_broker *broker, int16_t api_key,
+                                                      size_t frame_max_bytes, uint64_t token)
 {
     struct kn_control_request *control = calloc(1, sizeof *control + frame_max_bytes);
-    struct kn_event *event = control ? kn_event_new(&broker->engine->spare_events, KN_EVENT_REPLY, broker->handle) : NULL;
+    struct kn_event *event = control ? kn_event_new(&broker->client->spare_events, KN_EVENT_REPLY,
+                                                    broker->handle)
+                                     : NULL;
     if (!event) {
         free(control);
         return NULL;
@@ -341,20 +384,27 @@ static struct kn_control_request *control_request_new(struct kn_broker *broker, 
     return control;
 }
 
-int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
-                     int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int64_t timeout_ms)
+int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key,
+                     int16_t api_version, int request_flexible, int reply_flexible, uint8_t flags,
+                     const uint8_t *body, size_t body_bytes, uint64_t token, int64_t timeout_ms)
 {
-    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_broker_thread *broker = broker_of(engine, handle);
     if (!broker) return KN_ERR_INVALID;
     if (body_bytes > INT32_MAX / 2) return KN_ERR_TOO_LARGE;
     struct kn_op *op = op_new(engine, KN_OP_SUBMIT, generation);
-    struct kn_control_request *control =
-        op ? control_request_new(broker, api_key, KN_FRAME_HEADER_MAX_BYTES + sizeof engine->config.client_id + body_bytes, token) : NULL;
+    struct kn_control_request *control = op ? control_request_new(
+                                                  &broker->broker, api_key,
+                                                  KN_FRAME_HEADER_MAX_BYTES +
+                                                      sizeof engine->client.config->client_id +
+                                                      body_bytes,
+                                                  token)
+                                            : NULL;
     if (!control) {
-        if (op) kn_reserve_give(&engine->spare_ops, op);
+        if (op) kn_reserve_give(&engine->client.spare_ops, op);
         return KN_ERR_NOMEM;
     }
-    size_t head_bytes = kn_frame_header_write(control->frame, api_key, api_version, engine->config.client_id, request_flexible);
+    size_t head_bytes = kn_frame_header_write(control->frame, api_key, api_version,
+                                              engine->client.config->client_id, request_flexible);
     if (body_bytes) memcpy(control->frame + head_bytes, body, body_bytes);
     control->piece.iov_base = control->frame;
     control->piece.iov_len = head_bytes + body_bytes;
@@ -367,156 +417,142 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
     request->piece_count = 1;
     request->frame_bytes = head_bytes + body_bytes;
     op->request = request;
-    kn_broker_post(broker, op);
+    kn_broker_thread_post(broker, op);
     return KN_OK;
 }
 
 /* An operation that carries nothing but what it is. */
-static int post_plain(struct kn_engine *engine, int32_t handle, int32_t generation, enum kn_op_kind kind)
+static int post_plain(struct kn_engine *engine, int32_t handle, int32_t generation,
+                      enum kn_op_kind kind)
 {
-    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_broker_thread *broker = broker_of(engine, handle);
     struct kn_op *op = broker ? op_new(engine, kind, generation) : NULL;
     if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
-    kn_broker_post(broker, op);
+    kn_broker_thread_post(broker, op);
     return KN_OK;
 }
 
-int kn_engine_heartbeat(struct kn_engine *engine, int32_t handle, int32_t generation, const struct kn_heartbeat_plan *plan)
+int kn_engine_heartbeat(struct kn_engine *engine, int32_t handle, int32_t generation,
+                        const struct kn_heartbeat_plan *plan)
 {
-    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_broker_thread *broker = broker_of(engine, handle);
     if (!broker || plan->interval_ms <= 0 || plan->timeout_ms <= 0) return KN_ERR_INVALID;
     if (plan->body_bytes > INT32_MAX / 2) return KN_ERR_TOO_LARGE;
-    struct kn_heartbeat *heartbeat = kn_heartbeat_new(broker, plan);
+    struct kn_heartbeat *heartbeat = kn_heartbeat_new(&broker->broker, plan);
     struct kn_op *op = heartbeat ? op_new(engine, KN_OP_HEARTBEAT, generation) : NULL;
     if (!op) {
         if (heartbeat) kn_heartbeat_free(heartbeat);
         return KN_ERR_NOMEM;
     }
     op->heartbeat = heartbeat;
-    kn_broker_post(broker, op);
+    kn_broker_thread_post(broker, op);
     return KN_OK;
 }
 
-int kn_engine_stop_heartbeat(struct kn_engine *engine, int32_t handle) { return post_plain(engine, handle, 0, KN_OP_HEARTBEAT); }
-
-int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
+int kn_engine_stop_heartbeat(struct kn_engine *engine, int32_t handle)
 {
-    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    return post_plain(engine, handle, 0, KN_OP_HEARTBEAT);
+}
+
+int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation,
+                          int16_t produce_version, int16_t fetch_version)
+{
+    struct kn_broker_thread *broker = broker_of(engine, handle);
     struct kn_op *op = broker ? op_new(engine, KN_OP_OPEN, generation) : NULL;
     if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
     op->produce_version = produce_version;
     op->fetch_version = fetch_version;
-    kn_broker_post(broker, op);
+    kn_broker_thread_post(broker, op);
     return KN_OK;
 }
 
-int kn_engine_broker_hold(struct kn_engine *engine, int32_t handle, int32_t generation) { return post_plain(engine, handle, generation, KN_OP_HOLD); }
+int kn_engine_broker_hold(struct kn_engine *engine, int32_t handle, int32_t generation)
+{
+    return post_plain(engine, handle, generation, KN_OP_HOLD);
+}
 
 int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t generation, int status)
 {
-    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_broker_thread *broker = broker_of(engine, handle);
     struct kn_op *op = broker ? op_new(engine, KN_OP_CLOSE, generation) : NULL;
     if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
     op->status = status;
-    kn_broker_post(broker, op);
+    kn_broker_thread_post(broker, op);
     return KN_OK;
 }
 
-int kn_engine_broker_connect(struct kn_engine *engine, int32_t handle) { return post_plain(engine, handle, 0, KN_OP_CONNECT); }
+int kn_engine_broker_connect(struct kn_engine *engine, int32_t handle)
+{
+    return post_plain(engine, handle, 0, KN_OP_CONNECT);
+}
 
 int kn_engine_broker_stop(struct kn_engine *engine, int32_t handle)
 {
-    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_broker_thread *broker = broker_of(engine, handle);
     if (!broker) return KN_ERR_INVALID;
-    kn_broker_stop(broker);
+    kn_broker_thread_stop(broker);
     return KN_OK;
-}
-
-/* --- topics --- */
-
-/* Under the lock. */
-static struct kn_topic *engine_topic_find(struct kn_engine *engine, const char *name, int32_t name_bytes)
-{
-    for (struct kn_list *node = engine->topics.next; node != &engine->topics; node = node->next) {
-        struct kn_topic *topic = KN_LIST_ENTRY(node, struct kn_topic, node);
-        if (topic->name_bytes == name_bytes && memcmp(topic->name, name, (size_t)name_bytes) == 0) return topic;
-    }
-    return NULL;
-}
-
-struct kn_topic *kn_engine_topic(struct kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token)
-{
-    kn_mutex_lock(&engine->lock);
-    struct kn_topic *topic = engine_topic_find(engine, name, name_bytes);
-    kn_mutex_unlock(&engine->lock);
-    if (topic) return topic;
-    struct kn_topic *made = kn_topic_new(engine, name, name_bytes, token);
-    if (!made) return NULL;
-    kn_mutex_lock(&engine->lock);
-    topic = engine_topic_find(engine, name, name_bytes);
-    if (!topic) kn_list_push_back(&engine->topics, &made->node);
-    kn_mutex_unlock(&engine->lock);
-    if (!topic) return made;
-    kn_topic_free(made); /* another thread was faster */
-    return topic;
-}
-
-struct kn_topic *kn_engine_topic_next(struct kn_engine *engine, const struct kn_topic *topic)
-{
-    kn_mutex_lock(&engine->lock);
-    struct kn_list *next = topic ? topic->node.next : engine->topics.next;
-    if (next == &engine->topics) next = NULL;
-    kn_mutex_unlock(&engine->lock);
-    return next ? KN_LIST_ENTRY(next, struct kn_topic, node) : NULL;
 }
 
 /* --- producing --- */
 
 int64_t kn_engine_outstanding(struct kn_engine *engine)
 {
-    /* The budget first: deliver() raises `undelivered` before it lowers the budget, so a message on its way from one to the other is seen in at
-     * least one of them. (The other order could miss it in both.) */
-    int64_t queued = atomic_load(&engine->budget.messages);
+    /* The budget first: deliver() raises `undelivered` before it lowers the budget, so a message on
+     * its way from one to the other is seen in at least one of them. (The other order could miss it
+     * in both.) */
+    int64_t queued = atomic_load(&engine->producer.budget.messages);
     return queued + atomic_load(&engine->undelivered);
 }
 
-int64_t kn_engine_unsettled(struct kn_engine *engine) { return atomic_load(&engine->budget.messages); }
+int64_t kn_engine_unsettled(struct kn_engine *engine)
+{
+    return atomic_load(&engine->producer.budget.messages);
+}
 
-/* flush() sleeps on `deliveries`: if the last message went without a report, nothing else would wake it. */
+/* flush() sleeps on `deliveries`: if the last message went without a report, nothing else would
+ * wake it. */
 static void engine_settled(struct kn_engine *engine)
 {
-    if (atomic_load(&engine->flushing) > 0 && kn_engine_outstanding(engine) == 0) kn_queue_kick(&engine->deliveries);
+    if (atomic_load(&engine->producer.flushing) > 0 && kn_engine_outstanding(engine) == 0)
+        kn_queue_kick(&engine->deliveries);
 }
 
 static int batch_is_reported(const struct kn_engine *engine, const struct kn_batch *batch)
 {
-    if (batch->opaques) return 1; /* also when only errors are reported: the binding takes its tokens back */
-    if (!engine->config.report_all) return 0;
-    return !engine->config.report_errors_only || batch->status || batch->error_code;
+    /* also when only errors are reported: the binding takes its tokens back */
+    if (batch->opaques) return 1;
+    if (!engine->producer.config->report_all) return 0;
+    return !engine->producer.config->report_errors_only || batch->status || batch->error_code;
 }
 
 static void report_failed(struct kn_engine *engine, const struct kn_batch *batch);
 
-void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
+static void on_delivered(void *owner, struct kn_batch *batch)
 {
+    struct kn_engine *engine = owner;
     int32_t messages = batch->writer.record_count;
     int64_t bytes = batch->budget_bytes;
     struct kn_list completions;
     kn_list_init(&completions);
-    if (kn_engine_is_transactional(engine)) report_failed(engine, batch);
-    enum kn_delivery_counter_verdict verdict = batch->opaques ? kn_delivery_counter_deliver(engine, batch, &completions) : KN_DELIVERY_COUNTER_NOT_ALONE;
+    if (kn_producer_is_transactional(&engine->producer)) report_failed(engine, batch);
+    enum kn_delivery_counter_verdict verdict = batch->opaques
+                                                   ? kn_delivery_counter_deliver(
+                                                         &engine->counters, batch, &completions)
+                                                   : KN_DELIVERY_COUNTER_NOT_ALONE;
     if (verdict != KN_DELIVERY_COUNTER_COUNTED && batch_is_reported(engine, batch)) {
         atomic_fetch_add(&engine->undelivered, messages);
         /* Before the push: a callback that produces again finds the room. */
-        kn_budget_give(&engine->budget, messages, bytes);
+        kn_budget_give(&engine->producer.budget, messages, bytes);
         kn_queue_push(&engine->deliveries, &batch->node);
         return;
     }
     kn_batch_free(batch);
-    /* Before the budget: flush() takes it when nothing is outstanding. Sequentially consistent, as is poll()'s "I wait, then is there any?". */
+    /* Before the budget: flush() takes it when nothing is outstanding. Sequentially consistent, as
+     * is poll()'s "I wait, then is there any?". */
     atomic_fetch_add(&engine->unreported, 1);
-    kn_budget_give(&engine->budget, messages, bytes);
-    kn_delivery_counter_send(engine, &completions);
+    kn_budget_give(&engine->producer.budget, messages, bytes);
+    kn_delivery_counter_send(&engine->counters, &completions);
     if (atomic_load(&engine->polling) > 0) kn_queue_kick(&engine->deliveries);
     else engine_settled(engine);
 }
@@ -530,42 +566,48 @@ void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch)
 
 void kn_engine_flush_begin(struct kn_engine *engine)
 {
-    atomic_fetch_add(&engine->flushing, 1);
+    atomic_fetch_add(&engine->producer.flushing, 1);
     kn_engine_wake_brokers(engine);
 }
 
-void kn_engine_flush_end(struct kn_engine *engine) { atomic_fetch_sub(&engine->flushing, 1); }
+void kn_engine_flush_end(struct kn_engine *engine)
+{
+    atomic_fetch_sub(&engine->producer.flushing, 1);
+}
 
 void kn_engine_room_begin(struct kn_engine *engine)
 {
-    kn_budget_wait_begin(&engine->budget);
+    kn_budget_wait_begin(&engine->producer.budget);
     kn_engine_flush_begin(engine);
 }
 
 void kn_engine_room_end(struct kn_engine *engine)
 {
     kn_engine_flush_end(engine);
-    kn_budget_wait_end(&engine->budget);
+    kn_budget_wait_end(&engine->producer.budget);
 }
 
 static int wait_in_room(struct kn_engine *engine, int64_t deadline_us)
 {
     int64_t left_us = deadline_us == KN_NEVER ? KN_NEVER : deadline_us - kn_clock_us();
     if (left_us <= 0) return KN_ERR_FULL;
-    int status = kn_queue_wait(&engine->budget.room, left_us == KN_NEVER ? -1 : (left_us + 999) / 1000);
+    int status = kn_queue_wait(&engine->producer.budget.room,
+                               left_us == KN_NEVER ? -1 : (left_us + 999) / 1000);
     return status == KN_ERR_TIMED_OUT ? KN_OK : status; /* the next try tells */
 }
 
-int kn_engine_wait_for_room(struct kn_engine *engine, int (*retry)(void *context), void *context, int64_t deadline_us, int *tries)
+int kn_engine_wait_for_room(struct kn_engine *engine, int (*retry)(void *context), void *context,
+                            int64_t deadline_us, int *tries)
 {
     kn_engine_room_begin(engine);
     int status = retry(context);
     if (status == KN_ERR_FULL) {
-        int refusing = atomic_load_explicit(&engine->refusing, memory_order_acquire);
+        int refusing = atomic_load_explicit(&engine->producer.refusing, memory_order_acquire);
         if (refusing != KN_OK) {
             status = refusing;
-        } else if (kn_budget_is_empty(&engine->budget)) {
-            if (++*tries < KN_ROOM_TRIES) status = KN_OK; /* else larger than the whole queue: there will never be room */
+        } else if (kn_budget_is_empty(&engine->producer.budget)) {
+            /* else larger than the whole queue: there will never be room */
+            if (++*tries < KN_ROOM_TRIES) status = KN_OK;
         } else {
             *tries = 0;
             status = wait_in_room(engine, deadline_us);
@@ -580,13 +622,14 @@ int kn_engine_wait_for_room(struct kn_engine *engine, int (*retry)(void *context
 int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight)
 {
     int status = KN_OK;
-    struct kn_broker *broker;
-    for (int32_t i = 0; in_flight && (broker = kn_engine_broker(engine, i)); i++) {
+    struct kn_broker_thread *broker;
+    for (int32_t i = 0; in_flight && (broker = broker_of(engine, i)); i++) {
         struct kn_op *op = op_new(engine, KN_OP_PURGE, 0);
-        if (op) kn_broker_post(broker, op);
+        if (op) kn_broker_thread_post(broker, op);
         else status = KN_ERR_NOMEM;
     }
-    for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); in_queue && topic; topic = kn_engine_topic_next(engine, topic)) {
+    for (struct kn_topic *topic = kn_producer_topic_next(&engine->producer, NULL);
+         in_queue && topic; topic = kn_producer_topic_next(&engine->producer, topic)) {
         kn_topic_purge(topic);
     }
     return status;
@@ -594,83 +637,97 @@ int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight)
 
 void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t producer_epoch)
 {
-    engine->producer_id = producer_id;
-    engine->producer_epoch = producer_epoch;
-    for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
+    engine->producer.producer_id = producer_id;
+    engine->producer.producer_epoch = producer_epoch;
+    for (struct kn_topic *topic = kn_producer_topic_next(&engine->producer, NULL); topic;
+         topic = kn_producer_topic_next(&engine->producer, topic)) {
         kn_topic_grant(topic, producer_id, producer_epoch);
     }
 }
 
-int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit, int64_t hold_us)
+int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit,
+                                int64_t hold_us)
 {
-    struct kn_event *failure = atomic_exchange(&engine->transaction.failure, NULL);
-    if (!failure) failure = kn_event_new(&engine->spare_events, KN_EVENT_TXN_FAILED, -1); /* now: a failure that can't be told would be a commit without it */
+    struct kn_event *failure = atomic_exchange(&engine->producer.transaction.failure, NULL);
+    /* now: a failure that can't be told would be a commit without it */
+    if (!failure) failure = kn_event_new(&engine->client.spare_events, KN_EVENT_TXN_FAILED, -1);
     if (!failure) return KN_ERR_NOMEM;
     failure->offset = number;
-    atomic_store(&engine->transaction.failure, failure);
-    atomic_store(&engine->transaction.held_us, kn_clock_us() + hold_us);
-    atomic_store(&engine->transaction.implicit, implicit);
-    atomic_store(&engine->transaction.number, number);
-    atomic_store(&engine->transaction.open, 1);
+    atomic_store(&engine->producer.transaction.failure, failure);
+    atomic_store(&engine->producer.transaction.held_us, kn_clock_us() + hold_us);
+    atomic_store(&engine->producer.transaction.implicit, implicit);
+    atomic_store(&engine->producer.transaction.number, number);
+    atomic_store(&engine->producer.transaction.open, 1);
     return KN_OK;
 }
 
-void kn_engine_transaction_shut(struct kn_engine *engine) { atomic_store(&engine->transaction.open, 0); }
-
-void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topic, int32_t partition, int64_t number)
+void kn_engine_transaction_shut(struct kn_engine *engine)
 {
-    if (number != atomic_load(&engine->transaction.number)) return;
-    struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
-    if (table && partition < table->count) kn_accumulator_admit(table->partitions[partition], number);
+    atomic_store(&engine->producer.transaction.open, 0);
 }
 
-/* A batch without which the transaction can't be committed. Told before anybody can see that nothing is outstanding. */
+void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topic,
+                                 int32_t partition, int64_t number)
+{
+    if (number != atomic_load(&engine->producer.transaction.number)) return;
+    struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+    if (table && partition < table->count)
+        kn_accumulator_admit(table->partitions[partition], number);
+}
+
+/* A batch without which the transaction can't be committed. Told before anybody can see that
+ * nothing is outstanding. */
 static void report_failed(struct kn_engine *engine, const struct kn_batch *batch)
 {
     if ((batch->status == KN_OK && !batch->error_code) || batch->status == KN_ERR_CLOSED) return;
-    struct kn_event *event = atomic_exchange(&engine->transaction.failure, NULL);
+    struct kn_event *event = atomic_exchange(&engine->producer.transaction.failure, NULL);
     if (!event) return;
     event->token = batch->topic->token;
     event->partition = batch->partition;
     event->status = batch->status;
     event->error_code = batch->error_code;
-    kn_engine_post_event(engine, event);
+    kn_client_post_event(&engine->client, event);
 }
 
 void kn_engine_expire(struct kn_engine *engine, int64_t now_us)
 {
-    /* Again and again: a request that failed in the very moment may have put its batches back after the first time. */
-    if (atomic_load(&engine->refusing) == KN_ERR_FATAL) kn_engine_purge(engine, 1, 0);
-    for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
+    /* Again and again: a request that failed in the very moment may have put its batches back after
+     * the first time. */
+    if (atomic_load(&engine->producer.refusing) == KN_ERR_FATAL) kn_engine_purge(engine, 1, 0);
+    for (struct kn_topic *topic = kn_producer_topic_next(&engine->producer, NULL); topic;
+         topic = kn_producer_topic_next(&engine->producer, topic)) {
         kn_topic_expire(topic, now_us);
     }
-    int quiet = kn_engine_outstanding(engine) == 0 && atomic_load(&engine->queued_bytes) == 0;
+    int quiet = kn_engine_outstanding(engine) == 0 &&
+                atomic_load(&engine->consumer.queued_bytes) == 0;
     if (!quiet) {
         engine->quiet_since_us = 0;
     } else if (!engine->quiet_since_us) {
         engine->quiet_since_us = now_us;
-    } else if (now_us - engine->quiet_since_us >= QUIET_US && kn_pool_idle_bytes(engine->pool) > POOL_KEEP_QUIET_BYTES) {
-        kn_pool_trim(engine->pool, POOL_KEEP_QUIET_BYTES);
+    } else if (now_us - engine->quiet_since_us >= QUIET_US &&
+               kn_pool_idle_bytes(engine->client.pool) > POOL_KEEP_QUIET_BYTES) {
+        kn_pool_trim(engine->client.pool, POOL_KEEP_QUIET_BYTES);
     }
 }
 
 /* --- consuming --- */
 
-static int engine_fetch_op(struct kn_engine *engine, enum kn_op_kind kind, struct kn_cursor *cursor, int32_t handle, uint32_t epoch, int64_t offset,
-                           int32_t leader_epoch)
+static int engine_fetch_op(struct kn_engine *engine, enum kn_op_kind kind, struct kn_cursor *cursor,
+                           int32_t handle, uint32_t epoch, int64_t offset, int32_t leader_epoch)
 {
-    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_broker_thread *broker = broker_of(engine, handle);
     struct kn_op *op = broker ? op_new(engine, kind, 0) : NULL;
     if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
     op->cursor = kn_cursor_ref(cursor);
     op->epoch = epoch;
     op->offset = offset;
     op->leader_epoch = leader_epoch;
-    kn_broker_post(broker, op);
+    kn_broker_thread_post(broker, op);
     return KN_OK;
 }
 
-int kn_engine_fetch_start(struct kn_engine *engine, struct kn_cursor *cursor, int32_t handle, uint32_t epoch, int64_t offset, int32_t leader_epoch)
+int kn_engine_fetch_start(struct kn_engine *engine, struct kn_cursor *cursor, int32_t handle,
+                          uint32_t epoch, int64_t offset, int32_t leader_epoch)
 {
     return engine_fetch_op(engine, KN_OP_ATTACH, cursor, handle, epoch, offset, leader_epoch);
 }
@@ -680,18 +737,8 @@ int kn_engine_fetch_stop(struct kn_engine *engine, struct kn_cursor *cursor, int
     return engine_fetch_op(engine, KN_OP_DETACH, cursor, handle, 0, 0, -1);
 }
 
-void kn_engine_consumed(struct kn_engine *engine, int64_t size_bytes)
-{
-    int64_t left = atomic_fetch_sub(&engine->queued_bytes, size_bytes) - size_bytes;
-    /* A fetcher sets `starved` and then reads queued_bytes once more; here it is the other way round. One of the two sees the other (sequentially
-     * consistent), so no fetcher waits for ever. */
-    if (atomic_load(&engine->starved) && left < engine->config.queued_max_bytes && atomic_exchange(&engine->starved, 0)) kn_engine_wake_brokers(engine);
-}
-
 void kn_engine_memory(struct kn_engine *engine, int64_t *queued_bytes, int64_t *idle_bytes)
 {
-    *queued_bytes = atomic_load(&engine->queued_bytes);
-    *idle_bytes = (int64_t)kn_pool_idle_bytes(engine->pool);
+    *queued_bytes = atomic_load(&engine->consumer.queued_bytes);
+    *idle_bytes = (int64_t)kn_pool_idle_bytes(engine->client.pool);
 }
-
-void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event) { kn_queue_push(&engine->events, &event->node); }

@@ -5,19 +5,22 @@
 #include <string.h>
 #include "base/status.h"
 #include "engine/engine.h"
-#include "engine/delivery_counter.h"
+#include "produce/delivery_counter.h"
 
-/* What is smaller than both is better gathered: a batch costs the broker as much as some records do, and its readers, too. */
+/* What is smaller than both is better gathered: a batch costs the broker as much as some records
+ * do, and its readers, too. */
 #define WHOLE_BYTES ((size_t)16 << 10)
 #define WHOLE_RECORDS 64
 
 struct kn_fetched *kn_fetched_take(struct kn_segment *segment)
 {
-    struct kn_fetched *fetched = malloc(sizeof *fetched + (size_t)segment->batch_count * sizeof fetched->batches[0]);
+    struct kn_fetched *fetched = malloc(sizeof *fetched +
+                                        (size_t)segment->batch_count * sizeof fetched->batches[0]);
     if (!fetched) return NULL;
     fetched->count = segment->batch_count;
     fetched->next = 0;
-    memcpy(fetched->batches, segment->batches, (size_t)segment->batch_count * sizeof fetched->batches[0]);
+    memcpy(fetched->batches, segment->batches,
+           (size_t)segment->batch_count * sizeof fetched->batches[0]);
     segment->batch_next = segment->batch_count;
     for (int32_t i = 0; i < segment->batch_count; i++) segment->batches[i].chunk = NULL;
     return fetched;
@@ -64,37 +67,47 @@ void kn_relay_give(struct kn_relay *relay, struct kn_fetched *fetched, int64_t f
 
 static int goes_whole(const struct kn_relay *relay, const struct kn_batch_view *view)
 {
-    const struct kn_engine_config *config = &relay->topic->engine->config;
-    const struct kn_budget *budget = &relay->topic->engine->budget;
+    const struct kn_produce_config *config = relay->topic->producer->config;
+    const struct kn_budget *budget = &relay->topic->producer->budget;
     int codec = kn_batch_view_codec(view);
     int64_t count = view->record_count, bytes = (int64_t)view->raw_bytes;
-    if (view->magic != 2 || count < 1 || count > relay->stop - relay->rows || view->last_offset - view->base_offset != count - 1) return 0;
+    if (view->magic != 2 || count < 1 || count > relay->stop - relay->rows ||
+        view->last_offset - view->base_offset != count - 1)
+        return 0;
     if (view->base_offset < relay->first || view->last_offset >= relay->end) return 0;
-    if (view->attributes & KN_ATTR_LOG_APPEND_TIME || view->base_timestamp_ms <= 0 || view->max_timestamp_ms <= 0) return 0;
-    if (codec >= KN_CODEC_COUNT || (config->codec != KN_CODEC_NONE && config->codec != codec)) return 0;
+    if (view->attributes & KN_ATTR_LOG_APPEND_TIME || view->base_timestamp_ms <= 0 ||
+        view->max_timestamp_ms <= 0)
+        return 0;
+    if (codec >= KN_CODEC_COUNT || (config->codec != KN_CODEC_NONE && config->codec != codec))
+        return 0;
     if (view->raw_bytes < WHOLE_BYTES && count < WHOLE_RECORDS) return 0;
-    /* Nobody has counted the records yet, and each gets a token: no more than it could be with hardly any bytes. */
+    /* Nobody has counted the records yet, and each gets a token: no more than it could be with
+     * hardly any bytes. */
     if (count > bytes || bytes > config->message_max_bytes) return 0;
-    return !(budget->messages_max && count > budget->messages_max) && !(budget->bytes_max && bytes > budget->bytes_max);
+    return !(budget->messages_max && count > budget->messages_max) &&
+           !(budget->bytes_max && bytes > budget->bytes_max);
 }
 
 static int make_whole(struct kn_relay *relay, const struct kn_batch_view *view)
 {
-    struct kn_batch *batch = kn_batch_new_of_view(relay->topic, relay->partition, view);
+    struct kn_batch *batch = kn_batch_new_of_view(relay->engine->client.pool, relay->topic,
+                                                  relay->partition, view);
     if (!batch) return KN_ERR_NOMEM;
     batch->opaques = malloc((size_t)view->record_count * sizeof *batch->opaques);
     if (!batch->opaques) {
         kn_batch_free(batch);
         return KN_ERR_NOMEM;
     }
-    for (int32_t i = 0; i < view->record_count; i++) batch->opaques[i] = kn_delivery_counter_token(relay->counter, relay->rows + i);
+    for (int32_t i = 0; i < view->record_count; i++)
+        batch->opaques[i] = kn_delivery_counter_token(relay->counter, relay->rows + i);
     batch->opaque_capacity = view->record_count;
     batch->budget_bytes = (int64_t)view->raw_bytes;
     relay->made = batch;
     return KN_OK;
 }
 
-/* What is queued now. There is room for its run since before it was: what is queued and not noted would be queued again. */
+/* What is queued now. There is room for its run since before it was: what is queued and not noted
+ * would be queued again. */
 static void note(struct kn_relay *relay, int64_t offset, int64_t count, int64_t bytes)
 {
     kn_runs_add(&relay->runs, relay->rows, offset, count);
@@ -135,8 +148,11 @@ static int put_records(struct kn_relay *relay)
     int32_t count = 0, queued = 0;
     int status = kn_runs_reserve(&relay->runs, KN_PRODUCE_RUN_MAX);
     if (status != KN_OK) return status;
-    while (count < KN_PRODUCE_RUN_MAX && count < most && (status = next_wanted(relay, &record)) == KN_OK) {
-        messages[count] = kn_message_of(&record, relay->partition, kn_delivery_counter_token(relay->counter, relay->rows + count));
+    while (count < KN_PRODUCE_RUN_MAX && count < most &&
+           (status = next_wanted(relay, &record)) == KN_OK) {
+        messages[count] = kn_message_of(
+            &record, relay->partition,
+            kn_delivery_counter_token(relay->counter, relay->rows + count));
         count++;
     }
     if (count == 0) {
@@ -160,9 +176,11 @@ static int put_records(struct kn_relay *relay)
 
 static int begin_reading(struct kn_relay *relay, const struct kn_batch_view *fetched)
 {
-    const struct kn_engine *engine = relay->topic->engine;
+    const struct kn_engine *engine = relay->engine;
     struct kn_batch_view view = *fetched;
-    int status = kn_batch_view_open(&view, &engine->codecs, engine->config.decompressed_max_bytes, engine->pool, &relay->opened);
+    int status = kn_batch_view_open(&view, &engine->client.codecs,
+                                    engine->config.fetch.decompressed_max_bytes,
+                                    engine->client.pool, &relay->opened);
     if (status == KN_OK) status = kn_record_reader_init(&relay->reader, &view);
     relay->is_reading = status == KN_OK;
     if (status != KN_OK) stop_reading(relay);
@@ -186,7 +204,8 @@ static int put_whole(struct kn_relay *relay, const struct kn_batch_view *view)
     }
     kn_delivery_counter_settle(relay->counter, count, 0);
     if (status != KN_ERR_STALE) return status;
-    kn_batch_free(relay->made); /* the topic's partitions aren't known any more: records can wait for them */
+    /* the topic's partitions aren't known any more: records can wait for them */
+    kn_batch_free(relay->made);
     relay->made = NULL;
     return begin_reading(relay, view);
 }
@@ -202,9 +221,12 @@ static int step(struct kn_relay *relay)
         return KN_OK;
     }
     relay->offset = view->base_offset;
-    int status = kn_batch_view_check(view); /* a new checksum must not cover what has changed on the way */
+    /* a new checksum must not cover what has changed on the way */
+    int status = kn_batch_view_check(view);
     if (status != KN_OK) return status;
-    return goes_whole(relay, view) && kn_topic_partition_count(relay->topic) > relay->partition ? make_whole(relay, view) : begin_reading(relay, view);
+    return goes_whole(relay, view) && kn_topic_partition_count(relay->topic) > relay->partition
+               ? make_whole(relay, view)
+               : begin_reading(relay, view);
 }
 
 static int run(struct kn_relay *relay)
@@ -235,7 +257,7 @@ int kn_relay_run_waiting(struct kn_relay *relay, int64_t most, int64_t deadline_
 {
     int tries = 0, status = kn_relay_run(relay, most);
     while (status == KN_ERR_FULL) {
-        status = kn_engine_wait_for_room(relay->topic->engine, run_again, relay, deadline_us, &tries);
+        status = kn_engine_wait_for_room(relay->engine, run_again, relay, deadline_us, &tries);
         if (status == KN_ERR_FULL) break;
         if (status == KN_OK) status = run(relay);
     }

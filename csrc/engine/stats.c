@@ -3,15 +3,14 @@
 
 #include "engine/engine.h"
 
-_Static_assert(KN_BROKER_STOPPED == 5, "control/statistics.py names each state");
-
 static int64_t idle_us(_Atomic int64_t *last_us, int64_t now_us)
 {
     int64_t at_us = kn_counted(last_us);
     return at_us == 0 ? -1 : now_us > at_us ? now_us - at_us : 0;
 }
 
-void kn_stats_broker(struct kn_broker *broker, int64_t now_us, int end, struct kn_broker_snapshot *snapshot)
+void kn_stats_broker(struct kn_broker *broker, int64_t now_us, int end,
+                     struct kn_broker_snapshot *snapshot)
 {
     struct kn_connection_stats *from = kn_connection_stats(broker->connection);
     struct kn_broker_windows *windows = broker->windows;
@@ -47,21 +46,25 @@ void kn_stats_broker(struct kn_broker *broker, int64_t now_us, int end, struct k
     kn_histogram_window(&windows->throttle, end, &snapshot->throttle);
 }
 
-void kn_stats_topic(struct kn_topic *topic, int64_t now_us, int end, struct kn_topic_snapshot *snapshot)
+void kn_stats_topic(struct kn_topic *topic, int64_t now_us, int end,
+                    struct kn_topic_snapshot *snapshot)
 {
-    *snapshot = (struct kn_topic_snapshot){.age = (now_us - topic->created_us) / 1000, .partition_count = kn_topic_partition_count(topic)};
+    *snapshot = (struct kn_topic_snapshot){.age = (now_us - topic->created_us) / 1000,
+                                           .partition_count = kn_topic_partition_count(topic)};
     if (!topic->windows) return;
     kn_histogram_window(&topic->windows->batchsize, end, &snapshot->batchsize);
     kn_histogram_window(&topic->windows->batchcnt, end, &snapshot->batchcnt);
 }
 
-static void read_accumulator(struct kn_accumulator *accumulator, struct kn_partition_snapshot *snapshot)
+static void read_accumulator(struct kn_accumulator *accumulator,
+                             struct kn_partition_snapshot *snapshot)
 {
     *snapshot = (struct kn_partition_snapshot){0};
     kn_mutex_lock(&accumulator->lock);
     const struct kn_batch *open = accumulator->open;
     const struct kn_sequence *sequence = &accumulator->sequence;
-    for (const struct kn_list *node = accumulator->waiting.next; node != &accumulator->waiting; node = node->next) {
+    for (const struct kn_list *node = accumulator->waiting.next; node != &accumulator->waiting;
+         node = node->next) {
         const struct kn_batch *batch = KN_LIST_ENTRY(node, const struct kn_batch, node);
         snapshot->xmit_msgq_cnt += batch->writer.record_count;
         snapshot->xmit_msgq_bytes += batch->budget_bytes;
@@ -74,16 +77,22 @@ static void read_accumulator(struct kn_accumulator *accumulator, struct kn_parti
     snapshot->txbytes = accumulator->delivered_bytes;
     snapshot->msgs = accumulator->closed_messages + snapshot->msgq_cnt;
     snapshot->msgs_inflight = accumulator->in_flight_messages;
-    snapshot->next_seq = kn_list_empty(&sequence->unsettled) ? sequence->next
-                                                             : KN_LIST_ENTRY(sequence->unsettled.next, const struct kn_batch, sequence_node)->base_sequence;
+    snapshot->next_seq = kn_list_empty(&sequence->unsettled)
+                             ? sequence->next
+                             : KN_LIST_ENTRY(sequence->unsettled.next, const struct kn_batch,
+                                             sequence_node)
+                                   ->base_sequence;
     kn_mutex_unlock(&accumulator->lock);
 }
 
-void kn_stats_partition(struct kn_topic *topic, int32_t partition, struct kn_partition_snapshot *snapshot)
+void kn_stats_partition(struct kn_topic *topic, int32_t partition,
+                        struct kn_partition_snapshot *snapshot)
 {
-    struct kn_partition_table *table = topic->tables; /* the control thread's own: the newest, also while records are staged anew */
+    /* the control thread's own: the newest, also while records are staged anew */
+    struct kn_partition_table *table = topic->tables;
     if (partition == KN_STAGING) read_accumulator(&topic->staging, snapshot);
-    else if (table && partition >= 0 && partition < table->count) read_accumulator(table->partitions[partition], snapshot);
+    else if (table && partition >= 0 && partition < table->count)
+        read_accumulator(table->partitions[partition], snapshot);
     else *snapshot = (struct kn_partition_snapshot){0};
 }
 
@@ -108,7 +117,8 @@ void kn_stats_means(struct kn_broker *broker, struct kn_mean_snapshot snapshots[
     for (int i = 0; i < KN_MEAN_KINDS; i++) {
         struct kn_mean *from = &broker->means.kinds[i];
         int64_t most = atomic_exchange_explicit(&from->max, 0, memory_order_relaxed);
-        snapshots[i] = (struct kn_mean_snapshot){.count = kn_counted(&from->count), .sum = kn_counted(&from->sum), .max = most};
+        snapshots[i] = (struct kn_mean_snapshot){
+            .count = kn_counted(&from->count), .sum = kn_counted(&from->sum), .max = most};
     }
 }
 
@@ -128,12 +138,12 @@ void kn_stats_client(struct kn_engine *engine, struct kn_client_snapshot *snapsh
     struct kn_broker *broker;
     *snapshot = (struct kn_client_snapshot){
         .replyq = kn_queue_count(&engine->deliveries) + kn_queue_count(&engine->fetched),
-        .msg_cnt = atomic_load_explicit(&engine->budget.messages, memory_order_relaxed),
-        .msg_size = atomic_load_explicit(&engine->budget.bytes, memory_order_relaxed),
-        .msg_max = engine->budget.messages_max,
-        .msg_size_max = engine->budget.bytes_max,
-        .rxmsgs = kn_counted(&engine->received_messages),
-        .rxmsg_bytes = kn_counted(&engine->received_bytes),
+        .msg_cnt = atomic_load_explicit(&engine->producer.budget.messages, memory_order_relaxed),
+        .msg_size = atomic_load_explicit(&engine->producer.budget.bytes, memory_order_relaxed),
+        .msg_max = engine->producer.budget.messages_max,
+        .msg_size_max = engine->producer.budget.bytes_max,
+        .rxmsgs = kn_counted(&engine->consumer.received_messages),
+        .rxmsg_bytes = kn_counted(&engine->consumer.received_bytes),
     };
     for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) {
         struct kn_connection_stats *from = kn_connection_stats(broker->connection);
@@ -142,5 +152,7 @@ void kn_stats_client(struct kn_engine *engine, struct kn_client_snapshot *snapsh
         snapshot->rx += kn_counted(&from->rx);
         snapshot->rx_bytes += kn_counted(&from->rx_bytes);
     }
-    for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) add_topic(topic, snapshot);
+    for (struct kn_topic *topic = kn_producer_topic_next(&engine->producer, NULL); topic;
+         topic = kn_producer_topic_next(&engine->producer, topic))
+        add_topic(topic, snapshot);
 }

@@ -1,13 +1,14 @@
 /* Snapshots of what the engine counts, for the control plane (statistics.interval.ms, metrics()).
  *
- * Thread: the control thread alone (it ends the histograms' windows). No broker's thread is asked or waited for; the leaf locks of accumulators are taken
- * one at a time. Who frees: snapshots are the caller's. How things are counted: counting.h.
+ * Thread: the control thread alone (it ends the histograms' windows). No broker's thread is asked
+ * or waited for; the leaf locks of accumulators are taken one at a time. Who frees: snapshots are
+ * the caller's. How things are counted: counting.h.
  */
 #ifndef KN_ENGINE_STATS_H
 #define KN_ENGINE_STATS_H
 
 #include <stdint.h>
-#include "engine/counting.h"
+#include "net/counting.h"
 
 struct kn_accumulator;
 struct kn_broker;
@@ -18,8 +19,8 @@ struct kn_topic;
 /* --- snapshots: control thread. `end`: windows end; without statistics they are empty. --- */
 
 struct kn_broker_snapshot {
-    int64_t state;              /* enum kn_broker_state */
-    int64_t stateage;           /* microseconds, as all times */
+    int64_t state;    /* enum kn_broker_state */
+    int64_t stateage; /* microseconds, as all times */
     int64_t outbuf_cnt, outbuf_msg_cnt, waitresp_cnt, waitresp_msg_cnt;
     int64_t tx, txbytes, txerrs, txretries, txidle, req_timeouts;
     int64_t rx, rxbytes, rxerrs, rxcorriderrs, rxpartial, rxidle;
@@ -34,7 +35,8 @@ struct kn_topic_snapshot {
     struct kn_window batchsize, batchcnt;
 };
 
-struct kn_partition_snapshot { /* of a partition that is produced to; KN_STAGING: what waits for partitions */
+struct kn_partition_snapshot {
+    /* of a partition that is produced to; KN_STAGING: what waits for partitions */
     int64_t msgq_cnt, msgq_bytes, xmit_msgq_cnt, xmit_msgq_bytes;
     int64_t txmsgs, txbytes, msgs, msgs_inflight;
     int64_t next_seq; /* of the oldest batch without an outcome, or else of the next one */
@@ -45,7 +47,8 @@ struct kn_cursor_snapshot {
     int64_t rxmsgs, rxbytes, rx_ver_drops;
 };
 
-struct kn_mean_snapshot { /* count and sum only rise; max is of what came since the snapshot before */
+struct kn_mean_snapshot {
+    /* count and sum only rise; max is of what came since the snapshot before */
     int64_t count, sum, max;
 };
 
@@ -54,10 +57,13 @@ struct kn_client_snapshot { /* sums over everything there ever was */
     int64_t tx, tx_bytes, rx, rx_bytes, txmsgs, txmsg_bytes, rxmsgs, rxmsg_bytes;
 };
 
-void kn_stats_broker(struct kn_broker *broker, int64_t now_us, int end, struct kn_broker_snapshot *snapshot);
-void kn_stats_topic(struct kn_topic *topic, int64_t now_us, int end, struct kn_topic_snapshot *snapshot);
+void kn_stats_broker(struct kn_broker *broker, int64_t now_us, int end,
+                     struct kn_broker_snapshot *snapshot);
+void kn_stats_topic(struct kn_topic *topic, int64_t now_us, int end,
+                    struct kn_topic_snapshot *snapshot);
 /* `partition`: 0 up to the topic's count, or KN_STAGING. */
-void kn_stats_partition(struct kn_topic *topic, int32_t partition, struct kn_partition_snapshot *snapshot);
+void kn_stats_partition(struct kn_topic *topic, int32_t partition,
+                        struct kn_partition_snapshot *snapshot);
 void kn_stats_cursor(struct kn_cursor *cursor, struct kn_cursor_snapshot *snapshot);
 /* What a broker's means are; in the order of enum kn_mean_kind. */
 void kn_stats_means(struct kn_broker *broker, struct kn_mean_snapshot snapshots[KN_MEAN_KINDS]);

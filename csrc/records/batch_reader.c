@@ -1,8 +1,10 @@
 /* Walks, checks and opens record batches: see batch_reader.h.
  *
- * Thread: any. Lock: none. Who frees: everything borrows from the input; the buffer of an opened batch is the caller's.
+ * Thread: any. Lock: none. Who frees: everything borrows from the input; the buffer of an opened
+ * batch is the caller's.
  *
- * The input comes from the network. The order is always: is it there (bytes left), can it be (ranges and caps), then use it.
+ * The input comes from the network. The order is always: is it there (bytes left), can it be
+ * (ranges and caps), then use it.
  */
 #include "records/batch_reader.h"
 
@@ -13,7 +15,6 @@
 #include "records/batch_writer.h"
 #include "records/legacy_reader.h"
 #include "records/lz4_legacy.h"
-#include "records/record_reader.h"
 
 #define PREFIX_BYTES 12 /* base offset, length: what every magic starts with */
 #define AT_LENGTH 8
@@ -41,11 +42,13 @@ static int parse_v2(struct kn_batch_view *view)
     view->records_bytes = kn_span_left(&span);
 
     view->last_offset = view->base_offset;
-    if (span.failed || view->base_offset < 0 || last_offset_delta < -1 || view->record_count < 0) return KN_ERR_INVALID;
+    if (span.failed || view->base_offset < 0 || last_offset_delta < -1 || view->record_count < 0)
+        return KN_ERR_INVALID;
     view->last_offset += last_offset_delta;
     if (last_offset_delta < 0 && view->record_count > 0) return KN_ERR_INVALID;
     if (view->record_count > (int64_t)last_offset_delta + 1) return KN_ERR_INVALID;
-    if (kn_batch_view_codec(view) == KN_CODEC_NONE && (size_t)view->record_count > view->records_bytes / KN_RECORD_MIN_BYTES)
+    if (kn_batch_view_codec(view) == KN_CODEC_NONE &&
+        (size_t)view->record_count > view->records_bytes / KN_RECORD_MIN_BYTES)
         return KN_ERR_INVALID;
     return KN_OK;
 }
@@ -88,12 +91,14 @@ int kn_batch_view_next(struct kn_span *span, struct kn_batch_view *view)
 int kn_batch_view_check(const struct kn_batch_view *view)
 {
     if (view->magic < 2) return kn_legacy_view_check(view);
-    return kn_crc32c(0, view->raw + AT_ATTRIBUTES, view->raw_bytes - AT_ATTRIBUTES) == view->crc ? KN_OK : KN_ERR_CRC;
+    return kn_crc32c(0, view->raw + AT_ATTRIBUTES, view->raw_bytes - AT_ATTRIBUTES) == view->crc
+               ? KN_OK
+               : KN_ERR_CRC;
 }
 
 /* Decompresses the records section of a view into a fresh buffer. */
-static int decompress(const struct kn_batch_view *view, const struct kn_codec *codec, size_t max_bytes, struct kn_pool *pool,
-                      struct kn_buffer **out)
+static int decompress(const struct kn_batch_view *view, const struct kn_codec *codec,
+                      size_t max_bytes, struct kn_pool *pool, struct kn_buffer **out)
 {
     /* The functions grow the buffer themselves; three times the input is where most batches end. */
     size_t guess_bytes = view->records_bytes < max_bytes / 3 ? view->records_bytes * 3 : max_bytes;
@@ -102,7 +107,8 @@ static int decompress(const struct kn_batch_view *view, const struct kn_codec *c
 
     if (!buffer) return KN_ERR_NOMEM;
     if (view->magic == 0 && kn_batch_view_codec(view) == KN_CODEC_LZ4) {
-        status = kn_lz4_legacy_call(codec->decompress, view->records, view->records_bytes, max_bytes, &buffer);
+        status = kn_lz4_legacy_call(codec->decompress, view->records, view->records_bytes,
+                                    max_bytes, &buffer);
     } else {
         status = codec->decompress(view->records, view->records_bytes, max_bytes, &buffer);
     }
@@ -114,15 +120,16 @@ static int decompress(const struct kn_batch_view *view, const struct kn_codec *c
     return KN_OK;
 }
 
-int kn_batch_view_open(struct kn_batch_view *view, const struct kn_codec_table *codecs, size_t max_bytes, struct kn_pool *pool,
-                       struct kn_buffer **out)
+int kn_batch_view_open(struct kn_batch_view *view, const struct kn_codec_table *codecs,
+                       size_t max_bytes, struct kn_pool *pool, struct kn_buffer **out)
 {
     int codec_id = kn_batch_view_codec(view);
     int status;
 
     *out = NULL;
     if (codec_id == KN_CODEC_NONE) return KN_OK;
-    if (codec_id >= KN_CODEC_COUNT || !codecs->codecs[codec_id].decompress) return KN_ERR_UNSUPPORTED;
+    if (codec_id >= KN_CODEC_COUNT || !codecs->codecs[codec_id].decompress)
+        return KN_ERR_UNSUPPORTED;
     /* A batch that compaction emptied may keep its codec and have nothing to decompress. */
     if (view->magic == 2 && view->record_count == 0 && view->records_bytes == 0) return KN_OK;
 

@@ -1,11 +1,12 @@
 /* Reads record batches (magic 2) and message sets (magic 0 and 1) from borrowed bytes.
  *
- * Thread: any; no state outside the structs. Who frees: nobody, everything borrows from the input (or from the buffer that the
- * caller decompressed into). Every length and count is checked against what is left before it is used.
+ * Thread: any; no state outside the structs. Who frees: nobody, everything borrows from the input
+ * (or from the buffer that the caller decompressed into). Every length and count is checked against
+ * what is left before it is used.
  *
- *   kn_batch_view_next()  walks the records bytes of a fetched partition, one batch (or legacy message) at a time
- *   kn_batch_view_check() verifies the checksum
- *   kn_batch_view_open()  decompresses if needed; afterwards records/records_bytes are plain, for record_reader.h
+ *   kn_batch_view_next()  walks the records bytes of a fetched partition, one batch (or legacy
+ * message) at a time kn_batch_view_check() verifies the checksum kn_batch_view_open()  decompresses
+ * if needed; afterwards records/records_bytes are plain, for record_reader.h
  */
 #ifndef KN_RECORDS_BATCH_READER_H
 #define KN_RECORDS_BATCH_READER_H
@@ -14,34 +15,16 @@
 #include "base/buffer.h"
 #include "base/span.h"
 #include "records/codec.h"
+#include "records/record_types.h"
 
-struct kn_batch_view {
-    int64_t base_offset;      /* legacy: the offset field of the (outer) message */
-    int64_t last_offset;      /* base_offset + last_offset_delta; legacy: the outer offset */
-    int64_t base_timestamp_ms;
-    int64_t max_timestamp_ms; /* log-append time where the attribute says so */
-    int64_t producer_id;
-    int32_t partition_leader_epoch;
-    int32_t base_sequence;
-    int32_t record_count;     /* legacy: 1, or unknown (-1) for a compressed wrapper until opened */
-    int16_t producer_epoch;
-    int16_t attributes;
-    int8_t magic;
-    uint32_t crc;
-    const uint8_t *raw;       /* the whole batch as it came */
-    size_t raw_bytes;
-    const uint8_t *records;   /* records section; after open: plain */
-    size_t records_bytes;
-};
-
-/* Takes the next batch off `span`. KN_OK; KN_ERR_TRUNCATED: the last, partial batch (normal at the end of a fetch, span untouched);
- * KN_ERR_INVALID: malformed (raw_bytes and last_offset are set when they can be known). An empty span is KN_ERR_TRUNCATED. */
+/* Takes the next batch off `span`. KN_OK; KN_ERR_TRUNCATED: the last, partial batch (normal at the
+ * end of a fetch, span untouched); KN_ERR_INVALID: malformed (raw_bytes and last_offset are set
+ * when they can be known). An empty span is KN_ERR_TRUNCATED. */
 int kn_batch_view_next(struct kn_span *span, struct kn_batch_view *view);
 int kn_batch_view_check(const struct kn_batch_view *view); /* KN_OK or KN_ERR_CRC */
-static inline int kn_batch_view_codec(const struct kn_batch_view *view) { return view->attributes & 0x07; }
-static inline int kn_batch_view_is_control(const struct kn_batch_view *view) { return view->magic == 2 && (view->attributes & 0x20) != 0; }
-/* Decompresses the records into a buffer taken from `pool` (*out, owned by the caller; NULL when the batch wasn't compressed). */
-int kn_batch_view_open(struct kn_batch_view *view, const struct kn_codec_table *codecs, size_t max_bytes, struct kn_pool *pool,
-                       struct kn_buffer **out);
+/* Decompresses the records into a buffer taken from `pool` (*out, owned by the caller; NULL when
+ * the batch wasn't compressed). */
+int kn_batch_view_open(struct kn_batch_view *view, const struct kn_codec_table *codecs,
+                       size_t max_bytes, struct kn_pool *pool, struct kn_buffer **out);
 
 #endif

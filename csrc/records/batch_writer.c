@@ -1,6 +1,7 @@
 /* Writes record batches (magic 2) into their wire form: see batch_writer.h.
  *
- * Thread: the caller's. Lock: none here; an accumulator's lock guards its writer. Who frees: the caller owns the buffer.
+ * Thread: the caller's. Lock: none here; an accumulator's lock guards its writer. Who frees: the
+ * caller owns the buffer.
  */
 #include "records/batch_writer.h"
 
@@ -35,8 +36,9 @@ static uint8_t *put_bytes(uint8_t *to, const uint8_t *bytes, size_t size_bytes)
     return to + size_bytes;
 }
 
-int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buffer, int64_t timestamp_ms, const uint8_t *key,
-                           int32_t key_bytes, const uint8_t *value, int32_t value_bytes, const uint8_t *headers,
+int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buffer,
+                           int64_t timestamp_ms, const uint8_t *key, int32_t key_bytes,
+                           const uint8_t *value, int32_t value_bytes, const uint8_t *headers,
                            size_t headers_bytes, int32_t header_count)
 {
     static const uint8_t nothing[1];
@@ -47,16 +49,23 @@ int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buf
     if (!headers) headers = nothing;
 
     size_t room = buffer->capacity_bytes - buffer->size_bytes;
-    if (headers_bytes > INT32_MAX || kn_record_bound_bytes(key_bytes, value_bytes, headers_bytes) > INT32_MAX) return KN_ERR_TOO_LARGE;
-    if (kn_record_bound_bytes(key_bytes, value_bytes, headers_bytes) > room || writer->record_count == INT32_MAX) return KN_ERR_FULL;
+    if (headers_bytes > INT32_MAX ||
+        kn_record_bound_bytes(key_bytes, value_bytes, headers_bytes) > INT32_MAX)
+        return KN_ERR_TOO_LARGE;
+    if (kn_record_bound_bytes(key_bytes, value_bytes, headers_bytes) > room ||
+        writer->record_count == INT32_MAX)
+        return KN_ERR_FULL;
 
-    if (writer->record_count == 0) writer->base_timestamp_ms = writer->max_timestamp_ms = timestamp_ms;
+    if (writer->record_count == 0)
+        writer->base_timestamp_ms = writer->max_timestamp_ms = timestamp_ms;
     /* Unsigned: a delta between far timestamps wraps, and wraps back when it is read. */
-    int64_t timestamp_delta = (int64_t)((uint64_t)timestamp_ms - (uint64_t)writer->base_timestamp_ms);
+    int64_t timestamp_delta = (int64_t)((uint64_t)timestamp_ms -
+                                        (uint64_t)writer->base_timestamp_ms);
 
     size_t body_bytes = 1 + kn_varint_size(timestamp_delta) + kn_varint_size(writer->record_count) +
-                        kn_varint_size(key ? key_bytes : -1) + (size_t)key_bytes + kn_varint_size(value ? value_bytes : -1) +
-                        (size_t)value_bytes + kn_varint_size(header_count) + headers_bytes;
+                        kn_varint_size(key ? key_bytes : -1) + (size_t)key_bytes +
+                        kn_varint_size(value ? value_bytes : -1) + (size_t)value_bytes +
+                        kn_varint_size(header_count) + headers_bytes;
 
     uint8_t *to = buffer->data + buffer->size_bytes;
     to = kn_varint_put(to, (int64_t)body_bytes);
@@ -75,7 +84,8 @@ int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buf
     return KN_OK;
 }
 
-uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const void *value, int32_t value_bytes)
+uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const void *value,
+                          int32_t value_bytes)
 {
     static const uint8_t nothing[1];
 
@@ -83,7 +93,8 @@ uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const
     return put_bytes(to, value_bytes < 0 ? NULL : value, value_bytes < 0 ? 0 : (size_t)value_bytes);
 }
 
-void kn_batch_close(struct kn_buffer *buffer, const struct kn_batch_writer *writer, const struct kn_batch_meta *meta)
+void kn_batch_close(struct kn_buffer *buffer, const struct kn_batch_writer *writer,
+                    const struct kn_batch_meta *meta)
 {
     uint8_t *to = buffer->data;
 

@@ -1,8 +1,9 @@
 /* Writes record batches (magic 2) straight into their wire form.
  *
  * Thread: the caller's; a writer has no lock (its accumulator's lock guards it).
- * Usage: init over a buffer, append records, then kn_batch_close() fills the header and the checksum. For compression the caller
- * compresses the records section (data + KN_BATCH_HEADER_BYTES ...) into another buffer and encodes that one.
+ * Usage: init over a buffer, append records, then kn_batch_close() fills the header and the
+ * checksum. For compression the caller compresses the records section (data + KN_BATCH_HEADER_BYTES
+ * ...) into another buffer and encodes that one.
  */
 #ifndef KN_RECORDS_BATCH_WRITER_H
 #define KN_RECORDS_BATCH_WRITER_H
@@ -27,34 +28,41 @@ struct kn_batch_writer {
 
 /* What the header says beyond what the writer counted. */
 struct kn_batch_meta {
-    int64_t base_offset;           /* 0 from a producer */
-    int32_t partition_leader_epoch;/* -1 */
-    int16_t attributes;            /* codec | KN_ATTR_* */
-    int64_t producer_id;           /* -1: none */
-    int16_t producer_epoch;        /* -1 */
-    int32_t base_sequence;         /* -1 */
+    int64_t base_offset;            /* 0 from a producer */
+    int32_t partition_leader_epoch; /* -1 */
+    int16_t attributes;             /* codec | KN_ATTR_* */
+    int64_t producer_id;            /* -1: none */
+    int16_t producer_epoch;         /* -1 */
+    int32_t base_sequence;          /* -1 */
 };
 
 /* Reserves the header in an empty buffer. */
 int kn_batch_writer_init(struct kn_batch_writer *writer, struct kn_buffer *buffer);
 
-/* An upper bound of what append will need. Sizes < 0 mean null. headers_bytes: encoded form without its count. */
-static inline size_t kn_record_bound_bytes(int32_t key_bytes, int32_t value_bytes, size_t headers_bytes)
+/* An upper bound of what append will need. Sizes < 0 mean null. headers_bytes: encoded form without
+ * its count. */
+static inline size_t kn_record_bound_bytes(int32_t key_bytes, int32_t value_bytes,
+                                           size_t headers_bytes)
 {
-    return KN_RECORD_OVERHEAD_MAX_BYTES + (key_bytes > 0 ? (size_t)key_bytes : 0) + (value_bytes > 0 ? (size_t)value_bytes : 0) +
-           headers_bytes;
+    return KN_RECORD_OVERHEAD_MAX_BYTES + (key_bytes > 0 ? (size_t)key_bytes : 0) +
+           (value_bytes > 0 ? (size_t)value_bytes : 0) + headers_bytes;
 }
 
-/* Appends one record; the buffer must have kn_record_bound_bytes() of room (checked: KN_ERR_FULL). key/value NULL = null.
- * headers: header_count headers in wire form (varint key length, key, varint value length or -1, value ...). */
-int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buffer, int64_t timestamp_ms, const uint8_t *key,
-                           int32_t key_bytes, const uint8_t *value, int32_t value_bytes, const uint8_t *headers,
+/* Appends one record; the buffer must have kn_record_bound_bytes() of room (checked: KN_ERR_FULL).
+ * key/value NULL = null. headers: header_count headers in wire form (varint key length, key, varint
+ * value length or -1, value ...). */
+int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buffer,
+                           int64_t timestamp_ms, const uint8_t *key, int32_t key_bytes,
+                           const uint8_t *value, int32_t value_bytes, const uint8_t *headers,
                            size_t headers_bytes, int32_t header_count);
 
 /* Encodes one header at `to` (room: 10 + key + value bytes); returns the end. value NULL = null. */
-uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const void *value, int32_t value_bytes);
+uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const void *value,
+                          int32_t value_bytes);
 
-/* Fills the 61-byte header in front of the (possibly compressed) records and computes the CRC over buffer->size_bytes. */
-void kn_batch_close(struct kn_buffer *buffer, const struct kn_batch_writer *writer, const struct kn_batch_meta *meta);
+/* Fills the 61-byte header in front of the (possibly compressed) records and computes the CRC over
+ * buffer->size_bytes. */
+void kn_batch_close(struct kn_buffer *buffer, const struct kn_batch_writer *writer,
+                    const struct kn_batch_meta *meta);
 
 #endif

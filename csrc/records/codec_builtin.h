@@ -1,6 +1,7 @@
 /* The codec functions that this build may have, and what they share. Internal to csrc/records.
  *
- * Each exists only where its library was found (KN_HAVE_*). codec_gzip.c has two ways, libdeflate before zlib.
+ * Each exists only where its library was found (KN_HAVE_*). codec_gzip.c has two ways, libdeflate
+ * before zlib.
  */
 #ifndef KN_RECORDS_CODEC_BUILTIN_H
 #define KN_RECORDS_CODEC_BUILTIN_H
@@ -31,7 +32,8 @@ kn_compress_fn kn_zstd_compress;
 kn_decompress_fn kn_zstd_decompress;
 #endif
 
-/* Where a decompression stands: `start` is the output's size before it, so that the cap counts only what it adds. */
+/* Where a decompression stands: `start` is the output's size before it, so that the cap counts only
+ * what it adds. */
 struct kn_codec_output {
     struct kn_buffer **buffer;
     size_t start_bytes;
@@ -63,8 +65,8 @@ static inline uint8_t *kn_codec_output_at(const struct kn_codec_output *output)
     return (*output->buffer)->data + (*output->buffer)->size_bytes;
 }
 
-/* Makes sure of some room, doubling; `hint_bytes` is what the input suggests in total (0: nothing), believed up to the cap only.
- * KN_ERR_TOO_LARGE when the cap is reached. */
+/* Makes sure of some room, doubling; `hint_bytes` is what the input suggests in total (0: nothing),
+ * believed up to the cap only. KN_ERR_TOO_LARGE when the cap is reached. */
 int kn_codec_output_grow(struct kn_codec_output *output, size_t hint_bytes);
 
 #endif

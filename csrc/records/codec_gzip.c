@@ -1,10 +1,12 @@
 /* gzip by libdeflate, or by zlib where there is no libdeflate.
  *
- * Thread: any; contexts are a thread's own. Lock: none. Who frees: the thread's end frees its contexts.
+ * Thread: any; contexts are a thread's own. Lock: none. Who frees: the thread's end frees its
+ * contexts.
  *
- * A gzip stream may have several members, and the size in its trailer is anybody's claim: it only chooses the first buffer, within
- * what deflate can reach at all. libdeflate wants room for a whole member, so a member that doesn't fit is tried again with twice
- * the room; in sum that is at most double the work, and the cap ends it.
+ * A gzip stream may have several members, and the size in its trailer is anybody's claim: it only
+ * chooses the first buffer, within what deflate can reach at all. libdeflate wants room for a whole
+ * member, so a member that doesn't fit is tried again with twice the room; in sum that is at most
+ * double the work, and the cap ends it.
  */
 #include "records/codec_builtin.h"
 
@@ -41,15 +43,16 @@ int kn_gzip_compress(const uint8_t *src, size_t size_bytes, int level, struct kn
     size_t bound = libdeflate_gzip_compress_bound(slot->context, size_bytes);
     int status = kn_buffer_reserve(out, bound);
     if (status != KN_OK) return status;
-    size_t made = libdeflate_gzip_compress(slot->context, src, size_bytes, (*out)->data + (*out)->size_bytes, bound);
+    size_t made = libdeflate_gzip_compress(slot->context, src, size_bytes,
+                                           (*out)->data + (*out)->size_bytes, bound);
     if (made == 0) return KN_ERR_CODEC;
     (*out)->size_bytes += made;
     return KN_OK;
 }
 
 /* One member: *src_left and *src advance past it. */
-static int member(struct libdeflate_decompressor *context, const uint8_t **src, size_t *src_left, size_t hint_bytes,
-                  struct kn_codec_output *output)
+static int member(struct libdeflate_decompressor *context, const uint8_t **src, size_t *src_left,
+                  size_t hint_bytes, struct kn_codec_output *output)
 {
     size_t wanted = kn_codec_output_bytes(output) + hint_bytes;
 
@@ -61,8 +64,8 @@ static int member(struct libdeflate_decompressor *context, const uint8_t **src, 
         }
         size_t room = kn_codec_output_room(output);
         size_t used = 0, made = 0;
-        enum libdeflate_result result =
-            libdeflate_gzip_decompress_ex(context, *src, *src_left, kn_codec_output_at(output), room, &used, &made);
+        enum libdeflate_result result = libdeflate_gzip_decompress_ex(
+            context, *src, *src_left, kn_codec_output_at(output), room, &used, &made);
         if (result == LIBDEFLATE_SUCCESS) {
             (*output->buffer)->size_bytes += made;
             *src += used;
@@ -76,7 +79,8 @@ static int member(struct libdeflate_decompressor *context, const uint8_t **src, 
     }
 }
 
-int kn_gzip_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)
+int kn_gzip_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes,
+                       struct kn_buffer **out)
 {
     struct kn_codec_output output = kn_codec_output_of(out, max_bytes);
     struct kn_codec_slot *slot = kn_codec_local(KN_SLOT_INFLATE);
@@ -116,7 +120,8 @@ int kn_gzip_compress(const uint8_t *src, size_t size_bytes, int level, struct kn
     memset(&stream, 0, sizeof stream);
     if (size_bytes > UINT32_MAX) return KN_ERR_CODEC;
     if (level > 9) level = 9;
-    if (deflateInit2(&stream, level < 0 ? Z_DEFAULT_COMPRESSION : level, Z_DEFLATED, GZIP_WINDOW_BITS, MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
+    if (deflateInit2(&stream, level < 0 ? Z_DEFAULT_COMPRESSION : level, Z_DEFLATED,
+                     GZIP_WINDOW_BITS, MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
         return KN_ERR_NOMEM;
     size_t bound = deflateBound(&stream, size_bytes);
     int status = bound > UINT32_MAX ? KN_ERR_CODEC : kn_buffer_reserve(out, bound);
@@ -165,7 +170,8 @@ static int inflate_all(z_stream *stream, struct kn_codec_output *output)
     }
 }
 
-int kn_gzip_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)
+int kn_gzip_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes,
+                       struct kn_buffer **out)
 {
     struct kn_codec_output output = kn_codec_output_of(out, max_bytes);
     z_stream stream;

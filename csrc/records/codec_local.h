@@ -1,7 +1,9 @@
 /* Compression contexts, one of each kind a thread.
  *
- * A fresh zstd or deflate context is hundreds of kilobytes; making one a batch would cost more than compressing it.
- * Thread: each thread sees its own slots only. Lock: none. Who frees: the thread's end, through the slot's release function.
+ * A fresh zstd or deflate context is hundreds of kilobytes; making one a batch would cost more than
+ * compressing it.
+ * Thread: each thread sees its own slots only. Lock: none. Who frees: the thread's end, through the
+ * slot's release function.
  */
 #ifndef KN_RECORDS_CODEC_LOCAL_H
 #define KN_RECORDS_CODEC_LOCAL_H
@@ -17,9 +19,9 @@ enum kn_codec_slot_id {
 };
 
 struct kn_codec_slot {
-    void *context;              /* NULL: not made yet */
-    void (*release)(void *);    /* set together with context */
-    int level;                  /* what the context was made for, where that matters */
+    void *context;           /* NULL: not made yet */
+    void (*release)(void *); /* set together with context */
+    int level;               /* what the context was made for, where that matters */
 };
 
 /* This thread's slot, or NULL: no memory. */

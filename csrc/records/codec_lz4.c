@@ -1,8 +1,10 @@
 /* lz4 frames.
  *
- * Thread: any; contexts are a thread's own. Lock: none. Who frees: the thread's end frees its contexts.
+ * Thread: any; contexts are a thread's own. Lock: none. Who frees: the thread's end frees its
+ * contexts.
  *
- * Written as the Java client writes them (64 KiB blocks, independent, no content checksum): its reader refuses linked blocks.
+ * Written as the Java client writes them (64 KiB blocks, independent, no content checksum): its
+ * reader refuses linked blocks.
  */
 #include "records/codec_builtin.h"
 
@@ -14,7 +16,7 @@
 #include "records/codec_local.h"
 
 #define LEVEL_MAX 12
-#define RATIO_MAX 255                  /* no lz4 block grows beyond this */
+#define RATIO_MAX 255 /* no lz4 block grows beyond this */
 
 const char kn_lz4_library[] = "liblz4 " LZ4_VERSION_STRING;
 
@@ -29,7 +31,8 @@ int kn_lz4_compress(const uint8_t *src, size_t size_bytes, int level, struct kn_
     if (!slot) return KN_ERR_NOMEM;
     if (!slot->context) {
         LZ4F_compressionContext_t context;
-        if (LZ4F_isError(LZ4F_createCompressionContext(&context, LZ4F_VERSION))) return KN_ERR_NOMEM;
+        if (LZ4F_isError(LZ4F_createCompressionContext(&context, LZ4F_VERSION)))
+            return KN_ERR_NOMEM;
         slot->context = context;
         slot->release = release_compressor;
     }
@@ -61,8 +64,10 @@ int kn_lz4_compress(const uint8_t *src, size_t size_bytes, int level, struct kn_
     return KN_OK;
 }
 
-/* Reads the frame header: *src advances past it. The announced size becomes a hint within what lz4 can reach. */
-static int frame_begin(LZ4F_dctx *context, const uint8_t **src, size_t *src_left, struct kn_codec_output *output, int *large_blocks)
+/* Reads the frame header: *src advances past it. The announced size becomes a hint within what lz4
+ * can reach. */
+static int frame_begin(LZ4F_dctx *context, const uint8_t **src, size_t *src_left,
+                       struct kn_codec_output *output, int *large_blocks)
 {
     LZ4F_frameInfo_t info;
     size_t used = *src_left;
@@ -72,13 +77,16 @@ static int frame_begin(LZ4F_dctx *context, const uint8_t **src, size_t *src_left
     *src_left -= used;
     *large_blocks = info.blockSizeID > LZ4F_max256KB;
     unsigned long long announced = info.contentSize;
-    if (announced == 0 || announced / RATIO_MAX > *src_left || announced > output->max_bytes - kn_codec_output_bytes(output)) return KN_OK;
+    if (announced == 0 || announced / RATIO_MAX > *src_left ||
+        announced > output->max_bytes - kn_codec_output_bytes(output))
+        return KN_OK;
     size_t wanted = kn_codec_output_bytes(output) + (size_t)announced;
     return kn_codec_output_room(output) < announced ? kn_codec_output_grow(output, wanted) : KN_OK;
 }
 
 /* Decodes one frame; input may hold further ones. */
-static int frame(LZ4F_dctx *context, const uint8_t **src, size_t *src_left, struct kn_codec_output *output)
+static int frame(LZ4F_dctx *context, const uint8_t **src, size_t *src_left,
+                 struct kn_codec_output *output)
 {
     for (;;) {
         uint8_t beyond[1]; /* at the cap: one byte more is the proof that it is too large */
@@ -89,7 +97,8 @@ static int frame(LZ4F_dctx *context, const uint8_t **src, size_t *src_left, stru
         }
         size_t made = at_cap ? 1 : kn_codec_output_room(output);
         size_t used = *src_left;
-        size_t result = LZ4F_decompress(context, at_cap ? beyond : kn_codec_output_at(output), &made, *src, &used, NULL);
+        size_t result = LZ4F_decompress(context, at_cap ? beyond : kn_codec_output_at(output),
+                                        &made, *src, &used, NULL);
         if (LZ4F_isError(result)) return KN_ERR_CODEC;
         *src += used;
         *src_left -= used;
@@ -100,7 +109,8 @@ static int frame(LZ4F_dctx *context, const uint8_t **src, size_t *src_left, stru
     }
 }
 
-int kn_lz4_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)
+int kn_lz4_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes,
+                      struct kn_buffer **out)
 {
     struct kn_codec_output output = kn_codec_output_of(out, max_bytes);
     struct kn_codec_slot *slot = kn_codec_local(KN_SLOT_LZ4_DECOMPRESS);
@@ -110,7 +120,8 @@ int kn_lz4_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, s
     if (!slot) return KN_ERR_NOMEM;
     if (!slot->context) {
         LZ4F_decompressionContext_t context;
-        if (LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION))) return KN_ERR_NOMEM;
+        if (LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION)))
+            return KN_ERR_NOMEM;
         slot->context = context;
         slot->release = release_decompressor;
     }
@@ -120,8 +131,8 @@ int kn_lz4_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, s
         large_blocks |= large;
         if (status == KN_OK) status = frame(slot->context, &src, &size_bytes, &output);
     }
-    /* After an error the context goes too: LZ4F_resetDecompressionContext() (1.9.4) leaves the rest of an announced content size
-     * behind, and the next frame without one would fail on it. */
+    /* After an error the context goes too: LZ4F_resetDecompressionContext() (1.9.4) leaves the rest
+     * of an announced content size behind, and the next frame without one would fail on it. */
     if (large_blocks || status != KN_OK) kn_codec_slot_clear(slot);
     return status;
 }

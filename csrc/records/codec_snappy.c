@@ -2,9 +2,11 @@
  *
  * Thread: any; no state. Lock: none. Who frees: nobody.
  *
- * A raw block starts with its decompressed size, which is believed only within the cap and within what snappy can reach at all.
- * Xerial: 8 magic bytes, version i32, compatible version i32, then blocks, each with its compressed size as i32. Streams that were
- * put one after the other repeat the header, where a block size would stand.
+ * A raw block starts with its decompressed size, which is believed only within the cap and within
+ * what snappy can reach at all.
+ * Xerial: 8 magic bytes, version i32, compatible version i32, then blocks, each with its compressed
+ * size as i32. Streams that were put one after the other repeat the header, where a block size
+ * would stand.
  */
 #include "records/codec_builtin.h"
 
@@ -33,7 +35,9 @@ int kn_snappy_compress(const uint8_t *src, size_t size_bytes, int level, struct 
     size_t made = snappy_max_compressed_length(size_bytes);
     int status = kn_buffer_reserve(out, made);
     if (status != KN_OK) return status;
-    if (snappy_compress((const char *)src, size_bytes, (char *)(*out)->data + (*out)->size_bytes, &made) != SNAPPY_OK) return KN_ERR_CODEC;
+    if (snappy_compress((const char *)src, size_bytes, (char *)(*out)->data + (*out)->size_bytes,
+                        &made) != SNAPPY_OK)
+        return KN_ERR_CODEC;
     (*out)->size_bytes += made;
     return KN_OK;
 }
@@ -42,22 +46,27 @@ static int decompress_block(const uint8_t *src, size_t size_bytes, struct kn_cod
 {
     size_t made;
 
-    if (snappy_uncompressed_length((const char *)src, size_bytes, &made) != SNAPPY_OK) return KN_ERR_CODEC;
+    if (snappy_uncompressed_length((const char *)src, size_bytes, &made) != SNAPPY_OK)
+        return KN_ERR_CODEC;
     if (made > output->max_bytes - kn_codec_output_bytes(output)) return KN_ERR_TOO_LARGE;
     if (made / RATIO_MAX > size_bytes) return KN_ERR_CODEC;
     int status = kn_buffer_reserve(output->buffer, made);
     if (status != KN_OK) return status;
-    if (snappy_uncompress((const char *)src, size_bytes, (char *)kn_codec_output_at(output), &made) != SNAPPY_OK) return KN_ERR_CODEC;
+    if (snappy_uncompress((const char *)src, size_bytes, (char *)kn_codec_output_at(output),
+                          &made) != SNAPPY_OK)
+        return KN_ERR_CODEC;
     (*output->buffer)->size_bytes += made;
     return KN_OK;
 }
 
 static int is_xerial(const struct kn_span *span)
 {
-    return kn_span_left(span) >= XERIAL_HEADER_BYTES && memcmp(span->at, xerial_magic, sizeof xerial_magic) == 0;
+    return kn_span_left(span) >= XERIAL_HEADER_BYTES &&
+           memcmp(span->at, xerial_magic, sizeof xerial_magic) == 0;
 }
 
-int kn_snappy_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)
+int kn_snappy_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes,
+                         struct kn_buffer **out)
 {
     struct kn_codec_output output = kn_codec_output_of(out, max_bytes);
     struct kn_span span = kn_span_of(src, size_bytes);

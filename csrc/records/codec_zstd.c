@@ -1,9 +1,11 @@
 /* Zstandard.
  *
- * Thread: any; contexts are a thread's own. Lock: none. Who frees: the thread's end frees its contexts.
+ * Thread: any; contexts are a thread's own. Lock: none. Who frees: the thread's end frees its
+ * contexts.
  *
- * Decompression streams into the growing output, so that neither the announced content size nor the ratio (a block of 128 KiB may take
- * four bytes) decides what is allocated. Frames that ask for a window beyond 128 MiB are refused.
+ * Decompression streams into the growing output, so that neither the announced content size nor the
+ * ratio (a block of 128 KiB may take four bytes) decides what is allocated. Frames that ask for a
+ * window beyond 128 MiB are refused.
  */
 #include "records/codec_builtin.h"
 
@@ -15,29 +17,37 @@
 #define LEVEL_DEFAULT 3
 #define WINDOW_LOG_MAX 27
 #define KEEP_CONTEXT_BYTES ((size_t)4 << 20) /* larger contexts aren't kept a thread */
-#define HINT_MAX_BYTES ((size_t)8 << 20)     /* how far an announced size is believed before there is output to show for it */
+/* how far an announced size is believed before there is output to show for it */
+#define HINT_MAX_BYTES ((size_t)8 << 20)
 
 const char kn_zstd_library[] = "libzstd " ZSTD_VERSION_STRING;
 
 static void release_compressor(void *context) { ZSTD_freeCCtx(context); }
 static void release_decompressor(void *context) { ZSTD_freeDCtx(context); }
 
-/* Level 3's own tables are 768 KiB for a batch of 1 MB, more than a core's second-level cache, and most of its time goes into looking things up there: with
- * smaller ones records that look alike are compressed in 60 to 85 % of the time for 0 to 2.5 % more bytes. But what small tables have forgotten they can't find:
- * data that repeats itself at a distance may become three times as large, so somebody who knows the data has to choose (engine/adaptive_level.h). */
+/* Level 3's own tables are 768 KiB for a batch of 1 MB, more than a core's second-level cache, and
+ * most of its time goes into looking things up there: with smaller ones records that look alike are
+ * compressed in 60 to 85 % of the time for 0 to 2.5 % more bytes. But what small tables have
+ * forgotten they can't find: data that repeats itself at a distance may become three times as
+ * large, so somebody who knows the data has to choose (produce/adaptive_level.h). */
 static const struct tables {
-    int long_hash_log, short_hash_log; /* of entries of 4 bytes; libzstd's names are hashLog, chainLog. 0: the level's own */
+    /* of entries of 4 bytes; libzstd's names are hashLog, chainLog. 0: the level's own */
+    int long_hash_log, short_hash_log;
 } tables_of_form[1 + KN_ZSTD_QUICKER_FORMS] = {{0, 0}, {15, 14}, {13, 13}};
 
 static void set_level(ZSTD_CCtx *context, int level)
 {
     int form = level <= KN_CODEC_LEVEL_DEFAULT ? KN_CODEC_LEVEL_DEFAULT - level : 0;
-    struct tables tables = form <= KN_ZSTD_QUICKER_FORMS ? tables_of_form[form] : (struct tables){0, 0};
+    struct tables tables = form <= KN_ZSTD_QUICKER_FORMS ? tables_of_form[form]
+                                                         : (struct tables){0, 0};
 
     ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
-    ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level <= KN_CODEC_LEVEL_DEFAULT ? LEVEL_DEFAULT : level); /* clamped by libzstd */
+    /* clamped by libzstd */
+    ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel,
+                           level <= KN_CODEC_LEVEL_DEFAULT ? LEVEL_DEFAULT : level);
     if (tables.long_hash_log) ZSTD_CCtx_setParameter(context, ZSTD_c_hashLog, tables.long_hash_log);
-    if (tables.short_hash_log) ZSTD_CCtx_setParameter(context, ZSTD_c_chainLog, tables.short_hash_log);
+    if (tables.short_hash_log)
+        ZSTD_CCtx_setParameter(context, ZSTD_c_chainLog, tables.short_hash_log);
 }
 
 int kn_zstd_compress(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
@@ -54,9 +64,11 @@ int kn_zstd_compress(const uint8_t *src, size_t size_bytes, int level, struct kn
     size_t bound = ZSTD_compressBound(size_bytes);
     int status = kn_buffer_reserve(out, bound);
     if (status != KN_OK) return status;
-    size_t made = ZSTD_compress2(slot->context, (*out)->data + (*out)->size_bytes, bound, src, size_bytes);
+    size_t made = ZSTD_compress2(slot->context, (*out)->data + (*out)->size_bytes, bound, src,
+                                 size_bytes);
     int failed = ZSTD_isError(made) != 0;
-    if (failed || ZSTD_sizeof_CCtx(slot->context) > KEEP_CONTEXT_BYTES * 4) kn_codec_slot_clear(slot);
+    if (failed || ZSTD_sizeof_CCtx(slot->context) > KEEP_CONTEXT_BYTES * 4)
+        kn_codec_slot_clear(slot);
     if (failed) return KN_ERR_CODEC;
     (*out)->size_bytes += made;
     return KN_OK;
@@ -82,26 +94,31 @@ static int decompress_stream(ZSTD_DCtx *context, ZSTD_inBuffer *in, struct kn_co
 
     while (in->pos < in->size || in_frame) {
         uint8_t beyond[1]; /* at the cap: one byte more is the proof that it is too large */
-        int status = in_frame ? KN_OK : frame_begin((const uint8_t *)in->src + in->pos, in->size - in->pos, output);
+        int status = in_frame ? KN_OK
+                              : frame_begin((const uint8_t *)in->src + in->pos, in->size - in->pos,
+                                            output);
         if (status != KN_OK) return status;
         int at_cap = kn_codec_output_bytes(output) == output->max_bytes;
         if (!at_cap && kn_codec_output_room(output) == 0) {
             status = kn_codec_output_grow(output, 0);
             if (status != KN_OK) return status;
         }
-        ZSTD_outBuffer to = {at_cap ? beyond : kn_codec_output_at(output), at_cap ? 1 : kn_codec_output_room(output), 0};
+        ZSTD_outBuffer to = {at_cap ? beyond : kn_codec_output_at(output),
+                             at_cap ? 1 : kn_codec_output_room(output), 0};
         size_t in_before = in->pos;
         size_t result = ZSTD_decompressStream(context, &to, in);
         if (ZSTD_isError(result)) return KN_ERR_CODEC;
         if (at_cap && to.pos > 0) return KN_ERR_TOO_LARGE;
         (*output->buffer)->size_bytes += to.pos;
         in_frame = result != 0;
-        if (in_frame && in->pos == in_before && to.pos == 0) return KN_ERR_CODEC; /* no progress: cut off */
+        /* no progress: cut off */
+        if (in_frame && in->pos == in_before && to.pos == 0) return KN_ERR_CODEC;
     }
     return KN_OK;
 }
 
-int kn_zstd_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)
+int kn_zstd_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes,
+                       struct kn_buffer **out)
 {
     struct kn_codec_output output = kn_codec_output_of(out, max_bytes);
     struct kn_codec_slot *slot = kn_codec_local(KN_SLOT_ZSTD_DECOMPRESS);

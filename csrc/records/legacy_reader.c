@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "records/batch_writer.h"
-#include "records/record_reader.h"
+#include "records/codec.h"
 
 #define CRC_END 16 /* the checksum covers what follows it */
 
@@ -37,7 +37,8 @@ static const uint8_t *take_bytes(struct kn_span *span, int32_t *size_bytes)
     return kn_span_take(span, (size_t)*size_bytes);
 }
 
-/* Takes one complete message off the span. Trailing bytes inside a message are malformed, as is a message that is cut off. */
+/* Takes one complete message off the span. Trailing bytes inside a message are malformed, as is a
+ * message that is cut off. */
 static int message_next(struct kn_span *span, struct legacy_message *message)
 {
     message->offset = kn_span_i64(span);
@@ -82,7 +83,8 @@ int kn_legacy_view_parse(struct kn_batch_view *view)
 
 int kn_legacy_view_check(const struct kn_batch_view *view)
 {
-    return kn_crc32(0, view->raw + CRC_END, view->raw_bytes - CRC_END) == view->crc ? KN_OK : KN_ERR_CRC;
+    return kn_crc32(0, view->raw + CRC_END, view->raw_bytes - CRC_END) == view->crc ? KN_OK
+                                                                                    : KN_ERR_CRC;
 }
 
 /* Walks the offsets and sizes of a message set. */
@@ -93,7 +95,8 @@ static int count_messages(const struct kn_batch_view *view, int32_t *count, int6
     for (*count = 0; kn_span_left(&span) > 0; (*count)++) {
         *last_offset = kn_span_i64(&span);
         int32_t size = kn_span_i32(&span);
-        if (span.failed || size < KN_LEGACY_MESSAGE_MIN_BYTES || !kn_span_take(&span, (size_t)size)) return KN_ERR_INVALID;
+        if (span.failed || size < KN_LEGACY_MESSAGE_MIN_BYTES || !kn_span_take(&span, (size_t)size))
+            return KN_ERR_INVALID;
     }
     return *count > 0 ? KN_OK : KN_ERR_INVALID;
 }
@@ -115,10 +118,12 @@ int kn_legacy_reader_init(struct kn_record_reader *reader)
         return KN_OK;
     }
     /* A wrapper that nobody opened still points into its own raw bytes. */
-    if (view->records >= view->raw && view->records < view->raw + view->raw_bytes) return KN_ERR_INVALID;
+    if (view->records >= view->raw && view->records < view->raw + view->raw_bytes)
+        return KN_ERR_INVALID;
     int status = count_messages(view, &reader->left, &last_offset);
     if (status != KN_OK) return status;
-    if (view->magic == 1) reader->legacy_base = (int64_t)((uint64_t)view->base_offset - (uint64_t)last_offset);
+    if (view->magic == 1)
+        reader->legacy_base = (int64_t)((uint64_t)view->base_offset - (uint64_t)last_offset);
     return KN_OK;
 }
 
@@ -129,10 +134,12 @@ int kn_legacy_reader_next(struct kn_record_reader *reader, struct kn_record *rec
 
     if (reader->left == 0) return kn_span_left(&reader->span) ? KN_ERR_INVALID : KN_ERR_TRUNCATED;
     reader->left--;
-    if (message_next(&reader->span, &message) != KN_OK || message.magic != view->magic) return KN_ERR_INVALID;
+    if (message_next(&reader->span, &message) != KN_OK || message.magic != view->magic)
+        return KN_ERR_INVALID;
 
     int compressed = kn_batch_view_codec(view) != KN_CODEC_NONE;
-    if (compressed && (message.attributes & KN_ATTR_CODEC_MASK)) return KN_ERR_INVALID; /* wrappers nest one level deep, no more */
+    /* wrappers nest one level deep, no more */
+    if (compressed && (message.attributes & KN_ATTR_CODEC_MASK)) return KN_ERR_INVALID;
     int log_append = view->magic == 1 && (view->attributes & KN_ATTR_LOG_APPEND_TIME);
 
     memset(record, 0, sizeof *record);

@@ -18,15 +18,21 @@
 #define XXH_PRIME_4 0x27d4eb2fu
 #define XXH_PRIME_5 0x165667b1u
 
-static uint32_t rotate_left(uint32_t value, unsigned by) { return value << by | value >> (32 - by); }
+static uint32_t rotate_left(uint32_t value, unsigned by)
+{
+    return value << by | value >> (32 - by);
+}
 
-/* xxHash32 with seed 0 of fewer than 16 bytes, which is all a frame descriptor can have, and the magic number with one that has no dictionary. */
+/* xxHash32 with seed 0 of fewer than 16 bytes, which is all a frame descriptor can have, and the
+ * magic number with one that has no dictionary. */
 static uint32_t xxh32_short(const uint8_t *at, size_t size_bytes)
 {
     uint32_t hash = XXH_PRIME_5 + (uint32_t)size_bytes;
 
-    for (; size_bytes >= 4; size_bytes -= 4, at += 4) hash = rotate_left(hash + kn_get_u32_le(at) * XXH_PRIME_3, 17) * XXH_PRIME_4;
-    for (; size_bytes > 0; size_bytes--) hash = rotate_left(hash + *at++ * XXH_PRIME_5, 11) * XXH_PRIME_1;
+    for (; size_bytes >= 4; size_bytes -= 4, at += 4)
+        hash = rotate_left(hash + kn_get_u32_le(at) * XXH_PRIME_3, 17) * XXH_PRIME_4;
+    for (; size_bytes > 0; size_bytes--)
+        hash = rotate_left(hash + *at++ * XXH_PRIME_5, 11) * XXH_PRIME_1;
     hash = (hash ^ hash >> 15) * XXH_PRIME_2;
     hash = (hash ^ hash >> 13) * XXH_PRIME_3;
     return hash ^ hash >> 16;
@@ -49,7 +55,8 @@ int kn_lz4_legacy_break(uint8_t *frame, size_t size_bytes)
     return KN_OK;
 }
 
-int kn_lz4_legacy_call(kn_decompress_fn *decompress, const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)
+int kn_lz4_legacy_call(kn_decompress_fn *decompress, const uint8_t *src, size_t size_bytes,
+                       size_t max_bytes, struct kn_buffer **out)
 {
     size_t size = descriptor_bytes(src, size_bytes);
     if (size == 0) return KN_ERR_CODEC;
@@ -64,7 +71,8 @@ int kn_lz4_legacy_call(kn_decompress_fn *decompress, const uint8_t *src, size_t 
     return status;
 }
 
-int kn_lz4_decompress_legacy(const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)
+int kn_lz4_decompress_legacy(const uint8_t *src, size_t size_bytes, size_t max_bytes,
+                             struct kn_buffer **out)
 {
 #ifdef KN_HAVE_LZ4
     return kn_lz4_legacy_call(kn_lz4_decompress, src, size_bytes, max_bytes, out);

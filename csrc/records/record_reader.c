@@ -13,14 +13,17 @@ int kn_record_reader_init(struct kn_record_reader *reader, const struct kn_batch
     reader->legacy_base = 0;
     reader->left = opened_view->record_count;
     if (opened_view->magic < 2) return kn_legacy_reader_init(reader);
-    if (kn_batch_view_codec(opened_view) != KN_CODEC_NONE && opened_view->records == opened_view->raw + KN_BATCH_HEADER_BYTES &&
+    if (kn_batch_view_codec(opened_view) != KN_CODEC_NONE &&
+        opened_view->records == opened_view->raw + KN_BATCH_HEADER_BYTES &&
         opened_view->records_bytes > 0)
         return KN_ERR_INVALID; /* nobody opened it */
     return KN_OK;
 }
 
-/* A varint length and its bytes within [at, end); returns what follows, or NULL. A negative length other than -1 is malformed. */
-static const uint8_t *get_bytes(const uint8_t *at, const uint8_t *end, const uint8_t **bytes, int32_t *size_bytes)
+/* A varint length and its bytes within [at, end); returns what follows, or NULL. A negative length
+ * other than -1 is malformed. */
+static const uint8_t *get_bytes(const uint8_t *at, const uint8_t *end, const uint8_t **bytes,
+                                int32_t *size_bytes)
 {
     at = kn_varint_get(at, end, size_bytes);
     if (!at || *size_bytes < -1) return NULL;
@@ -46,10 +49,12 @@ static int headers_valid(const uint8_t *at, const uint8_t *end, int32_t count)
     return kn_span_left(&span) == 0;
 }
 
-/* The fields of the record between its length and `end`, its deltas apart; returns KN_OK or KN_ERR_INVALID. Headers aren't walked: where *has_headers isn't
- * set, there is nothing to walk. It is found in registers: two fields that were stored one by one and are read as one stall the processor. */
-static int get_fields(const uint8_t *at, const uint8_t *end, struct kn_record *record, int64_t *timestamp_delta, int32_t *offset_delta,
-                      int *has_headers)
+/* The fields of the record between its length and `end`, its deltas apart; returns KN_OK or
+ * KN_ERR_INVALID. Headers aren't walked: where *has_headers isn't set, there is nothing to walk. It
+ * is found in registers: two fields that were stored one by one and are read as one stall the
+ * processor. */
+static int get_fields(const uint8_t *at, const uint8_t *end, struct kn_record *record,
+                      int64_t *timestamp_delta, int32_t *offset_delta, int *has_headers)
 {
     int32_t header_count;
     record->attributes = (int8_t)*at++;
@@ -77,12 +82,17 @@ int kn_record_reader_any(struct kn_record_reader *reader, struct kn_record *reco
     if (view->magic < 2) return kn_legacy_reader_next(reader, record);
     if (reader->left <= 0) return at == end ? KN_ERR_TRUNCATED : KN_ERR_INVALID;
 
-    if (!(at = kn_varint_get(at, end, &length)) || length < KN_RECORD_MIN_BYTES - 1 || length > end - at) return KN_ERR_INVALID;
+    if (!(at = kn_varint_get(at, end, &length)) || length < KN_RECORD_MIN_BYTES - 1 ||
+        length > end - at)
+        return KN_ERR_INVALID;
     end = at + length;
     kn_record_prefetch(end);
-    if (get_fields(at, end, record, &timestamp_delta, &offset_delta, &has_headers) != KN_OK) return KN_ERR_INVALID;
-    if (has_headers && !headers_valid(record->headers, end, record->header_count)) return KN_ERR_INVALID;
-    if (offset_delta < 0 || offset_delta > view->last_offset - view->base_offset) return KN_ERR_INVALID;
+    if (get_fields(at, end, record, &timestamp_delta, &offset_delta, &has_headers) != KN_OK)
+        return KN_ERR_INVALID;
+    if (has_headers && !headers_valid(record->headers, end, record->header_count))
+        return KN_ERR_INVALID;
+    if (offset_delta < 0 || offset_delta > view->last_offset - view->base_offset)
+        return KN_ERR_INVALID;
     kn_record_taken(reader, record, end, timestamp_delta, offset_delta);
     return KN_OK;
 }
@@ -99,7 +109,9 @@ void kn_record_reread(const uint8_t *start, struct kn_record *record)
 
 int kn_header_next(struct kn_span *span, struct kn_header *header)
 {
-    const uint8_t *at = span->failed ? NULL : get_bytes(span->at, span->end, &header->key, &header->key_bytes);
+    const uint8_t *at = span->failed
+                            ? NULL
+                            : get_bytes(span->at, span->end, &header->key, &header->key_bytes);
 
     if (at && header->key) at = get_bytes(at, span->end, &header->value, &header->value_bytes);
     if (!at || !header->key) {

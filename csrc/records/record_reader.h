@@ -1,9 +1,11 @@
 /* Iterates the records of an opened batch view, whatever its magic, from borrowed bytes.
  *
- * Thread: any; no state outside the structs. Who frees: nobody, everything borrows from the input (or from the buffer that the
- * caller decompressed into). Every length and count is checked against what is left before it is used.
+ * Thread: any; no state outside the structs. Who frees: nobody, everything borrows from the input
+ * (or from the buffer that the caller decompressed into). Every length and count is checked against
+ * what is left before it is used.
  *
- * The usual record is read inline: a caller's loop keeps in registers what it uses of it, and leaves out the rest.
+ * The usual record is read inline: a caller's loop keeps in registers what it uses of it, and
+ * leaves out the rest.
  */
 #ifndef KN_RECORDS_RECORD_READER_H
 #define KN_RECORDS_RECORD_READER_H
@@ -16,40 +18,15 @@
 #include "records/batch_writer.h"
 #include "records/legacy_reader.h"
 
-#define KN_RECORD_MIN_BYTES 7 /* length, attributes, five varints */
-#define KN_RECORD_NUMBERS_BYTES (1 + 5 * KN_UVARINT_SHORT_BYTES) /* attributes, five varints before the value */
-#define KN_PREFETCH_BYTES 1024 /* ahead of a record's end: half as much and more is as quick, less is slower */
-
-struct kn_record {
-    int64_t offset;
-    int64_t timestamp_ms;     /* -1: none (magic 0) */
-    const uint8_t *key;       /* NULL: null */
-    const uint8_t *value;     /* NULL: null */
-    const uint8_t *headers;   /* header_count headers in wire form */
-    int32_t key_bytes;
-    int32_t value_bytes;
-    int32_t headers_bytes;
-    int32_t header_count;
-    int8_t attributes;
-    int8_t timestamp_type;    /* 0 create time, 1 log append time, -1 not available */
-};
-
-/* Of key, value and headers: what a record counts with against limits. */
-static inline int64_t kn_record_bytes(const struct kn_record *record)
-{
-    return (record->key ? record->key_bytes : 0) + (int64_t)(record->value ? record->value_bytes : 0) + record->headers_bytes;
-}
-
-struct kn_record_reader {
-    struct kn_span span;
-    struct kn_batch_view view; /* by value: the reader outlives the caller's copy */
-    int32_t left;              /* records left (magic 2) */
-    int64_t legacy_base;       /* what to add to a v1 wrapper's relative offsets */
-};
+/* attributes, five varints before the value */
+#define KN_RECORD_NUMBERS_BYTES (1 + 5 * KN_UVARINT_SHORT_BYTES)
+/* ahead of a record's end: half as much and more is as quick, less is slower */
+#define KN_PREFETCH_BYTES 1024
 
 int kn_record_reader_init(struct kn_record_reader *reader, const struct kn_batch_view *opened_view);
-/* Key, value and headers once more, of a record of magic 2 that kn_record_reader_next() has accepted; `start` is where its span
- * stood before. Offset and timestamp are left alone: they need the batch. */
+/* Key, value and headers once more, of a record of magic 2 that kn_record_reader_next() has
+ * accepted; `start` is where its span stood before. Offset and timestamp are left alone: they need
+ * the batch. */
 void kn_record_reread(const uint8_t *start, struct kn_record *record);
 
 struct kn_header {
@@ -64,8 +41,9 @@ int kn_header_next(struct kn_span *span, struct kn_header *header);
 /* As kn_record_reader_next(), for records of every form. */
 int kn_record_reader_any(struct kn_record_reader *reader, struct kn_record *record);
 
-/* Records are one behind the other in memory that another core has written, and the reader jumps over their values: where processors don't foresee it,
- * it would wait for memory once a record. Nothing is read, so the address may be behind the end. */
+/* Records are one behind the other in memory that another core has written, and the reader jumps
+ * over their values: where processors don't foresee it, it would wait for memory once a record.
+ * Nothing is read, so the address may be behind the end. */
 static inline void kn_record_prefetch(const uint8_t *end)
 {
     __builtin_prefetch((const void *)((uintptr_t)end + KN_PREFETCH_BYTES));
@@ -73,31 +51,43 @@ static inline void kn_record_prefetch(const uint8_t *end)
 }
 
 /* What the batch says of a record of magic 2, by its deltas; the reader goes on at `end`. */
-static inline void kn_record_taken(struct kn_record_reader *reader, struct kn_record *record, const uint8_t *end, int64_t timestamp_delta, int32_t offset_delta)
+static inline void kn_record_taken(struct kn_record_reader *reader, struct kn_record *record,
+                                   const uint8_t *end, int64_t timestamp_delta,
+                                   int32_t offset_delta)
 {
     const struct kn_batch_view *view = &reader->view;
 
     record->offset = view->base_offset + offset_delta;
     record->timestamp_type = (view->attributes & KN_ATTR_LOG_APPEND_TIME) != 0;
-    record->timestamp_ms = record->timestamp_type ? view->max_timestamp_ms : (int64_t)((uint64_t)view->base_timestamp_ms + (uint64_t)timestamp_delta);
+    record->timestamp_ms = record->timestamp_type ? view->max_timestamp_ms
+                                                  : (int64_t)((uint64_t)view->base_timestamp_ms +
+                                                              (uint64_t)timestamp_delta);
     reader->span.at = end;
     reader->left--;
 }
 
-/* Takes the next record if it is as most are: of magic 2, without headers, its numbers of three bytes at most, and not among the last bytes, so that a few
- * looks at how much is left do for all of it. Otherwise it takes nothing and says 0, whatever there is. */
-static inline __attribute__((always_inline)) int kn_record_reader_usual(struct kn_record_reader *reader, struct kn_record *record)
+/* Takes the next record if it is as most are: of magic 2, without headers, its numbers of three
+ * bytes at most, and not among the last bytes, so that a few looks at how much is left do for all
+ * of it. Otherwise it takes nothing and says 0, whatever there is. */
+static inline __attribute__((always_inline)) int kn_record_reader_usual(
+    struct kn_record_reader *reader, struct kn_record *record)
 {
     const struct kn_batch_view *view = &reader->view;
     const uint8_t *at = reader->span.at;
-    uint32_t length, timestamp, offset, key, value; /* zig-zag: what is odd is negative, 1 is null */
+    /* zig-zag: what is odd is negative, 1 is null */
+    uint32_t length, timestamp, offset, key, value;
 
-    if (view->magic != 2 || reader->left <= 0 || reader->span.end - at < KN_RECORD_NUMBERS_BYTES) return 0;
-    if (!(at = kn_uvarint_get_short(at, &length)) || length & 1 || length >> 1 > (size_t)(reader->span.end - at)) return 0;
+    if (view->magic != 2 || reader->left <= 0 || reader->span.end - at < KN_RECORD_NUMBERS_BYTES)
+        return 0;
+    if (!(at = kn_uvarint_get_short(at, &length)) || length & 1 ||
+        length >> 1 > (size_t)(reader->span.end - at))
+        return 0;
     const uint8_t *end = at + (length >> 1);
     kn_record_prefetch(end);
     record->attributes = (int8_t)*at++;
-    if (!(at = kn_uvarint_get_short(at, &timestamp)) || !(at = kn_uvarint_get_short(at, &offset)) || !(at = kn_uvarint_get_short(at, &key))) return 0;
+    if (!(at = kn_uvarint_get_short(at, &timestamp)) || !(at = kn_uvarint_get_short(at, &offset)) ||
+        !(at = kn_uvarint_get_short(at, &key)))
+        return 0;
     record->key = key == 1 ? NULL : at;
     record->key_bytes = key == 1 ? -1 : (int32_t)(key >> 1);
     if (key != 1) {
@@ -111,7 +101,9 @@ static inline __attribute__((always_inline)) int kn_record_reader_usual(struct k
         if (value & 1 || (ptrdiff_t)(value >> 1) >= end - at) return 0;
         at += value >> 1;
     }
-    if (end - at != 1 || *at != 0 || offset & 1 || offset >> 1 > view->last_offset - view->base_offset) return 0;
+    if (end - at != 1 || *at != 0 || offset & 1 ||
+        offset >> 1 > view->last_offset - view->base_offset)
+        return 0;
 
     record->headers = end;
     record->headers_bytes = record->header_count = 0;
@@ -119,8 +111,10 @@ static inline __attribute__((always_inline)) int kn_record_reader_usual(struct k
     return 1;
 }
 
-/* KN_OK with *record filled; KN_ERR_TRUNCATED at the clean end; KN_ERR_INVALID for malformed records: then the reader stands where it stood. */
-static inline __attribute__((always_inline)) int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *record)
+/* KN_OK with *record filled; KN_ERR_TRUNCATED at the clean end; KN_ERR_INVALID for malformed
+ * records: then the reader stands where it stood. */
+static inline __attribute__((always_inline)) int kn_record_reader_next(
+    struct kn_record_reader *reader, struct kn_record *record)
 {
     struct kn_record other; /* the address of the caller's is not given away */
     int status;

@@ -249,7 +249,7 @@ cdef class Call:
         self.report = ArrowReport.__new__(ArrowReport)
         self.report.callback = on_delivery
         binding = self.core._callbacks.hold(self.report)
-        self.counter = kn_delivery_counter_new(self.engine.engine, binding)
+        self.counter = kn_delivery_counter_new(&self.engine.engine.counters, binding)
         if self.counter == NULL:
             self.core._callbacks.take(binding)
             raise MemoryError

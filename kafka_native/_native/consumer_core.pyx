@@ -219,7 +219,7 @@ cdef class ConsumerCore:
         """
         self._check_open()
         self._keeps_batches = True
-        self.engine.engine.keeps_batches = 1
+        self.engine.engine.consumer.keeps_batches = 1
 
     cdef int _check_opens(self) except -1:
         if self._keeps_batches:

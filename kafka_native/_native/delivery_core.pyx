@@ -218,7 +218,7 @@ cdef class Report:
             if not kn_token_is(token):
                 continue
             self.batch.opaques[self.token - 1] = KN_TOKEN_TAKEN
-            counter = kn_delivery_counter_of(core.engine.engine, token)
+            counter = kn_delivery_counter_of(&core.engine.engine.counters, token)
             if counter == NULL:
                 continue
             report = None if error is None else core._callbacks.objects[_slot_of(counter.binding)]
@@ -315,7 +315,7 @@ cdef class DeliveryCore:
         cdef kn_record record
         cdef const uint8_t *start
         cdef int32_t index
-        cdef bint quiet = self.engine.engine.config.report_errors_only and report.error is None
+        cdef bint quiet = self.engine.engine.config.produce.report_errors_only and report.error is None
         while report.batch != NULL and report.index < batch.writer.record_count:
             index = report.index
             if batch.counter != NULL:
@@ -496,7 +496,7 @@ cdef class DeliveryCore:
             if batch.opaques != NULL:
                 for i in range(batch.writer.record_count):
                     if kn_token_is(batch.opaques[i]):
-                        counter = kn_delivery_counter_of(self.engine.engine, batch.opaques[i])
+                        counter = kn_delivery_counter_of(&self.engine.engine.counters, batch.opaques[i])
                         if counter != NULL:
                             kn_delivery_counter_settle(counter, 1, 0)
             kn_engine_delivered(self.engine.engine, batch)

@@ -56,7 +56,7 @@ cpdef bint exits_elsewhere() noexcept:
 cdef class Event:
     """An event of the engine for the control plane.
 
-    csrc/engine/events.h has the fields of each kind.
+    csrc/net/events.h has the fields of each kind.
     """
 
     cdef readonly int kind, broker, generation
@@ -118,12 +118,12 @@ cdef void _fill_text(char *to, size_t room, text) except *:
 cdef void _fill_connection(kn_connection_config *to, dict settings) except *:
     to.receive_max_bytes = settings["receive_max_bytes"]
     to.setup_timeout_ms = settings["setup_timeout_ms"]
-    to.send_buffer_bytes = settings["send_buffer_bytes"]
-    to.receive_buffer_bytes = settings["receive_buffer_bytes"]
-    to.keepalive = settings["keepalive"]
-    to.nagle_disable = settings["nagle_disable"]
-    to.address_family = settings["address_family"]
-    to.address_ttl_ms = settings["address_ttl_ms"]
+    to.socket.send_buffer_bytes = settings["send_buffer_bytes"]
+    to.socket.receive_buffer_bytes = settings["receive_buffer_bytes"]
+    to.socket.keepalive = settings["keepalive"]
+    to.socket.nagle_disable = settings["nagle_disable"]
+    to.socket.address_family = settings["address_family"]
+    to.socket.address_ttl_ms = settings["address_ttl_ms"]
 
 
 cdef kn_tls *_new_tls(settings) except? NULL:
@@ -235,52 +235,52 @@ def tls_functions():
 
 
 cdef void _fill(kn_engine_config *to, dict settings) except *:
-    _fill_text(to.client_id, 256, settings["client_id"])
-    _fill_text(to.rack, 256, settings["rack"])
-    _fill_connection(&to.connection, settings)
-    to.reconnect_backoff_ms = settings["reconnect_backoff_ms"]
-    to.reconnect_backoff_max_ms = settings["reconnect_backoff_max_ms"]
-    to.request_timeout_ms = settings["request_timeout_ms"]
-    to.connections_max_idle_ms = settings["connections_max_idle_ms"]
-    to.queue_messages_max = settings["queue_messages_max"]
-    to.queue_bytes_max = settings["queue_bytes_max"]
-    to.linger_us = settings["linger_us"]
-    to.batch_bytes = settings["batch_bytes"]
-    to.batch_messages = settings["batch_messages"]
-    to.message_max_bytes = settings["message_max_bytes"]
-    to.max_in_flight = settings["max_in_flight"]
-    to.backpressure_requests = settings["backpressure_requests"]
-    to.acks = settings["acks"]
-    to.produce_timeout_ms = settings["produce_timeout_ms"]
-    to.message_timeout_ms = settings["message_timeout_ms"]
-    to.retries = settings["retries"]
-    to.retry_backoff_ms = settings["retry_backoff_ms"]
-    to.retry_backoff_max_ms = settings["retry_backoff_max_ms"]
-    to.codec = settings["codec"]
-    to.codec_level = settings["codec_level"]
-    to.partitioner = <kn_partitioner><int>settings["partitioner"]
-    to.sticky_linger_ms = settings["sticky_linger_ms"]
-    to.adaptive_partitioning = settings["adaptive_partitioning"]
-    to.availability_timeout_ms = settings["availability_timeout_ms"]
-    to.idempotence = settings["idempotence"]
-    to.gapless = settings["gapless"]
-    _fill_text(to.transactional_id, 512, settings["transactional_id"])
-    to.report_all = settings["report_all"]
-    to.report_errors_only = settings["report_errors_only"]
-    to.fetch_min_bytes = settings["fetch_min_bytes"]
-    to.fetch_wait_max_ms = settings["fetch_wait_max_ms"]
-    to.fetch_max_bytes = settings["fetch_max_bytes"]
-    to.partition_fetch_bytes = settings["partition_fetch_bytes"]
-    to.shared_fetch_bytes = settings["shared_fetch_bytes"]
-    to.queued_max_bytes = settings["queued_max_bytes"]
-    to.queued_min_messages = settings["queued_min_messages"]
-    to.fetch_error_backoff_ms = settings["fetch_error_backoff_ms"]
-    to.check_crcs = settings["check_crcs"]
-    to.partition_eof = settings["partition_eof"]
-    to.isolation_level = settings["isolation_level"]
-    to.decompressed_max_bytes = settings["decompressed_max_bytes"]
-    to.statistics = settings["statistics"]
-    to.log_contexts = settings["log_contexts"]
+    _fill_text(to.client.client_id, 256, settings["client_id"])
+    _fill_text(to.fetch.rack, 256, settings["rack"])
+    _fill_connection(&to.client.connection, settings)
+    to.client.reconnect_backoff_ms = settings["reconnect_backoff_ms"]
+    to.client.reconnect_backoff_max_ms = settings["reconnect_backoff_max_ms"]
+    to.client.request_timeout_ms = settings["request_timeout_ms"]
+    to.client.connections_max_idle_ms = settings["connections_max_idle_ms"]
+    to.produce.queue_messages_max = settings["queue_messages_max"]
+    to.produce.queue_bytes_max = settings["queue_bytes_max"]
+    to.produce.linger_us = settings["linger_us"]
+    to.produce.batch_bytes = settings["batch_bytes"]
+    to.produce.batch_messages = settings["batch_messages"]
+    to.produce.message_max_bytes = settings["message_max_bytes"]
+    to.produce.max_in_flight = settings["max_in_flight"]
+    to.produce.backpressure_requests = settings["backpressure_requests"]
+    to.produce.acks = settings["acks"]
+    to.produce.produce_timeout_ms = settings["produce_timeout_ms"]
+    to.produce.message_timeout_ms = settings["message_timeout_ms"]
+    to.produce.retries = settings["retries"]
+    to.produce.retry_backoff_ms = settings["retry_backoff_ms"]
+    to.produce.retry_backoff_max_ms = settings["retry_backoff_max_ms"]
+    to.produce.codec = settings["codec"]
+    to.produce.codec_level = settings["codec_level"]
+    to.produce.partitioner = <kn_partitioner><int>settings["partitioner"]
+    to.produce.sticky_linger_ms = settings["sticky_linger_ms"]
+    to.produce.adaptive_partitioning = settings["adaptive_partitioning"]
+    to.produce.availability_timeout_ms = settings["availability_timeout_ms"]
+    to.produce.idempotence = settings["idempotence"]
+    to.produce.gapless = settings["gapless"]
+    _fill_text(to.produce.transactional_id, 512, settings["transactional_id"])
+    to.produce.report_all = settings["report_all"]
+    to.produce.report_errors_only = settings["report_errors_only"]
+    to.fetch.fetch_min_bytes = settings["fetch_min_bytes"]
+    to.fetch.fetch_wait_max_ms = settings["fetch_wait_max_ms"]
+    to.fetch.fetch_max_bytes = settings["fetch_max_bytes"]
+    to.fetch.partition_fetch_bytes = settings["partition_fetch_bytes"]
+    to.fetch.shared_fetch_bytes = settings["shared_fetch_bytes"]
+    to.fetch.queued_max_bytes = settings["queued_max_bytes"]
+    to.fetch.queued_min_messages = settings["queued_min_messages"]
+    to.fetch.fetch_error_backoff_ms = settings["fetch_error_backoff_ms"]
+    to.fetch.check_crcs = settings["check_crcs"]
+    to.fetch.partition_eof = settings["partition_eof"]
+    to.fetch.isolation_level = settings["isolation_level"]
+    to.fetch.decompressed_max_bytes = settings["decompressed_max_bytes"]
+    to.client.statistics = settings["statistics"]
+    to.client.log_contexts = settings["log_contexts"]
 
 
 FOR_EVER_S = KN_FOR_EVER_S
@@ -316,7 +316,7 @@ cdef class EngineHandle:
         if engine == NULL:
             return False
         with nogil:
-            kn_queue_wait(&engine.events, timeout_ms)
+            kn_queue_wait(&engine.client.events, timeout_ms)
         return True
 
 
@@ -333,22 +333,22 @@ cdef class Engine:
         cdef kn_engine_config config
         kn_engine_config_init(&config)
         _fill(&config, settings)
-        config.connection.proxy = _new_proxy(settings["proxy"])
+        config.client.connection.proxy = _new_proxy(settings["proxy"])
         try:
-            config.connection.tls = _new_tls(settings["tls"])
+            config.client.connection.tls = _new_tls(settings["tls"])
         except BaseException:
-            kn_proxy_free(config.connection.proxy)
+            kn_proxy_free(config.client.connection.proxy)
             raise
         self.handle = EngineHandle.__new__(EngineHandle)
         self.engine = self.handle.engine = kn_engine_new(&config)
         if self.engine == NULL:
-            kn_proxy_free(config.connection.proxy)
-            kn_tls_free(config.connection.tls)
+            kn_proxy_free(config.client.connection.proxy)
+            kn_tls_free(config.client.connection.tls)
             raise MemoryError("no memory or file descriptors for a client")
         self.engine.owners[0] = &self.handle.engine
         self.engine.owners[1] = &self.engine
         self.fork_count = kn_fork_count()
-        codecs_fill(&self.engine.codecs)
+        codecs_fill(&self.engine.client.codecs)
         self.error_of = error_of
         self.pins = Pins(settings["pinned_max_bytes"])
         self.topics = []
@@ -453,12 +453,12 @@ cdef class Engine:
         if self.engine != NULL:
             kn_queue_kick(&self.engine.deliveries)
             kn_queue_kick(&self.engine.fetched)
-            kn_queue_kick(&self.engine.budget.room)
+            kn_queue_kick(&self.engine.producer.budget.room)
 
     def kick_control(self):
         """End a wait in `wait_for_events()`."""
         if self.engine != NULL:
-            kn_queue_kick(&self.engine.events)
+            kn_queue_kick(&self.engine.client.events)
 
     def next_events(self):
         """Return the list of new `Event`s (control thread)."""
@@ -467,19 +467,19 @@ cdef class Engine:
         if self.engine == NULL:
             return []
         kn_list_init(&items)
-        kn_queue_take_all(&self.engine.events, &items)
+        kn_queue_take_all(&self.engine.client.events, &items)
         events = []
         while not kn_list_empty(&items):
             node = kn_list_pop_front(&items)
             events.append(_event_of(<kn_event *>node))
             if (<kn_event *>node).kind == KN_EVENT_LOG:
-                kn_log_taken(&self.engine.log)
+                kn_log_taken(&self.engine.client.log)
             kn_event_free(<kn_event *>node)
         return events
 
     def take_dropped_lines(self):
         """Return the number of log lines dropped since the last call (control thread)."""
-        return 0 if self.engine == NULL else kn_log_take_dropped(&self.engine.log)
+        return 0 if self.engine == NULL else kn_log_take_dropped(&self.engine.client.log)
 
     cdef _check(self, int status):
         if status == KN_ERR_NOMEM:
@@ -571,7 +571,7 @@ cdef class Engine:
 
         The caller keeps it alive until it sets the next one.
         """
-        kn_tls_set_context(self._alive().config.connection.tls, <void *>context)
+        kn_tls_set_context(self._alive().config.client.connection.tls, <void *>context)
 
     # --- producing ---
 
@@ -607,7 +607,7 @@ cdef class Engine:
         """
         if self.engine == NULL or self.closed:
             return
-        kn_engine_refuse(self.engine)
+        kn_producer_refuse(&self.engine.producer)
         self.purge(True, False)
 
     def grant(self, int64_t producer_id, int16_t producer_epoch):
@@ -705,7 +705,7 @@ cdef Topic _new_topic(Engine owner, str name):
         raise ValueError(f"a topic's name has 1 to 249 characters, this one {len(name)}")
     topic.owner = owner
     topic.name = name
-    topic.topic = kn_engine_topic(owner._alive(), text, <int32_t>size, len(owner.topics) + 1)
+    topic.topic = kn_producer_topic(&owner._alive().producer, text, <int32_t>size, len(owner.topics) + 1)
     if topic.topic == NULL:
         raise MemoryError
     return topic
@@ -789,7 +789,7 @@ cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partiti
     cursor.position_epoch = -1
     cursor.broker = -1
     cursor.token = token
-    cursor.cursor = kn_cursor_new(owner._alive(), text, <int32_t>size, <const uint8_t *>PyBytes_AS_STRING(topic_id), partition, token)
+    cursor.cursor = kn_cursor_new(&owner._alive().consumer, text, <int32_t>size, <const uint8_t *>PyBytes_AS_STRING(topic_id), partition, token)
     if cursor.cursor == NULL:
         raise MemoryError
     return cursor

@@ -19,6 +19,7 @@ from libc.string cimport memset
 
 from enum import IntEnum
 
+from kafka_native._native.kn_enums cimport KN_NOT_PERSISTED, KN_PERSISTED, KN_POSSIBLY_PERSISTED
 from kafka_native._native.kn_engine cimport (
     kn_cells,
     kn_cells_give,
@@ -70,9 +71,11 @@ class MessageStatus(IntEnum):
     """
 
     # It was never sent, or the broker refused it. A new attempt may come after later messages.
-    NOT_PERSISTED = 0
-    POSSIBLY_PERSISTED = 1  # It was sent, but not acknowledged. A new attempt may write it twice.
-    PERSISTED = 2  # It is in the log.
+    NOT_PERSISTED = KN_NOT_PERSISTED
+    # It was sent, but not acknowledged. A new attempt may write it twice.
+    POSSIBLY_PERSISTED = KN_POSSIBLY_PERSISTED
+    # It is in the log.
+    PERSISTED = KN_PERSISTED
 
 
 @cython.final

@@ -587,13 +587,13 @@ cdef class ProducerCore(DeliveryCore):
                     return status
                 if self._closed or self.engine.closed:
                     return KN_ERR_CLOSED
-                if kn_budget_is_empty(&self.engine.engine.budget):
+                if kn_budget_is_empty(&self.engine.engine.producer.budget):
                     tries += 1
                     if tries == KN_ROOM_TRIES:
                         return KN_ERR_FULL  # larger than the whole queue: there will never be room
                     continue
                 tries = 0
-                if not self.engine.wait(&self.engine.engine.budget.room, deadline):
+                if not self.engine.wait(&self.engine.engine.producer.budget.room, deadline):
                     return KN_ERR_FULL
                 if self.engine.engine == NULL:
                     return KN_ERR_CLOSED

@@ -126,10 +126,11 @@ cdef class Relay:
         self.topic = core.engine.topic_at(topic)
         self.report = ArrowReport.__new__(ArrowReport)
         self.report.callback = _heard
+        self.relay.engine = core.engine._alive()
         self.relay.topic = self.topic.topic
         self.relay.partition = partition
         binding = core._callbacks.hold(self.report)
-        self.relay.counter = kn_delivery_counter_new(core.engine.engine, binding)
+        self.relay.counter = kn_delivery_counter_new(&core.engine.engine.counters, binding)
         if self.relay.counter == NULL:
             core._callbacks.take(binding)
             raise MemoryError

@@ -124,7 +124,7 @@ cdef class _Opening:
 
     cdef int walk(self, Engine engine, kn_chunk *chunk, bint check_crcs, size_t max_bytes) except -1:
         cdef kn_span span = kn_span_of(chunk.buffer.data, chunk.buffer.size_bytes)
-        cdef const kn_codec_table *codecs = &engine.engine.codecs
+        cdef const kn_codec_table *codecs = &engine.engine.client.codecs
         cdef kn_batch_view view
         cdef kn_buffer *opened
         cdef kn_chunk *of_batch

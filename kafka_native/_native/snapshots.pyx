@@ -14,7 +14,7 @@ cdef extern from "base/histogram.h" nogil:
     struct kn_window:
         int64_t min, max, avg, sum, stddev, p50, p75, p90, p95, p99, p99_99, outofrange, hdrsize, cnt
 
-cdef extern from "engine/counting.h" nogil:
+cdef extern from "net/counting.h" nogil:
     enum:
         KN_STATS_APIS
         KN_MEAN_KINDS
@@ -48,10 +48,10 @@ cdef extern from "engine/stats.h" nogil:
     void kn_stats_cursor(kn_cursor *cursor, kn_cursor_snapshot *snapshot)
     void kn_stats_client(kn_engine *engine, kn_client_snapshot *snapshot)
 
-cdef extern from "engine/broker.h" nogil:
+cdef extern from "net/broker.h" nogil:
     """
     #include "engine/engine.h"
-    static void measure(struct kn_engine *engine, int on) { atomic_store_explicit(&engine->measuring, on, memory_order_relaxed); }
+    static void measure(struct kn_engine *engine, int on) { atomic_store_explicit(&engine->client.measuring, on, memory_order_relaxed); }
     static struct kn_broker_windows *windows_of(struct kn_broker *broker) { return broker->windows; }
     """
     kn_broker_windows *windows_of(kn_broker *broker)

@@ -31,7 +31,7 @@ CONTEXTS: Final = (
     "conf",
     "telemetry",
 )
-"""The values of ``debug``, in the order of csrc/engine/log.h."""
+"""The values of ``debug``, in the order of csrc/net/log.h."""
 
 PROPERTIES: Final[tuple[Property, ...]] = (
     Property(

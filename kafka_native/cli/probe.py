@@ -506,7 +506,7 @@ def described(received: bytes) -> str:
 
 
 def _expect(connection: SSL.Connection, host: str, identifies: bool) -> None:
-    """Set the host for SNI and for the check of the certificate, as csrc/engine/tls.c does."""
+    """Set the host for SNI and for the check of the certificate, as csrc/net/tls.c does."""
     # A certificate's names have no trailing dot.
     name = host.rstrip(".").encode("idna" if not host.isascii() else "ascii")
     expected: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address = name

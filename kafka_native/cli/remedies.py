@@ -141,7 +141,7 @@ PROXY_CAUSES: Final = {
         "use a proxy that allows CONNECT",
     ),
 }
-"""Cause and advice for each proxy error, by a part of the text in csrc/engine/proxy.c."""
+"""Cause and advice for each proxy error, by a part of the text in csrc/net/proxy.c."""
 
 
 def of_proxy(error: ProxyFailed, address: object) -> Problem:

@@ -16,6 +16,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
+from kafka_native._native.enums import (
+    EVENT_CONNECTED,
+    EVENT_CURSOR,
+    EVENT_DISCONNECTED,
+    EVENT_FATAL,
+    EVENT_LOG,
+    EVENT_OUT_OF_SEQUENCE,
+    EVENT_PARTITION,
+    EVENT_REPLICA,
+    EVENT_REPLY,
+    EVENT_THROTTLED,
+    EVENT_TOPIC_WANTED,
+    EVENT_TXN_FAILED,
+    EVENT_TXN_PARTITION,
+    EVENT_WORKING,
+)
 from kafka_native.control.consumer.consumer_control import ConsumerControl
 from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.context import ManagerContext
@@ -40,24 +56,6 @@ Make: TypeAlias = Callable[[float, Callable[[T | KafkaError], None]], list[Call]
 
 Handler: TypeAlias = "Callable[[Event, float], None]"
 """Takes an event of the engine, and the time (monotonic seconds)."""
-
-# enum kn_event_kind, csrc/engine/events.h
-(
-    CONNECTED,
-    DISCONNECTED,
-    REPLY,
-    PARTITION,
-    CURSOR,
-    TOPIC_WANTED,
-    THROTTLED,
-    OUT_OF_SEQUENCE,
-    FATAL,
-    REPLICA,
-    TXN_PARTITION,
-    TXN_FAILED,
-    LOG,
-    WORKING,
-) = range(1, 15)
 
 JOIN_TIMEOUT_S = 10.0
 DEFECT_PAUSE_S = 1.0
@@ -350,7 +348,7 @@ class MainThread:
 
     def _end(self) -> None:
         for event in self.engine.next_events():
-            if event.kind == LOG:
+            if event.kind == EVENT_LOG:
                 self._guarded(event)
         self._report_dropped()
         closed = KafkaError(KafkaError._DESTROY, "the client is closed")
@@ -430,32 +428,32 @@ class MainThread:
     def _connection_handlers(self) -> Mapping[int, Handler]:
         pool = self.pool
         return {
-            REPLY: lambda event, now: pool.on_reply(event),
-            CONNECTED: lambda event, now: pool.on_connected(event),
-            DISCONNECTED: self._on_disconnected,
-            WORKING: lambda event, now: pool.on_working(event),
-            THROTTLED: self._on_throttled,
-            LOG: self._on_log,
+            EVENT_REPLY: lambda event, now: pool.on_reply(event),
+            EVENT_CONNECTED: lambda event, now: pool.on_connected(event),
+            EVENT_DISCONNECTED: self._on_disconnected,
+            EVENT_WORKING: lambda event, now: pool.on_working(event),
+            EVENT_THROTTLED: self._on_throttled,
+            EVENT_LOG: self._on_log,
         }
 
     def _producer_handlers(self) -> Mapping[int, Handler]:
         handlers: dict[int, Handler] = {}
         router, identity, transactions = self.router, self.identity, self.transactions
         if router is not None:
-            handlers[TOPIC_WANTED] = router.on_topic_wanted
-            handlers[PARTITION] = router.on_partition_error
-            handlers[FATAL] = lambda event, now: self._on_fatal(router.fatal_error(event))
+            handlers[EVENT_TOPIC_WANTED] = router.on_topic_wanted
+            handlers[EVENT_PARTITION] = router.on_partition_error
+            handlers[EVENT_FATAL] = lambda event, now: self._on_fatal(router.fatal_error(event))
         if identity is not None:
-            handlers[OUT_OF_SEQUENCE] = lambda event, now: identity.on_out_of_sequence(event)
+            handlers[EVENT_OUT_OF_SEQUENCE] = lambda event, now: identity.on_out_of_sequence(event)
         if transactions is not None:
             engine = self.engine
-            handlers[OUT_OF_SEQUENCE] = lambda event, now: transactions.on_out_of_sequence(
+            handlers[EVENT_OUT_OF_SEQUENCE] = lambda event, now: transactions.on_out_of_sequence(
                 engine.error_of(event.status, event.error_code, None), event.offset, event.epoch
             )
-            handlers[TXN_PARTITION] = lambda event, now: transactions.on_partition(
+            handlers[EVENT_TXN_PARTITION] = lambda event, now: transactions.on_partition(
                 engine.topics[event.token - 1].name, event.partition, event.offset
             )
-            handlers[TXN_FAILED] = lambda event, now: transactions.on_failed(
+            handlers[EVENT_TXN_FAILED] = lambda event, now: transactions.on_failed(
                 engine.error_of(event.status, event.error_code, None), event.offset
             )
         return handlers
@@ -463,7 +461,7 @@ class MainThread:
     def _consumer_handlers(self) -> Mapping[int, Handler]:
         if self.fetches is None:
             return {}
-        return {CURSOR: self.fetches.on_cursor_error, REPLICA: self.fetches.on_replica}
+        return {EVENT_CURSOR: self.fetches.on_cursor_error, EVENT_REPLICA: self.fetches.on_replica}
 
     def _on_disconnected(self, event: Event, now: float) -> None:
         self.pool.on_disconnected(event)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka_native._native.enums import (
+    CODEC_GZIP,
+    CODEC_LZ4,
+    CODEC_NONE,
+    CODEC_SNAPPY,
+    CODEC_ZSTD,
+    IDEMPOTENCE_DEMANDED,
+    IDEMPOTENCE_OFF,
+    IDEMPOTENCE_WANTED,
+)
 from kafka_native.logs import contexts_of, mask_of
 
 if TYPE_CHECKING:
     from kafka_native.config import Config
 
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+CODECS = {"none": CODEC_NONE, "gzip": CODEC_GZIP, "snappy": CODEC_SNAPPY, "lz4": CODEC_LZ4, "zstd": CODEC_ZSTD}
 ADDRESS_FAMILIES = {"any": 0, "v4": 4, "v6": 6}
 ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
-IDEMPOTENCE_OFF, IDEMPOTENCE_DEMANDED, IDEMPOTENCE_WANTED = range(3)
 KIB = 1024
 SHARED_FETCH_BYTES = 4 << 20  # twice as much is as quick, half as much isn't
 BACKPRESSURE = "queue.buffering.backpressure.threshold"

@@ -14,6 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._native import snapshots
+from kafka_native._native.enums import (
+    BROKER_CONNECTING,
+    BROKER_DOWN,
+    BROKER_HANDSHAKE,
+    BROKER_INIT,
+    BROKER_STOPPED,
+    BROKER_UP,
+)
 from kafka_native.control.group.rebalance import Kind
 from kafka_native.control.metadata import NO_LEADER
 from kafka_native.control.positions import NO_EPOCH
@@ -44,8 +52,14 @@ if TYPE_CHECKING:
     from kafka_native.control.metadata import Topic as Known
     from kafka_native.errors import KafkaError
 
-STATES = ("INIT", "DOWN", "CONNECT", "APIVERSION_QUERY", "UP", "DOWN")
-"""By enum kn_broker_state."""
+STATES = {
+    BROKER_INIT: "INIT",
+    BROKER_DOWN: "DOWN",
+    BROKER_CONNECTING: "CONNECT",
+    BROKER_HANDSHAKE: "APIVERSION_QUERY",
+    BROKER_UP: "UP",
+    BROKER_STOPPED: "DOWN",
+}
 AUTH_STATES = {ApiKey.SASL_HANDSHAKE: "AUTH_HANDSHAKE", ApiKey.SASL_AUTHENTICATE: "AUTH_REQ"}
 """By what is asked for while a connection is authenticated."""
 

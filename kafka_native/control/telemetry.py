@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._native import snapshots
+from kafka_native._native.enums import MEAN_FETCH, MEAN_PRODUCE, MEAN_QUEUED
 from kafka_native._native.records import CODEC_NAMES, compress
 from kafka_native.control.errors import PUSH_SKIPPED_ERRORS, SUBSCRIPTION_OUTDATED_ERRORS, TELEMETRY_FATAL_ERRORS
 from kafka_native.control.metrics import Mean, Metric, Point, Times, encode
@@ -49,8 +50,6 @@ MILLISECONDS, NUMBER = "ms", "1"
 MICRO, NANO = 1_000_000, 1_000_000_000
 NODE = "node_id"
 """The label of what is told of single brokers."""
-QUEUED, PRODUCE, FETCH, OTHER = range(4)
-"""enum kn_mean_kind, csrc/engine/counting.h."""
 
 
 class Spec(NamedTuple):
@@ -265,10 +264,10 @@ class Sampler:
 
     def _means_of(self, kind: int, node_id: int) -> Iterator[Mean]:
         """Where values of this kind go, of a connection to this node (a coordinator's is one)."""
-        own = {QUEUED: QUEUE, PRODUCE: REQUESTS, FETCH: FETCHES}.get(kind)
+        own = {MEAN_QUEUED: QUEUE, MEAN_PRODUCE: REQUESTS, MEAN_FETCH: FETCHES}.get(kind)
         if own is not None:
             yield self._means[own]
-        if kind != QUEUED and node_id >= 0:
+        if kind != MEAN_QUEUED and node_id >= 0:
             yield self._nodes.setdefault(node_id, Mean())
 
 

@@ -61,7 +61,7 @@ def set_list(context: Any, function: str, names: Sequence[str], setting: str, al
 def expect_host(connection: Any, host: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Make a new connection verify its peer for a host. Return False if OpenSSL refuses.
 
-    csrc/engine/tls.c does the same for the transport: only the alternative names count, not the
+    csrc/net/tls.c does the same for the transport: only the alternative names count, not the
     common name, and a wildcard stands for a whole label.
 
     :param connection: The SSL object.

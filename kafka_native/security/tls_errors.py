@@ -262,7 +262,7 @@ _REASONS: Final = {
     ),
     # Specific, because a record can be "too small", too
     "weak": ("key too small", "modulus too small", "too weak"),
-    # The texts of handshake_flaw() in csrc/engine/tls.c
+    # The texts of handshake_flaw() in csrc/net/tls.c
     "unprotected": ("has no encryption", "showed no certificate", "wasn't verified"),
 }
 

@@ -38,7 +38,7 @@ def test_aliases_are_declared_like_what_they_stand_for() -> None:
 
 
 def test_partitioners_are_numbered_as_in_the_core() -> None:
-    header = (PAGE.parents[1] / "csrc" / "engine" / "partitioner.h").read_text()
+    header = (PAGE.parents[1] / "csrc" / "produce" / "partitioner.h").read_text()
     for name, number in PARTITIONERS.items():
         assert f"KN_PARTITIONER_{name.upper()} = {number}" in header
 

@@ -32,7 +32,7 @@ def test_rows_of_a_task_arrive_once(kafka: Cluster, new_topic: TopicMaker) -> No
     given = {"kafka.bootstrap.servers": kafka.bootstrap, "topic": topic, "kafka.compression.type": "lz4"}
     try:
         batches = (rows(start) for start in range(0, ROWS, BATCH_ROWS))
-        assert write_rows(producers.lent, batches, SinkOptions.parse(given)) == ROWS
+        assert write_rows(producers.borrowed, batches, SinkOptions.parse(given)) == ROWS
     finally:
         producers.close_idle()
     consumer = their_consumer(kafka)

@@ -8,10 +8,10 @@ import sys
 import time
 
 from kafka_native._native.engine import Engine, Event
+from kafka_native._native.enums import EVENT_CONNECTED, EVENT_REPLY
 
 from .support import bare_engine
 
-CONNECTED, DISCONNECTED, REPLY = 1, 2, 3
 HEARTBEAT = 12
 SECONDS_HELD = 2.0
 
@@ -61,7 +61,7 @@ def _open(engine: Engine, port: int) -> int:
     _unread.clear()
     assert engine.broker_add(1, "127.0.0.1", port) == 0
     engine.broker_connect(0)
-    generation = _next(engine, CONNECTED).generation
+    generation = _next(engine, EVENT_CONNECTED).generation
     engine.broker_open(0, generation, -1, -1)
     return generation
 
@@ -74,7 +74,7 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 20, 5000)
         held = ctypes.PyDLL(None)  # its functions keep the interpreter lock
         held.usleep(int(SECONDS_HELD * 1e6))
-        replies = [event for event in engine.next_events() if event.kind == REPLY]
+        replies = [event for event in engine.next_events() if event.kind == EVENT_REPLY]
         assert [(event.token, event.status, event.body) for event in replies] == [(7, 0, bytes(4))]
         engine.close()
         # Without heartbeats during the two seconds there would be none or one.
@@ -87,14 +87,14 @@ def test_news_is_told_and_stop_ends_it() -> None:
         engine = bare_engine()
         generation = _open(engine, int(server.stdout.readline()))
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 5, 5000)
-        assert [int.from_bytes(_next(engine, REPLY).body, "big") for _ in range(4)] == [0, 1, 2, 3]
+        assert [int.from_bytes(_next(engine, EVENT_REPLY).body, "big") for _ in range(4)] == [0, 1, 2, 3]
         engine.stop_heartbeat(0)
         # What comes after the stop is answered after every heartbeat.
         for token in (8, 9, 10):
             engine.submit(0, HEARTBEAT, 0, False, False, b"body", token, 5000)
-        tokens = [_next(engine, REPLY).token]
+        tokens = [_next(engine, EVENT_REPLY).token]
         while tokens[-1] != 10:
-            tokens.append(_next(engine, REPLY).token)
+            tokens.append(_next(engine, EVENT_REPLY).token)
         assert tokens[-3:] == [8, 9, 10]
         engine.close()
 
@@ -106,11 +106,11 @@ def test_the_end_of_the_connection_ends_it() -> None:
         generation = _open(engine, int(server.stdout.readline()))
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 60000, 5000)
         server.kill()
-        event = _next(engine, REPLY)
+        event = _next(engine, EVENT_REPLY)
         assert (event.token, event.generation) == (7, generation)
         assert event.status != 0
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 8, 5, 5000)
-        event = _next(engine, REPLY)
+        event = _next(engine, EVENT_REPLY)
         assert event.token == 8
         assert event.status != 0
         engine.close()

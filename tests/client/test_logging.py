@@ -118,7 +118,7 @@ NO_SUBJECT = {"plugin"}
 def test_contexts_are_the_propertys_and_numbered_as_in_the_core() -> None:
     assert (*CONTEXTS, "all") == PROPERTIES["debug"].choices
     assert SUBJECTS.keys() | NO_SUBJECT | AT_BROKERS == set(CONTEXTS)
-    header = (ROOT / "csrc" / "engine" / "log.h").read_text(encoding="utf-8")
+    header = (ROOT / "csrc" / "net" / "log.h").read_text(encoding="utf-8")
     enum = header[header.index("enum kn_log_context") : header.index("};")]
     assert [name.lower() for name in re.findall(r"KN_LOG_(\w+)", enum)] == list(CONTEXTS)
     row = PROPERTIES["debug"]

@@ -1,6 +1,8 @@
-/* How fast base and records are: append, iterate, checksum, compress; the best of several rounds, in nanoseconds a record or GB/s.
+/* How fast base and records are: append, iterate, checksum, compress; the best of several rounds,
+ * in nanoseconds a record or GB/s.
  *
- * A program of its own, which tests/native/test_bench_records.py builds as a release is built, and runs.
+ * A program of its own, which tests/native/test_bench_records.py builds as a release is built, and
+ * runs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +36,9 @@ static void append_all(struct kn_buffer *buffer, const uint8_t *value)
     struct kn_batch_writer writer;
     if (kn_batch_writer_init(&writer, buffer) != KN_OK) abort();
     for (int i = 0; i < RECORDS; i++) {
-        if (kn_batch_writer_append(&writer, buffer, 1700000000000 + i / 100, NULL, -1, value, VALUE_BYTES, NULL, 0, 0) != KN_OK) abort();
+        if (kn_batch_writer_append(&writer, buffer, 1700000000000 + i / 100, NULL, -1, value,
+                                   VALUE_BYTES, NULL, 0, 0) != KN_OK)
+            abort();
     }
     kn_batch_close(buffer, &writer, &(struct kn_batch_meta){0, -1, 0, -1, -1, -1});
 }
@@ -45,7 +49,8 @@ static int64_t iterate_all(const struct kn_batch_view *view)
     struct kn_record record;
     int64_t sum = 0;
     if (kn_record_reader_init(&reader, view) != KN_OK) abort();
-    while (kn_record_reader_next(&reader, &record) == KN_OK) sum += record.value_bytes + record.offset;
+    while (kn_record_reader_next(&reader, &record) == KN_OK)
+        sum += record.value_bytes + record.offset;
     return sum;
 }
 
@@ -57,19 +62,23 @@ static void bench_codecs(const struct kn_buffer *plain)
     for (int id = 1; id < KN_CODEC_COUNT; id++) {
         const struct kn_codec *codec = &table.codecs[id];
         double pack_ns = 0, unpack_ns = 0;
-        struct kn_buffer *packed = kn_buffer_take(NULL, 2 * size_bytes), *out = kn_buffer_take(NULL, 2 * size_bytes);
+        struct kn_buffer *packed = kn_buffer_take(NULL, 2 * size_bytes),
+                         *out = kn_buffer_take(NULL, 2 * size_bytes);
         for (int round = 0; codec->compress && round < 5; round++) {
             packed->size_bytes = out->size_bytes = 0;
             double start = now_ns();
-            if (codec->compress(plain->data + KN_BATCH_HEADER_BYTES, size_bytes, -1, &packed) != KN_OK) abort();
+            if (codec->compress(plain->data + KN_BATCH_HEADER_BYTES, size_bytes, -1, &packed) !=
+                KN_OK)
+                abort();
             keep_best(&pack_ns, start);
             start = now_ns();
-            if (codec->decompress(packed->data, packed->size_bytes, size_bytes, &out) != KN_OK) abort();
+            if (codec->decompress(packed->data, packed->size_bytes, size_bytes, &out) != KN_OK)
+                abort();
             keep_best(&unpack_ns, start);
         }
         if (codec->compress)
-            printf("%s_pack_gb_s %.2f\n%s_unpack_gb_s %.2f\n", codec->name, (double)size_bytes / pack_ns, codec->name,
-                   (double)size_bytes / unpack_ns);
+            printf("%s_pack_gb_s %.2f\n%s_unpack_gb_s %.2f\n", codec->name,
+                   (double)size_bytes / pack_ns, codec->name, (double)size_bytes / unpack_ns);
         kn_buffer_give(packed);
         kn_buffer_give(out);
     }
@@ -81,7 +90,8 @@ int main(void)
     double append_ns = 0, iterate_ns = 0, crc_ns = 0, portable_ns = 0;
     volatile int64_t sum = 0;
     volatile uint32_t crc = 0;
-    struct kn_buffer *buffer = kn_buffer_take(NULL, RECORDS * (VALUE_BYTES + KN_RECORD_OVERHEAD_MAX_BYTES));
+    struct kn_buffer *buffer = kn_buffer_take(
+        NULL, RECORDS * (VALUE_BYTES + KN_RECORD_OVERHEAD_MAX_BYTES));
     for (int i = 0; i < VALUE_BYTES; i++) value[i] = (uint8_t)(i * 37);
     for (int round = 0; round < ROUNDS; round++) {
         struct kn_batch_view view;
@@ -102,7 +112,8 @@ int main(void)
     }
     printf("backend %s\n", kn_crc32c_backend());
     printf("append_ns %.1f\niterate_ns %.1f\n", append_ns / RECORDS, iterate_ns / RECORDS);
-    printf("crc_gb_s %.2f\nportable_crc_gb_s %.2f\n", (double)buffer->size_bytes / crc_ns, (double)buffer->size_bytes / portable_ns);
+    printf("crc_gb_s %.2f\nportable_crc_gb_s %.2f\n", (double)buffer->size_bytes / crc_ns,
+           (double)buffer->size_bytes / portable_ns);
     bench_codecs(buffer);
     kn_buffer_give(buffer);
     return crc == 0 ? 0 : 1; /* both checksums agree */

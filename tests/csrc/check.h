@@ -1,4 +1,5 @@
-/* What a C test needs: checks that say where they failed, and a count, so that a program that checked nothing fails.
+/* What a C test needs: checks that say where they failed, and a count, so that a program that
+ * checked nothing fails.
  *
  *     static void test_empty_span_has_nothing_left(void) { CHECK_EQ(kn_span_left(&span), 0); }
  *     int main(void) { RUN(test_empty_span_has_nothing_left); return check_done(); }
@@ -23,53 +24,55 @@ static inline uint64_t check_random(void)
     return state ^= state << 17;
 }
 
-#define CHECK(condition)                                                                                  \
-    do {                                                                                                  \
-        atomic_fetch_add(&check_count, 1);                                                                \
-        if (!(condition)) {                                                                               \
-            fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #condition);         \
-            abort();                                                                                      \
-        }                                                                                                 \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        atomic_fetch_add(&check_count, 1);                                                         \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #condition);  \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
-#define CHECK_EQ(left, right)                                                                             \
-    do {                                                                                                  \
-        long long check_left = (long long)(left), check_right = (long long)(right);                       \
-        atomic_fetch_add(&check_count, 1);                                                                \
-        if (check_left != check_right) {                                                                  \
-            fprintf(stderr, "%s:%d: %s: %s is %lld, %s is %lld\n", __FILE__, __LINE__, __func__, #left,   \
-                    check_left, #right, check_right);                                                     \
-            abort();                                                                                      \
-        }                                                                                                 \
+#define CHECK_EQ(left, right)                                                                      \
+    do {                                                                                           \
+        long long check_left = (long long)(left), check_right = (long long)(right);                \
+        atomic_fetch_add(&check_count, 1);                                                         \
+        if (check_left != check_right) {                                                           \
+            fprintf(stderr, "%s:%d: %s: %s is %lld, %s is %lld\n", __FILE__, __LINE__, __func__,   \
+                    #left, check_left, #right, check_right);                                       \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
-#define CHECK_MEM(left, right, size)                                                                      \
-    do {                                                                                                  \
-        atomic_fetch_add(&check_count, 1);                                                                \
-        if (memcmp((left), (right), (size)) != 0) {                                                       \
-            fprintf(stderr, "%s:%d: %s: %s differs from %s\n", __FILE__, __LINE__, __func__, #left, #right); \
-            abort();                                                                                      \
-        }                                                                                                 \
+#define CHECK_MEM(left, right, size)                                                               \
+    do {                                                                                           \
+        atomic_fetch_add(&check_count, 1);                                                         \
+        if (memcmp((left), (right), (size)) != 0) {                                                \
+            fprintf(stderr, "%s:%d: %s: %s differs from %s\n", __FILE__, __LINE__, __func__,       \
+                    #left, #right);                                                                \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
-#define CHECK_STR(left, right)                                                                            \
-    do {                                                                                                  \
-        const char *check_left = (left), *check_right = (right);                                          \
-        atomic_fetch_add(&check_count, 1);                                                                \
-        if (strcmp(check_left, check_right) != 0) {                                                       \
-            fprintf(stderr, "%s:%d: %s: \"%s\" is not \"%s\"\n", __FILE__, __LINE__, __func__, check_left, check_right); \
-            abort();                                                                                      \
-        }                                                                                                 \
+#define CHECK_STR(left, right)                                                                     \
+    do {                                                                                           \
+        const char *check_left = (left), *check_right = (right);                                   \
+        atomic_fetch_add(&check_count, 1);                                                         \
+        if (strcmp(check_left, check_right) != 0) {                                                \
+            fprintf(stderr, "%s:%d: %s: \"%s\" is not \"%s\"\n", __FILE__, __LINE__, __func__,     \
+                    check_left, check_right);                                                      \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
-#define RUN(test)                                                                                         \
-    do {                                                                                                  \
-        long check_before = atomic_load(&check_count);                                                    \
-        test();                                                                                           \
-        if (atomic_load(&check_count) == check_before) {                                                  \
-            fprintf(stderr, "%s checked nothing\n", #test);                                               \
-            abort();                                                                                      \
-        }                                                                                                 \
+#define RUN(test)                                                                                  \
+    do {                                                                                           \
+        long check_before = atomic_load(&check_count);                                             \
+        test();                                                                                    \
+        if (atomic_load(&check_count) == check_before) {                                           \
+            fprintf(stderr, "%s checked nothing\n", #test);                                        \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 static inline int check_done(void)

@@ -1,4 +1,5 @@
-/* A broker that a test drives by hand, turn by turn and with its own clock, and the peer that it talks to. */
+/* A broker that a test drives by hand, turn by turn and with its own clock, and the peer that it
+ * talks to. */
 #ifndef KN_TESTS_ENGINE_BENCH_H
 #define KN_TESTS_ENGINE_BENCH_H
 
@@ -9,12 +10,13 @@
 
 struct bench {
     struct kn_engine *engine;
-    struct kn_broker *broker;
+    struct kn_broker_thread *broker;
     int listener, peer;
     uint16_t port;
 };
 
-__attribute__((unused)) static struct bench bench_new(void (*configure)(struct kn_engine_config *config))
+__attribute__((unused)) static struct bench bench_new(
+    void (*configure)(struct kn_engine_config *config))
 {
     struct bench bench = {.peer = -1};
     struct kn_engine_config config;
@@ -24,7 +26,8 @@ __attribute__((unused)) static struct bench bench_new(void (*configure)(struct k
     CHECK(bench.engine);
     bench.listener = peer_listen(&bench.port, 8);
     /* A broker of the engine's table, whose thread is this one. */
-    bench.broker = kn_broker_new(bench.engine, 0, 1, "127.0.0.1", bench.port);
+    bench.broker = kn_broker_thread_new(&bench.engine->client, &bench.engine->producer,
+                                        &bench.engine->consumer, 0, 1, "127.0.0.1", bench.port);
     CHECK(bench.broker);
     bench.engine->brokers = malloc(8 * sizeof *bench.engine->brokers);
     bench.engine->broker_capacity = 8;
@@ -35,12 +38,12 @@ __attribute__((unused)) static struct bench bench_new(void (*configure)(struct k
 __attribute__((unused)) static void bench_free(struct bench *bench)
 {
     kn_engine_stop(bench->engine);
-    CHECK_EQ(atomic_load(&bench->broker->state), KN_BROKER_STOPPED);
+    CHECK_EQ(atomic_load(&bench->broker->broker.state), KN_BROKER_STOPPED);
     kn_engine_free(bench->engine);
     if (bench->peer >= 0) close(bench->peer);
     if (bench->listener >= 0) close(bench->listener);
     CHECK_EQ(kn_engine_live(), 0);
-    CHECK_EQ(kn_broker_live(), 0);
+    CHECK_EQ(kn_broker_thread_live(), 0);
     CHECK_EQ(kn_event_live(), 0);
     CHECK_EQ(kn_chunk_live(), 0);
     CHECK_EQ(kn_batch_live(), 0);
@@ -55,19 +58,22 @@ __attribute__((unused)) static void bench_free(struct bench *bench)
 __attribute__((unused)) static int64_t turn(struct bench *bench, int timeout_ms, int64_t now_us)
 {
     struct pollfd fd;
-    fd.fd = kn_connection_poll_fd(bench->broker->connection, &fd.events);
+    fd.fd = kn_connection_poll_fd(bench->broker->broker.connection, &fd.events);
     fd.revents = 0;
     poll(&fd, 1, fd.fd < 0 ? 0 : timeout_ms);
-    return kn_broker_step(bench->broker, fd.revents, now_us);
+    return kn_broker_thread_step(bench->broker, fd.revents, now_us);
 }
 
-__attribute__((unused)) static enum kn_broker_state state(struct bench *bench) { return (enum kn_broker_state)atomic_load(&bench->broker->state); }
+__attribute__((unused)) static enum kn_broker_state state(struct bench *bench)
+{
+    return (enum kn_broker_state)atomic_load(&bench->broker->broker.state);
+}
 
 /* The next event but for those that say that a connection works, NULL: there is none. */
 __attribute__((unused)) static struct kn_event *next_event(struct bench *bench)
 {
     struct kn_list *node;
-    while ((node = kn_queue_pop(&bench->engine->events))) {
+    while ((node = kn_queue_pop(&bench->engine->client.events))) {
         struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
         if (event->kind != KN_EVENT_WORKING) return event;
         kn_event_free(event);
@@ -85,7 +91,10 @@ __attribute__((unused)) static struct kn_event *event(struct bench *bench, enum 
     return event;
 }
 
-__attribute__((unused)) static void no_event(struct bench *bench) { CHECK(next_event(bench) == NULL); }
+__attribute__((unused)) static void no_event(struct bench *bench)
+{
+    CHECK(next_event(bench) == NULL);
+}
 
 /* Connects (there must be demand) and returns the generation of the CONNECTED event. */
 __attribute__((unused)) static int32_t connect_now(struct bench *bench, int64_t now_us)

@@ -1,4 +1,5 @@
-/* What the engine's C tests share: a check, and a peer on a loopback socket that the test plays by hand. */
+/* What the engine's C tests share: a check, and a peer on a loopback socket that the test plays by
+ * hand. */
 #ifndef KN_TESTS_ENGINE_CHECK_H
 #define KN_TESTS_ENGINE_CHECK_H
 
@@ -17,14 +18,15 @@
 #include "base/status.h"
 #include "check.h"
 
-#define CHECK_TEXT(text, part)                                                                                \
-    do {                                                                                                      \
-        const char *check_text = (text);                                                                      \
-        atomic_fetch_add(&check_count, 1);                                                                    \
-        if (!strstr(check_text, (part))) {                                                                    \
-            fprintf(stderr, "%s:%d: %s: '%s' is not in '%s'\n", __FILE__, __LINE__, __func__, (part), check_text); \
-            abort();                                                                                          \
-        }                                                                                                     \
+#define CHECK_TEXT(text, part)                                                                     \
+    do {                                                                                           \
+        const char *check_text = (text);                                                           \
+        atomic_fetch_add(&check_count, 1);                                                         \
+        if (!strstr(check_text, (part))) {                                                         \
+            fprintf(stderr, "%s:%d: %s: '%s' is not in '%s'\n", __FILE__, __LINE__, __func__,      \
+                    (part), check_text);                                                           \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 /* A listener on 127.0.0.1, at a port of the system's choice. */
@@ -89,7 +91,8 @@ __attribute__((unused)) static void set_u32(uint8_t *at, uint32_t value)
 }
 
 /* Reads one request frame; returns its bytes without the length (malloc'ed). */
-__attribute__((unused)) static uint8_t *peer_read_request(int fd, size_t *size_bytes, int32_t *correlation_id)
+__attribute__((unused)) static uint8_t *peer_read_request(int fd, size_t *size_bytes,
+                                                          int32_t *correlation_id)
 {
     uint8_t length[4];
     peer_read(fd, length, sizeof length);
@@ -101,7 +104,8 @@ __attribute__((unused)) static uint8_t *peer_read_request(int fd, size_t *size_b
     return frame;
 }
 
-__attribute__((unused)) static void peer_reply(int fd, int32_t correlation_id, const void *body, size_t body_bytes)
+__attribute__((unused)) static void peer_reply(int fd, int32_t correlation_id, const void *body,
+                                               size_t body_bytes)
 {
     uint8_t *frame = malloc(8 + body_bytes);
     set_u32(frame, (uint32_t)(4 + body_bytes));

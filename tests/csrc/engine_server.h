@@ -1,6 +1,8 @@
-/* A tiny broker for the threaded tests: answers API 18 with nothing, Produce v3, and Fetch v4 from a synthetic log. It breaks connections when told to.
+/* A tiny broker for the threaded tests: answers API 18 with nothing, Produce v3, and Fetch v4 from
+ * a synthetic log. It breaks connections when told to.
  *
- * One thread, any number of connections. `stored` counts how often each message id (the first 4 bytes of a value) was written.
+ * One thread, any number of connections. `stored` counts how often each message id (the first 4
+ * bytes of a value) was written.
  */
 #ifndef KN_TESTS_ENGINE_SERVER_H
 #define KN_TESTS_ENGINE_SERVER_H
@@ -22,16 +24,18 @@ struct server {
     pthread_t thread;
     int fds[SERVER_CONNECTIONS_MAX];
     int count;
-    int64_t log_end;                /* Fetch: records 0 .. log_end - 1 exist */
+    int64_t log_end; /* Fetch: records 0 .. log_end - 1 exist */
     _Atomic int stop;
-    _Atomic int break_every;        /* 0: never; n: about every n-th request is not answered, its connection cut */
-    _Atomic int mute;               /* reads requests, answers none */
+    /* 0: never; n: about every n-th request is not answered, its connection cut */
+    _Atomic int break_every;
+    _Atomic int mute; /* reads requests, answers none */
     _Atomic long requests, breaks;
     _Atomic int stored[SERVER_IDS_MAX];
 };
 
 /* Counts the records of a produced batch. */
-__attribute__((unused)) static void server_store(struct server *server, const uint8_t *records, size_t records_bytes)
+__attribute__((unused)) static void server_store(struct server *server, const uint8_t *records,
+                                                 size_t records_bytes)
 {
     struct kn_span span = kn_span_of(records, records_bytes);
     struct kn_batch_view view;
@@ -49,7 +53,8 @@ __attribute__((unused)) static void server_store(struct server *server, const ui
 }
 
 /* Produce v3: transactional id, acks, timeout, topics of partitions. */
-__attribute__((unused)) static uint8_t *server_produce(struct server *server, struct kn_span *request, uint8_t *to)
+__attribute__((unused)) static uint8_t *server_produce(struct server *server,
+                                                       struct kn_span *request, uint8_t *to)
 {
     int16_t id_bytes = kn_span_i16(request);
     if (id_bytes > 0) kn_span_take(request, (size_t)id_bytes);
@@ -84,12 +89,14 @@ __attribute__((unused)) static uint8_t *server_batch(uint8_t *to, int64_t offset
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, 4096);
     struct kn_batch_writer writer;
-    struct kn_batch_meta meta = {.base_offset = offset, .producer_id = -1, .producer_epoch = -1, .base_sequence = -1};
+    struct kn_batch_meta meta = {
+        .base_offset = offset, .producer_id = -1, .producer_epoch = -1, .base_sequence = -1};
     kn_batch_writer_init(&writer, buffer);
     for (int64_t i = offset; i < log_end && i < offset + 10; i++) {
         uint8_t value[4];
         set_u32(value, (uint32_t)i);
-        CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, NULL, -1, value, 4, NULL, 0, 0), KN_OK);
+        CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, NULL, -1, value, 4, NULL, 0, 0),
+                 KN_OK);
     }
     kn_batch_close(buffer, &writer, &meta);
     to = kn_put_i32(to, (int32_t)buffer->size_bytes);
@@ -100,7 +107,8 @@ __attribute__((unused)) static uint8_t *server_batch(uint8_t *to, int64_t offset
 }
 
 /* Fetch v4. */
-__attribute__((unused)) static uint8_t *server_fetch(struct server *server, struct kn_span *request, uint8_t *to)
+__attribute__((unused)) static uint8_t *server_fetch(struct server *server, struct kn_span *request,
+                                                     uint8_t *to)
 {
     kn_span_take(request, 4 + 4 + 4 + 4 + 1);
     int32_t topic_count = kn_span_i32(request);
@@ -154,7 +162,8 @@ __attribute__((unused)) static int server_serve(struct server *server, int fd, u
         atomic_fetch_add(&server->requests, 1);
         if (api_key != 18 && break_every && rand_r(seed) % break_every == 0) {
             atomic_fetch_add(&server->breaks, 1);
-            reply_bytes = (size_t)rand_r(seed) % reply_bytes; /* what was written stays written: the answer is cut */
+            /* what was written stays written: the answer is cut */
+            reply_bytes = (size_t)rand_r(seed) % reply_bytes;
             alive = 0;
         }
         if (atomic_load(&server->mute)) reply_bytes = 0;
@@ -170,8 +179,10 @@ __attribute__((unused)) static void *server_main(void *argument)
     struct server *server = argument;
     unsigned seed = 12345;
     while (!atomic_load(&server->stop)) {
-        struct pollfd fds[SERVER_CONNECTIONS_MAX + 1] = {{.fd = server->listener, .events = POLLIN}};
-        for (int i = 0; i < server->count; i++) fds[i + 1] = (struct pollfd){.fd = server->fds[i], .events = POLLIN};
+        struct pollfd fds[SERVER_CONNECTIONS_MAX + 1] = {
+            {.fd = server->listener, .events = POLLIN}};
+        for (int i = 0; i < server->count; i++)
+            fds[i + 1] = (struct pollfd){.fd = server->fds[i], .events = POLLIN};
         int polled = server->count;
         poll(fds, (nfds_t)polled + 1, 20);
         if (fds[0].revents) {

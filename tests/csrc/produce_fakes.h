@@ -1,6 +1,7 @@
-/* What the producing half needs around it, played by the test: the engine's doors, a broker that only remembers, a connection that only counts.
+/* What the producing half needs around it, played by the test: the engine's doors, a broker that
+ * only remembers, a connection that only counts.
  *
- * Each test program includes this once. The definitions here stand in for engine.c, broker.c and connection.c, which then aren't linked.
+ * Each test program includes this once.
  */
 #ifndef KN_TESTS_PRODUCE_FAKES_H
 #define KN_TESTS_PRODUCE_FAKES_H
@@ -28,8 +29,8 @@ static struct {
     struct fake_notice notices[4096]; /* the last of them, when there were more */
     long notice_count;
     struct kn_list delivered; /* batches, in order */
-    struct kn_list events;
-    struct kn_list sent;      /* requests, in order */
+    struct kn_engine *engine;
+    struct kn_list sent; /* requests, in order */
     int64_t delivered_messages;
     size_t unsent_bytes;
     int unsent_requests;
@@ -37,35 +38,59 @@ static struct {
     void (*on_deliver)(void); /* what an application does as soon as it hears of a batch; once */
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator, int64_t at_us)
+static void fake_ready(void *broker, struct kn_accumulator *accumulator, int64_t at_us)
 {
     pthread_mutex_lock(&fake.lock);
     fake.notices[fake.notice_count++ % 4096] = (struct fake_notice){broker, accumulator, at_us};
     pthread_mutex_unlock(&fake.lock);
 }
 
-void kn_broker_wake(struct kn_broker *broker)
+static void fake_wake(void *broker)
 {
     (void)broker;
     atomic_fetch_add(&fake.wakes, 1);
 }
 
-void kn_broker_send(struct kn_broker *broker, struct kn_request *request, int64_t now_us)
+static void fake_send(void *broker, struct kn_request *request, int64_t now_us)
 {
     (void)broker;
     (void)now_us;
     kn_list_push_back(&fake.sent, &request->node);
 }
 
-size_t kn_connection_unsent_bytes(const struct kn_connection *connection)
+static size_t fake_unsent_bytes(void *broker)
 {
-    (void)connection;
+    (void)broker;
     return fake.unsent_bytes;
 }
 
-void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
+static int fake_unsent_requests(void *broker)
 {
-    kn_budget_give(&engine->budget, batch->writer.record_count, batch->budget_bytes);
+    (void)broker;
+    return fake.unsent_requests;
+}
+
+static const struct kn_broker_events fake_broker_events = {
+    .accumulator_ready = fake_ready,
+    .wake = fake_wake,
+    .send = fake_send,
+    .unsent_bytes = fake_unsent_bytes,
+    .unsent_requests = fake_unsent_requests,
+};
+
+UNUSED static void fake_broker_init(struct kn_broker *broker, struct kn_engine *engine)
+{
+    memset(broker, 0, sizeof *broker);
+    broker->client = &engine->client;
+    broker->on = &fake_broker_events;
+    broker->owner = broker;
+    broker->means.on = &engine->client.measuring;
+}
+
+static void fake_delivered(void *owner, struct kn_batch *batch)
+{
+    struct kn_engine *engine = owner;
+    kn_budget_give(&engine->producer.budget, batch->writer.record_count, batch->budget_bytes);
     pthread_mutex_lock(&fake.lock);
     fake.delivered_messages += batch->writer.record_count;
     kn_list_push_back(&fake.delivered, &batch->node);
@@ -75,19 +100,7 @@ void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
     if (then) then();
 }
 
-void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event)
-{
-    (void)engine;
-    pthread_mutex_lock(&fake.lock);
-    kn_list_push_back(&fake.events, &event->node);
-    pthread_mutex_unlock(&fake.lock);
-}
-
-int kn_connection_unsent_requests(const struct kn_connection *connection)
-{
-    (void)connection;
-    return fake.unsent_requests;
-}
+static const struct kn_client_events fake_client_events = {.delivered = fake_delivered};
 
 /* --- an engine --- */
 
@@ -95,28 +108,32 @@ UNUSED static struct kn_engine *fake_engine(void)
 {
     struct kn_engine *engine = calloc(1, sizeof *engine);
     CHECK(engine);
-    strcpy(engine->config.client_id, "test");
-    engine->config.batch_bytes = 1000000;
-    engine->config.batch_messages = 10000;
-    engine->config.message_max_bytes = 1000000;
-    engine->config.linger_us = 5000;
-    engine->config.max_in_flight = 1000000;
-    engine->config.acks = -1;
-    engine->config.produce_timeout_ms = 30000;
-    engine->config.request_timeout_ms = 60000;
-    engine->config.message_timeout_ms = 300000;
-    engine->config.retries = 2147483647;
-    engine->config.retry_backoff_ms = 100;
-    engine->config.retry_backoff_max_ms = 1000;
-    engine->config.codec_level = KN_CODEC_LEVEL_DEFAULT;
-    engine->config.report_all = 1;
-    engine->config.sticky_linger_ms = 10;
-    kn_codec_table_init(&engine->codecs);
-    CHECK_EQ(kn_reserve_init(&engine->spare_events, sizeof(struct kn_event), 0), KN_OK);
-    engine->pool = kn_pool_new((size_t)64 << 20);
-    CHECK(engine->pool);
+    strcpy(engine->config.client.client_id, "test");
+    engine->config.produce.batch_bytes = 1000000;
+    engine->config.produce.batch_messages = 10000;
+    engine->config.produce.message_max_bytes = 1000000;
+    engine->config.produce.linger_us = 5000;
+    engine->config.produce.max_in_flight = 1000000;
+    engine->config.produce.acks = -1;
+    engine->config.produce.produce_timeout_ms = 30000;
+    engine->config.client.request_timeout_ms = 60000;
+    engine->config.produce.message_timeout_ms = 300000;
+    engine->config.produce.retries = 2147483647;
+    engine->config.produce.retry_backoff_ms = 100;
+    engine->config.produce.retry_backoff_max_ms = 1000;
+    engine->config.produce.codec_level = KN_CODEC_LEVEL_DEFAULT;
+    engine->config.produce.report_all = 1;
+    engine->config.produce.sticky_linger_ms = 10;
+    engine->client.config = &engine->config.client;
+    engine->client.on = &fake_client_events;
+    engine->client.owner = fake.engine = engine;
+    kn_codec_table_init(&engine->client.codecs);
+    CHECK_EQ(kn_producer_init(&engine->producer, &engine->config.produce, &engine->client), KN_OK);
+    CHECK_EQ(kn_queue_init(&engine->client.events), KN_OK);
+    CHECK_EQ(kn_reserve_init(&engine->client.spare_events, sizeof(struct kn_event), 0), KN_OK);
+    engine->client.pool = kn_pool_new((size_t)64 << 20);
+    CHECK(engine->client.pool);
     kn_list_init(&fake.delivered);
-    kn_list_init(&fake.events);
     kn_list_init(&fake.sent);
     fake.notice_count = 0;
     fake.delivered_messages = 0;
@@ -134,7 +151,7 @@ UNUSED static struct kn_batch *delivered_first(void)
 
 UNUSED static struct kn_event *event_first(void)
 {
-    struct kn_list *node = kn_list_pop_front(&fake.events);
+    struct kn_list *node = kn_queue_pop(&fake.engine->client.events);
     return node ? KN_LIST_ENTRY(node, struct kn_event, node) : NULL;
 }
 
@@ -149,13 +166,16 @@ UNUSED static int list_count(const struct kn_list *list)
 UNUSED static void check_batches(struct kn_accumulator *accumulator)
 {
     kn_mutex_lock(&accumulator->lock);
-    CHECK_EQ(atomic_load(&accumulator->batches), list_count(&accumulator->waiting) + accumulator->in_flight + (accumulator->open != NULL));
+    CHECK_EQ(atomic_load(&accumulator->batches), list_count(&accumulator->waiting) +
+                                                     accumulator->in_flight +
+                                                     (accumulator->open != NULL));
     kn_mutex_unlock(&accumulator->lock);
 }
 
 UNUSED static void check_batches_of(struct kn_topic *topic)
 {
-    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) check_batches(topic->tables->partitions[i]);
+    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++)
+        check_batches(topic->tables->partitions[i]);
     check_batches(&topic->staging);
 }
 
@@ -168,7 +188,9 @@ UNUSED static void fake_engine_free(struct kn_engine *engine)
     while ((event = event_first())) kn_event_free(event);
     CHECK_EQ(list_count(&fake.sent), 0);
     CHECK_EQ(kn_batch_live(), 0);
-    kn_pool_free(engine->pool);
+    kn_producer_deinit(&engine->producer);
+    kn_queue_deinit(&engine->client.events);
+    kn_pool_free(engine->client.pool);
     free(engine);
 }
 
@@ -185,7 +207,9 @@ UNUSED static struct kn_message message_of_text(const char *key, const char *val
 }
 
 /* Calls `look` for each record of a batch, in order; returns how many there are. */
-UNUSED static int32_t each_record(const struct kn_batch *batch, void (*look)(const struct kn_record *record, void *context), void *context)
+UNUSED static int32_t each_record(const struct kn_batch *batch,
+                                  void (*look)(const struct kn_record *record, void *context),
+                                  void *context)
 {
     struct kn_batch_view view;
     struct kn_record_reader reader;

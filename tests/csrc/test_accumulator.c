@@ -1,5 +1,6 @@
 /* A partition that is produced to, alone: batches, buffers, notifications, order, expiry. */
 #include <pthread.h>
+#include "base/kafka_errors.h"
 #include "produce_fakes.h"
 
 static struct kn_engine *engine;
@@ -10,10 +11,11 @@ static struct kn_broker leader, other;
 static void setup(void)
 {
     engine = fake_engine();
-    topic = kn_topic_new(engine, "t", 1, 7);
+    topic = kn_topic_new(&engine->producer, "t", 1, 7);
     CHECK(topic);
-    kn_accumulator_init(&accumulator, topic, 0);
-    leader.engine = other.engine = engine;
+    kn_accumulator_init(&accumulator, topic->producer, topic, topic->token, 0);
+    fake_broker_init(&leader, engine);
+    fake_broker_init(&other, engine);
 }
 
 static void teardown(void)
@@ -27,7 +29,7 @@ static void teardown(void)
 static void reinit(void) /* after a change of the configuration */
 {
     kn_accumulator_deinit(&accumulator);
-    kn_accumulator_init(&accumulator, topic, 0);
+    kn_accumulator_init(&accumulator, topic->producer, topic, topic->token, 0);
 }
 
 static int append_with(const char *value, void *opaque)
@@ -39,11 +41,11 @@ static int append_with(const char *value, void *opaque)
                                .budget_bytes = message.value_bytes,
                                .timestamp_ms = message.timestamp_ms};
     struct kn_notice notice;
-    int status = kn_budget_take(&engine->budget, 1, append.budget_bytes);
+    int status = kn_budget_take(&engine->producer.budget, 1, append.budget_bytes);
     CHECK_EQ(status, KN_OK);
     status = kn_accumulator_append(&accumulator, &append, &notice);
     kn_notice_send(&notice, &accumulator);
-    if (status != KN_OK) kn_budget_give(&engine->budget, 1, append.budget_bytes);
+    if (status != KN_OK) kn_budget_give(&engine->producer.budget, 1, append.budget_bytes);
     check_batches(&accumulator);
     return status;
 }
@@ -77,8 +79,8 @@ static void test_records_of_one_batch_keep_order_and_budget(void)
     CHECK_EQ(accumulator.in_flight, 1);
     kn_accumulator_settle(&accumulator, batch);
     CHECK_EQ(accumulator.in_flight, 0);
-    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.bytes), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
     CHECK(delivered_first() == batch);
     kn_batch_free(batch);
     teardown();
@@ -123,7 +125,7 @@ static void test_buffer_starts_small_grows_to_the_batch_size_and_the_next_starts
 static void test_batch_is_complete_at_its_message_count(void)
 {
     setup();
-    engine->config.batch_messages = 3;
+    engine->config.produce.batch_messages = 3;
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     append("1");
     append("2");
@@ -148,7 +150,7 @@ static void test_batch_is_complete_at_its_message_count(void)
 static void test_record_larger_than_a_batch_travels_alone(void)
 {
     setup();
-    engine->config.batch_bytes = 200;
+    engine->config.produce.batch_bytes = 200;
     reinit();
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     static char large[5001];
@@ -169,14 +171,15 @@ static void test_record_larger_than_a_batch_travels_alone(void)
 static void test_notifications_are_one_to_linger_and_one_when_complete(void)
 {
     setup();
-    engine->config.batch_messages = 100;
+    engine->config.produce.batch_messages = 100;
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     CHECK_EQ(fake.notice_count, 0);
     int64_t before_us = kn_clock_us();
     for (int i = 0; i < 99; i++) append("x");
     CHECK_EQ(fake.notice_count, 1);
     CHECK(fake.notices[0].broker == &leader && fake.notices[0].accumulator == &accumulator);
-    CHECK(fake.notices[0].at_us >= before_us + 5000 && fake.notices[0].at_us <= kn_clock_us() + 5000);
+    CHECK(fake.notices[0].at_us >= before_us + 5000 &&
+          fake.notices[0].at_us <= kn_clock_us() + 5000);
     append("x");
     CHECK_EQ(fake.notice_count, 2);
     CHECK(fake.notices[1].at_us <= kn_clock_us());
@@ -190,8 +193,8 @@ static void test_notifications_are_one_to_linger_and_one_when_complete(void)
 static void test_without_linger_there_is_one_notification_until_the_leader_looks(void)
 {
     setup();
-    engine->config.linger_us = 0;
-    engine->config.batch_messages = 10;
+    engine->config.produce.linger_us = 0;
+    engine->config.produce.batch_messages = 10;
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     for (int i = 0; i < 35; i++) append("x");
     CHECK_EQ(fake.notice_count, 1);
@@ -210,13 +213,13 @@ static void test_without_linger_there_is_one_notification_until_the_leader_looks
 static void test_flushing_switches_linger_off(void)
 {
     setup();
-    engine->config.linger_us = 900000000;
+    engine->config.produce.linger_us = 900000000;
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     append("x");
     int64_t next_us;
     CHECK(take_at(&leader, kn_clock_us(), &next_us) == NULL);
     CHECK(next_us > kn_clock_us() + 800000000);
-    atomic_fetch_add(&engine->flushing, 1);
+    atomic_fetch_add(&engine->producer.flushing, 1);
     append("y");
     struct kn_batch *batch = take_at(&leader, kn_clock_us(), &next_us);
     CHECK(strcmp(values_of(batch), "x y") == 0);
@@ -230,7 +233,7 @@ static void test_a_topic_made_anew_waits_for_the_old_ones_answers(void)
 {
     setup();
     const uint8_t first[16] = {1}, second[16] = {2};
-    engine->config.batch_messages = 1;
+    engine->config.produce.batch_messages = 1;
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     kn_accumulator_set_topic_id(&accumulator, first);
     append("1");
@@ -249,7 +252,8 @@ static void test_a_topic_made_anew_waits_for_the_old_ones_answers(void)
     struct kn_batch *again = take_now(&leader), *three = take_now(&leader);
     CHECK(again == two && three);
     CHECK(memcmp(two->topic_id, second, 16) == 0 && memcmp(three->topic_id, second, 16) == 0);
-    kn_accumulator_set_topic_id(&accumulator, kn_no_topic_id); /* a broker that knows no ids: nothing is known to be new */
+    /* a broker that knows no ids: nothing is known to be new */
+    kn_accumulator_set_topic_id(&accumulator, kn_no_topic_id);
     append("4");
     struct kn_batch *four = take_now(&leader);
     CHECK(four != NULL);
@@ -262,7 +266,7 @@ static void test_a_topic_made_anew_waits_for_the_old_ones_answers(void)
 static void test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answers(void)
 {
     setup();
-    engine->config.batch_messages = 1;
+    engine->config.produce.batch_messages = 1;
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     append("1");
     append("2");
@@ -291,7 +295,7 @@ static void test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answ
 static void test_retries_go_back_in_order_and_hold_what_is_younger(void)
 {
     setup();
-    engine->config.batch_messages = 1;
+    engine->config.produce.batch_messages = 1;
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     for (int i = 0; i < 4; i++) append("x");
     struct kn_batch *batches[3];
@@ -331,8 +335,8 @@ static void test_the_parts_of_a_split_batch_go_first(void)
 static void test_expiry_spares_what_a_request_may_still_point_into(void)
 {
     setup();
-    engine->config.batch_messages = 1;
-    engine->config.message_timeout_ms = 10;
+    engine->config.produce.batch_messages = 1;
+    engine->config.produce.message_timeout_ms = 10;
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     append("in flight");
     append("retried");
@@ -340,7 +344,7 @@ static void test_expiry_spares_what_a_request_may_still_point_into(void)
     struct kn_batch *in_flight = take_now(&leader), *retried = take_now(&leader);
     kn_batch_raise_persistence(retried, KN_POSSIBLY_PERSISTED);
     kn_accumulator_requeue(&accumulator, retried, kn_clock_us() + 1000000000);
-    engine->config.batch_messages = 10;
+    engine->config.produce.batch_messages = 10;
     append("open");
     kn_accumulator_expire(&accumulator, kn_clock_us() + 9000);
     CHECK(kn_list_empty(&fake.delivered));
@@ -355,7 +359,7 @@ static void test_expiry_spares_what_a_request_may_still_point_into(void)
     }
     CHECK(kn_list_empty(&fake.delivered));
     CHECK(strcmp(values_of(in_flight), "in flight") == 0);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 1);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 1);
     kn_accumulator_settle(&accumulator, in_flight);
     teardown();
 }
@@ -363,7 +367,7 @@ static void test_expiry_spares_what_a_request_may_still_point_into(void)
 static void test_wants_resets_the_notification_so_that_none_is_lost(void)
 {
     setup();
-    engine->config.message_timeout_ms = 1;
+    engine->config.produce.message_timeout_ms = 1;
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     append("x");
     CHECK_EQ(fake.notice_count, 1);
@@ -382,7 +386,7 @@ static void test_wants_resets_the_notification_so_that_none_is_lost(void)
 static void test_closed_engine_refuses_and_keeps_nothing(void)
 {
     setup();
-    atomic_store(&engine->refusing, KN_ERR_CLOSED);
+    atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
     CHECK_EQ(append_with("x", NULL), KN_ERR_CLOSED);
     CHECK(accumulator.open == NULL);
     teardown();
@@ -442,16 +446,17 @@ static void *take_all(void *argument)
 static void test_threads_lose_and_reorder_nothing(void)
 {
     setup();
-    engine->config.linger_us = 200;
-    engine->config.batch_messages = 500;
-    engine->config.batch_bytes = 4000;
+    engine->config.produce.linger_us = 200;
+    engine->config.produce.batch_messages = 500;
+    engine->config.produce.batch_bytes = 4000;
     reinit();
     kn_accumulator_set_leader(&accumulator, &leader, 0);
     memset(next_of, 0, sizeof next_of);
     atomic_store(&producers_left, THREADS);
     pthread_t threads[THREADS], taker;
     CHECK_EQ(pthread_create(&taker, NULL, take_all, NULL), 0);
-    for (int i = 0; i < THREADS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, produce_many, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, produce_many, (void *)(intptr_t)i), 0);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     pthread_join(taker, NULL);
     struct kn_batch *batch;
@@ -460,8 +465,8 @@ static void test_threads_lose_and_reorder_nothing(void)
         kn_batch_free(batch);
     }
     for (int i = 0; i < THREADS; i++) CHECK_EQ(next_of[i], PER_THREAD);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
-    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.bytes), 0);
     teardown();
 }
 
@@ -477,8 +482,8 @@ static struct kn_batch *take_number(int32_t base_sequence, int16_t epoch)
 static void number_setup(void)
 {
     setup();
-    engine->config.idempotence = KN_IDEMPOTENCE_DEMANDED;
-    engine->config.batch_messages = 2;
+    engine->config.produce.idempotence = KN_IDEMPOTENCE_DEMANDED;
+    engine->config.produce.batch_messages = 2;
     reinit();
     kn_accumulator_set_leader(&accumulator, &leader, 0);
 }
@@ -571,8 +576,11 @@ static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
     accumulator.sequence.proved = 1;
     struct kn_batch *second = take_number(2, 0);
     first->encoded = second->encoded = 1;
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, second, KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RETRY);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first, KN_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
+    CHECK_EQ(
+        kn_accumulator_out_of_sequence(&accumulator, second, KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+        KN_SEQUENCE_RETRY);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first, KN_KAFKA_UNKNOWN_PRODUCER_ID),
+             KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(&accumulator, first, 0);
     CHECK(take_now(&leader) == NULL); /* the second is still out there */
     kn_accumulator_requeue(&accumulator, second, 0);
@@ -597,20 +605,30 @@ static void test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lo
         batches[i] = take_number(2 * i, 0);
         accumulator.sequence.proved = 1;
     }
-    /* The first was written: nothing explains that the second should be out of order. That its producer is forgotten is no loss yet. */
+    /* The first was written: nothing explains that the second should be out of order. That its
+     * producer is forgotten is no loss yet. */
     settle_and_free(batches[0]);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_LOST);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1],
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_LOST);
     kn_batch_raise_persistence(batches[1], KN_POSSIBLY_PERSISTED);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_LOST);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_KAFKA_UNKNOWN_PRODUCER_ID),
+             KN_SEQUENCE_LOST);
     CHECK(!accumulator.sequence.restart);
-    /* The third has failed before the second is written: what comes behind the third may be refused, but nothing once the fourth is written. */
+    /* The third has failed before the second is written: what comes behind the third may be
+     * refused, but nothing once the fourth is written. */
     settle_as(batches[2], KN_NOT_PERSISTED);
     settle_and_free(batches[1]);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[3], KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[3],
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_RESTART);
     accumulator.sequence.restart = 0;
     settle_and_free(batches[3]);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_LOST);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4],
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_LOST);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_KAFKA_UNKNOWN_PRODUCER_ID),
+             KN_SEQUENCE_RESTART);
     settle_and_free(batches[4]);
     settle_and_free(batches[5]);
     teardown();
@@ -619,7 +637,7 @@ static void test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lo
 static void test_where_idempotence_is_only_wanted_a_loss_numbers_anew(void)
 {
     number_setup();
-    engine->config.idempotence = KN_IDEMPOTENCE_WANTED;
+    engine->config.produce.idempotence = KN_IDEMPOTENCE_WANTED;
     kn_accumulator_grant(&accumulator, 9, 0);
     append("a");
     append("b");
@@ -627,7 +645,9 @@ static void test_where_idempotence_is_only_wanted_a_loss_numbers_anew(void)
     append("c");
     append("d");
     struct kn_batch *batch = take_number(2, 0);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batch, KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
+    CHECK_EQ(
+        kn_accumulator_out_of_sequence(&accumulator, batch, KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+        KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(&accumulator, batch, 0);
     CHECK(take_now(&leader) == NULL); /* not before there is another epoch */
     kn_accumulator_grant(&accumulator, 9, 1);
@@ -640,7 +660,7 @@ static void test_after_a_fatal_error_nothing_is_taken_in_or_out(void)
     number_setup();
     kn_accumulator_grant(&accumulator, 9, 0);
     append("a");
-    kn_engine_refuse(engine);
+    kn_producer_refuse(&engine->producer);
     CHECK(take_now(&leader) == NULL);
     struct kn_message message = {.value = (const uint8_t *)"b", .value_bytes = 1};
     struct kn_append append = {.message = &message, .bound_bytes = 40};

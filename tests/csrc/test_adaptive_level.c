@@ -1,17 +1,18 @@
-/* How hard a topic's batches are compressed: the quickest form of the default level that costs hardly any bytes. */
+/* How hard a topic's batches are compressed: the quickest form of the default level that costs
+ * hardly any bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
 #include "check.h"
-#include "engine/adaptive_level.h"
+#include "produce/adaptive_level.h"
 
 enum { LARGE = KN_ADAPTIVE_LEVEL_BYTES, FORMS = 3 };
 
 static struct {
-    size_t made[FORMS];  /* what each form makes of anything */
+    size_t made[FORMS]; /* what each form makes of anything */
     int calls[FORMS];
-    int fails;           /* this form; -1: none */
+    int fails; /* this form; -1: none */
 } fake;
 
 static uint8_t anything[1 << 20];
@@ -28,11 +29,13 @@ static int fake_compress(const uint8_t *src, size_t size_bytes, int level, struc
     return kn_buffer_append(out, filled, fake.made[form]);
 }
 
-static const struct kn_codec fake_codec = {.name = "fake", .compress = fake_compress, .quicker_forms = FORMS - 1};
+static const struct kn_codec fake_codec = {
+    .name = "fake", .compress = fake_compress, .quicker_forms = FORMS - 1};
 static struct kn_pool *pool;
 
 /* Compresses behind a header of five bytes; returns which form's bytes are there, -1: it failed. */
-static int form_of(struct kn_adaptive_level *adaptive_level, const struct kn_codec *codec, size_t size_bytes)
+static int form_of(struct kn_adaptive_level *adaptive_level, const struct kn_codec *codec,
+                   size_t size_bytes)
 {
     struct kn_buffer *out = kn_buffer_take(pool, 8);
     CHECK(out);
@@ -52,10 +55,12 @@ static void expect_form(size_t own, size_t quicker, size_t quickest, int form)
     memset(fake.calls, 0, sizeof fake.calls);
     fake.fails = -1;
     fake.made[0] = own, fake.made[1] = quicker, fake.made[2] = quickest;
-    for (int i = 0; i < KN_ADAPTIVE_LEVEL_BATCHES; i++) CHECK_EQ(form_of(&adaptive_level, &fake_codec, LARGE), form);
+    for (int i = 0; i < KN_ADAPTIVE_LEVEL_BATCHES; i++)
+        CHECK_EQ(form_of(&adaptive_level, &fake_codec, LARGE), form);
     int sum = 0;
     for (int i = 0; i < FORMS; i++) sum += fake.calls[i];
-    CHECK_EQ(sum, KN_ADAPTIVE_LEVEL_BATCHES - 1 + FORMS + (form != FORMS - 1)); /* one try, and once more if the last wasn't it */
+    /* one try, and once more if the last wasn't it */
+    CHECK_EQ(sum, KN_ADAPTIVE_LEVEL_BATCHES - 1 + FORMS + (form != FORMS - 1));
 }
 
 static void test_quickest_form_that_costs_hardly_any_bytes_is_kept(void)
@@ -74,7 +79,8 @@ static void test_another_try_finds_that_the_data_are_different(void)
     fake.made[0] = fake.made[1] = fake.made[2] = 1000;
     CHECK_EQ(form_of(&adaptive_level, &fake_codec, LARGE), 2);
     fake.made[2] = 3000;
-    for (int i = 1; i < KN_ADAPTIVE_LEVEL_BATCHES; i++) CHECK_EQ(form_of(&adaptive_level, &fake_codec, LARGE), 2);
+    for (int i = 1; i < KN_ADAPTIVE_LEVEL_BATCHES; i++)
+        CHECK_EQ(form_of(&adaptive_level, &fake_codec, LARGE), 2);
     CHECK_EQ(form_of(&adaptive_level, &fake_codec, LARGE), 1);
     CHECK_EQ(form_of(&adaptive_level, &fake_codec, LARGE), 1);
 }
@@ -109,8 +115,11 @@ static size_t fill_alike(uint8_t *to, size_t room) /* events that look alike */
     size_t size = 0;
     while (size + 200 < room) {
         chance = chance * 1664525 + 1013904223;
-        size += (size_t)sprintf((char *)to + size, "{\"id\": %u, \"user\": \"user-%u\", \"page\": \"/products/%u\", \"price\": %u.%02u, \"session\": \"%08x\"}",
-                                (unsigned)size, chance >> 12, chance >> 20, chance >> 25, chance >> 26, (unsigned)(chance * 2654435761u));
+        size += (size_t)sprintf((char *)to + size,
+                                "{\"id\": %u, \"user\": \"user-%u\", \"page\": \"/products/%u\", "
+                                "\"price\": %u.%02u, \"session\": \"%08x\"}",
+                                (unsigned)size, chance >> 12, chance >> 20, chance >> 25,
+                                chance >> 26, (unsigned)(chance * 2654435761u));
     }
     return size;
 }
@@ -134,7 +143,8 @@ static size_t fill_distant(uint8_t *to, size_t room) /* noise that repeats itsel
     return room;
 }
 
-static size_t size_at(const struct kn_codec *zstd, const uint8_t *data, size_t size_bytes, int level)
+static size_t size_at(const struct kn_codec *zstd, const uint8_t *data, size_t size_bytes,
+                      int level)
 {
     struct kn_buffer *out = kn_buffer_take(pool, 8), *back = kn_buffer_take(pool, 8);
     CHECK(out && back);
@@ -153,7 +163,8 @@ static void check_choice(const struct kn_codec *zstd, size_t (*fill)(uint8_t *, 
     uint8_t *data = malloc(1 << 20);
     CHECK(data);
     size_t size_bytes = fill(data, 1 << 20), own = size_at(zstd, data, size_bytes, 3);
-    CHECK_EQ(size_at(zstd, data, size_bytes, KN_CODEC_LEVEL_DEFAULT), own); /* the default is level 3 */
+    /* the default is level 3 */
+    CHECK_EQ(size_at(zstd, data, size_bytes, KN_CODEC_LEVEL_DEFAULT), own);
     struct kn_adaptive_level adaptive_level = {0};
     for (int i = 0; i < 2; i++) { /* the try, and what came of it */
         struct kn_buffer *out = kn_buffer_take(pool, 8);
@@ -162,11 +173,15 @@ static void check_choice(const struct kn_codec *zstd, size_t (*fill)(uint8_t *, 
         CHECK_EQ(atomic_load(&adaptive_level.form), form);
         kn_buffer_give(out);
     }
-    if (form == 0) CHECK(size_at(zstd, data, size_bytes, KN_CODEC_LEVEL_DEFAULT - zstd->quicker_forms) > own * 2); /* there was something to lose */
+    /* there was something to lose */
+    if (form == 0)
+        CHECK(size_at(zstd, data, size_bytes, KN_CODEC_LEVEL_DEFAULT - zstd->quicker_forms) >
+              own * 2);
     free(data);
 }
 
-static void test_zstd_takes_small_tables_for_records_that_look_alike_and_its_own_for_distant_repeats(void)
+static void
+test_zstd_takes_small_tables_for_records_that_look_alike_and_its_own_for_distant_repeats(void)
 {
     struct kn_codec_table table;
     kn_codec_table_init(&table);

@@ -1,4 +1,5 @@
-/* A name's addresses: how long they are good, and that each round starts with another one. The resolver is our own. */
+/* A name's addresses: how long they are good, and that each round starts with another one. The
+ * resolver is our own. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -7,13 +8,14 @@
 
 #include "base/status.h"
 #include "check.h"
-#include "engine/address.h"
-#include "engine/connection.h"
+#include "net/address.h"
+#include "net/connection.h"
 
 static int resolved; /* how often the name was */
 
 /* Two addresses of each name, in one allocation a link. */
-int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **result)
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                struct addrinfo **result)
 {
     (void)service;
     resolved++;
@@ -43,7 +45,7 @@ static const char *why;
 
 static int resolve(const char *host, int32_t ttl_ms)
 {
-    const struct kn_connection_config config = {.address_family = 4, .address_ttl_ms = ttl_ms};
+    const struct kn_socket_config config = {.address_family = 4, .address_ttl_ms = ttl_ms};
     return kn_address_resolve(&list, host, 9092, &config, &why);
 }
 

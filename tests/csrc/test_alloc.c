@@ -1,4 +1,5 @@
-/* Every allocation of base and records fails once: the status says so, nothing is lost, nothing leaks. */
+/* Every allocation of base and records fails once: the status says so, nothing is lost, nothing
+ * leaks. */
 #include "check.h"
 
 #include <pthread.h>
@@ -18,7 +19,10 @@ static int fails(void)
 
 static void *test_malloc(size_t size) { return fails() ? NULL : malloc(size); }
 static void *test_calloc(size_t count, size_t size) { return fails() ? NULL : calloc(count, size); }
-static void *test_realloc(void *memory, size_t size) { return fails() ? NULL : realloc(memory, size); }
+static void *test_realloc(void *memory, size_t size)
+{
+    return fails() ? NULL : realloc(memory, size);
+}
 
 #define malloc test_malloc
 #define calloc test_calloc
@@ -39,7 +43,8 @@ static void *test_realloc(void *memory, size_t size) { return fails() ? NULL : r
 static int both_ways(struct kn_pool *pool, const struct kn_codec_table *codecs, int codec)
 {
     static uint8_t value[VALUE_BYTES];
-    struct kn_buffer *plain = kn_buffer_take(pool, 100), *packed = kn_buffer_take(pool, 100), *opened = NULL;
+    struct kn_buffer *plain = kn_buffer_take(pool, 100), *packed = kn_buffer_take(pool, 100),
+                     *opened = NULL;
     struct kn_batch_writer writer;
     struct kn_batch_view view;
     struct kn_record_reader reader;
@@ -47,11 +52,15 @@ static int both_ways(struct kn_pool *pool, const struct kn_codec_table *codecs, 
     int status = plain && packed ? kn_batch_writer_init(&writer, plain) : KN_ERR_NOMEM;
     for (int i = 0; status == KN_OK && i < 10; i++) {
         status = kn_buffer_reserve(&plain, kn_record_bound_bytes(-1, VALUE_BYTES, 0));
-        if (status == KN_OK) status = kn_batch_writer_append(&writer, plain, i, NULL, -1, value, VALUE_BYTES, NULL, 0, 0);
+        if (status == KN_OK)
+            status = kn_batch_writer_append(&writer, plain, i, NULL, -1, value, VALUE_BYTES, NULL,
+                                            0, 0);
     }
     if (status == KN_OK) {
         packed->size_bytes = KN_BATCH_HEADER_BYTES;
-        status = codecs->codecs[codec].compress(plain->data + KN_BATCH_HEADER_BYTES, plain->size_bytes - KN_BATCH_HEADER_BYTES, 1, &packed);
+        status = codecs->codecs[codec].compress(plain->data + KN_BATCH_HEADER_BYTES,
+                                                plain->size_bytes - KN_BATCH_HEADER_BYTES, 1,
+                                                &packed);
     }
     if (status == KN_OK) {
         kn_batch_close(packed, &writer, &(struct kn_batch_meta){0, -1, (int16_t)codec, -1, -1, -1});

@@ -1,4 +1,5 @@
-/* Columns: what is put in comes out of the exported arrays, whatever the sizes, and every reference is given back. */
+/* Columns: what is put in comes out of the exported arrays, whatever the sizes, and every reference
+ * is given back. */
 #include "check.h"
 #include "arrow/columns.h"
 #include "arrow/export.h"
@@ -14,9 +15,11 @@ static uint8_t headers[RECORDS][64];
 static struct kn_chunk *chunk;
 
 static const struct kn_column_spec EVERY[] = {
-    {KN_FIELD_TOPIC, KN_LAYOUT_DICTIONARY, 1, 0},  {KN_FIELD_PARTITION, KN_LAYOUT_INT32, 0, 0}, {KN_FIELD_OFFSET, KN_LAYOUT_INT64, 0, 0},
-    {KN_FIELD_TIMESTAMP, KN_LAYOUT_INT64, 0, 1000}, {KN_FIELD_TIMESTAMP_TYPE, KN_LAYOUT_INT8, 0, 0}, {KN_FIELD_KEY, KN_LAYOUT_LARGE_BYTES, 1, 0},
-    {KN_FIELD_VALUE, KN_LAYOUT_VIEW, 0, 0},        {KN_FIELD_HEADERS, KN_LAYOUT_LIST, 0, 0},    {KN_FIELD_LEADER_EPOCH, KN_LAYOUT_INT32, 0, 0},
+    {KN_FIELD_TOPIC, KN_LAYOUT_DICTIONARY, 1, 0},    {KN_FIELD_PARTITION, KN_LAYOUT_INT32, 0, 0},
+    {KN_FIELD_OFFSET, KN_LAYOUT_INT64, 0, 0},        {KN_FIELD_TIMESTAMP, KN_LAYOUT_INT64, 0, 1000},
+    {KN_FIELD_TIMESTAMP_TYPE, KN_LAYOUT_INT8, 0, 0}, {KN_FIELD_KEY, KN_LAYOUT_LARGE_BYTES, 1, 0},
+    {KN_FIELD_VALUE, KN_LAYOUT_VIEW, 0, 0},          {KN_FIELD_HEADERS, KN_LAYOUT_LIST, 0, 0},
+    {KN_FIELD_LEADER_EPOCH, KN_LAYOUT_INT32, 0, 0},
 };
 #define EVERY_COUNT ((int32_t)(sizeof EVERY / sizeof EVERY[0]))
 
@@ -34,7 +37,9 @@ static void begin(void)
         memset(at, 'a' + i % 26, 64);
         uint8_t *end = kn_header_encode(headers[i], "name", 4, NULL, -1);
         end = kn_header_encode(end, "", 0, "value", 5);
-        records[i] = (struct kn_record){.offset = 100 + i, .timestamp_ms = i % 9 ? i : -1, .timestamp_type = (int8_t)(i % 3 - 1)};
+        records[i] = (struct kn_record){.offset = 100 + i,
+                                        .timestamp_ms = i % 9 ? i : -1,
+                                        .timestamp_type = (int8_t)(i % 3 - 1)};
         records[i].value_bytes = value_bytes_of(i);
         records[i].value = records[i].value_bytes < 0 ? NULL : at;
         records[i].key_bytes = key_bytes_of(i);
@@ -54,10 +59,12 @@ static void end(void)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-static int append(struct kn_columns *columns, int from, int count, const char *topic, int32_t epoch, int32_t *taken)
+static int append(struct kn_columns *columns, int from, int count, const char *topic, int32_t epoch,
+                  int32_t *taken)
 {
     int32_t column;
-    struct kn_column_block block = {records + from, count, chunk, topic, (int32_t)strlen(topic), 7, epoch};
+    struct kn_column_block block = {records + from,         count, chunk, topic,
+                                    (int32_t)strlen(topic), 7,     epoch};
     return kn_columns_append(columns, &block, taken, &column);
 }
 
@@ -66,7 +73,9 @@ static void append_all(struct kn_columns *columns, int from, int to)
     for (int at = from, step = 1; at < to; at += step, step = step * 2 % KN_BLOCK_RECORDS + 1) {
         int32_t taken;
         int count = to - at < step ? to - at : step;
-        CHECK_EQ(append(columns, at, count, at % 2 ? "one" : "a topic with a longer name", at % 3 ? 5 : -1, &taken), KN_OK);
+        CHECK_EQ(append(columns, at, count, at % 2 ? "one" : "a topic with a longer name",
+                        at % 3 ? 5 : -1, &taken),
+                 KN_OK);
         CHECK_EQ(taken, count);
     }
 }
@@ -76,7 +85,8 @@ static int valid(const struct ArrowArray *array, int64_t at)
     return !array->buffers[0] || kn_bit(array->buffers[0], at);
 }
 
-static void check_view(const struct ArrowArray *array, int64_t at, const uint8_t *data, int32_t size)
+static void check_view(const struct ArrowArray *array, int64_t at, const uint8_t *data,
+                       int32_t size)
 {
     const uint8_t *view = (const uint8_t *)array->buffers[1] + at * 16;
     int32_t parts[4];
@@ -97,7 +107,8 @@ static void check_view(const struct ArrowArray *array, int64_t at, const uint8_t
 static void check_headers(const struct ArrowArray *array, int64_t rows)
 {
     const int32_t *offsets = array->buffers[1];
-    const struct ArrowArray *item = array->children[0], *names = item->children[0], *values = item->children[1];
+    const struct ArrowArray *item = array->children[0], *names = item->children[0],
+                            *values = item->children[1];
     const int32_t *name_offsets = names->buffers[1], *value_offsets = values->buffers[1];
     for (int64_t i = 0; i < rows; i++) {
         CHECK_EQ(valid(array, i), header_count_of((int)i) != 0);
@@ -128,14 +139,20 @@ static void check_every(struct kn_columns *columns, int64_t rows)
         CHECK_EQ(((const int32_t *)array.children[1]->buffers[1])[i], 7);
         CHECK_EQ(((const int64_t *)array.children[2]->buffers[1])[i], record->offset);
         CHECK_EQ(valid(array.children[3], i), record->timestamp_ms != -1);
-        if (record->timestamp_ms != -1) CHECK_EQ(((const int64_t *)array.children[3]->buffers[1])[i], record->timestamp_ms * 1000);
+        if (record->timestamp_ms != -1)
+            CHECK_EQ(((const int64_t *)array.children[3]->buffers[1])[i],
+                     record->timestamp_ms * 1000);
         CHECK_EQ(valid(array.children[4], i), record->timestamp_type >= 0);
-        if (record->timestamp_type > 0) CHECK_EQ(((const int8_t *)array.children[4]->buffers[1])[i], 1);
+        if (record->timestamp_type > 0)
+            CHECK_EQ(((const int8_t *)array.children[4]->buffers[1])[i], 1);
         CHECK_EQ(valid(array.children[5], i), record->key != NULL);
         CHECK_EQ(key_offsets[i + 1] - key_offsets[i], record->key ? record->key_bytes : 0);
-        if (record->key) CHECK_MEM((const uint8_t *)array.children[5]->buffers[2] + key_offsets[i], record->key, (size_t)record->key_bytes);
+        if (record->key)
+            CHECK_MEM((const uint8_t *)array.children[5]->buffers[2] + key_offsets[i], record->key,
+                      (size_t)record->key_bytes);
         CHECK_EQ(valid(array.children[6], i), record->value != NULL);
-        check_view(array.children[6], i, record->value ? record->value : (const uint8_t *)"", record->value ? record->value_bytes : 0);
+        check_view(array.children[6], i, record->value ? record->value : (const uint8_t *)"",
+                   record->value ? record->value_bytes : 0);
         for (int32_t c = 3; c < 7; c++) nulls[c] += !valid(array.children[c], i);
     }
     for (int32_t c = 3; c < 7; c++) CHECK_EQ(array.children[c]->null_count, nulls[c]);
@@ -187,7 +204,8 @@ static void test_what_was_expected_is_no_limit(void)
 
 static void test_a_full_column_takes_what_fits(void)
 {
-    static const struct kn_column_spec specs[] = {{KN_FIELD_OFFSET, KN_LAYOUT_INT64, 0, 0}, {KN_FIELD_VALUE, KN_LAYOUT_BYTES, 0, 0}};
+    static const struct kn_column_spec specs[] = {{KN_FIELD_OFFSET, KN_LAYOUT_INT64, 0, 0},
+                                                  {KN_FIELD_VALUE, KN_LAYOUT_BYTES, 0, 0}};
     begin();
     int32_t taken, fits = 0;
     for (int64_t sum = 0; fits < 200; fits++) {
@@ -243,12 +261,38 @@ static void test_text_is_checked(void)
 
 static void test_utf8(void)
 {
-    static const char *const good[] = {"", "plain ascii, and more than eight bytes", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
-                                       "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "gr\xc3\xb6\xc3\x9f" "e in the middle"};
-    static const char *const bad[] = {"\x80", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2 ", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xef\xbf", "\xf0\x8f\xbf\xbf",
-                                      "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "eight...\xfe", "\xf0\x90\x80", "\xf0\x90\x80 "};
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) CHECK(kn_utf8_is_valid((const uint8_t *)good[i], strlen(good[i])));
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) CHECK(!kn_utf8_is_valid((const uint8_t *)bad[i], strlen(bad[i])));
+    static const char *const good[] = {"",
+                                       "plain ascii, and more than eight bytes",
+                                       "\x7f",
+                                       "\xc2\x80",
+                                       "\xdf\xbf",
+                                       "\xe0\xa0\x80",
+                                       "\xed\x9f\xbf",
+                                       "\xee\x80\x80",
+                                       "\xef\xbf\xbf",
+                                       "\xf0\x90\x80\x80",
+                                       "\xf4\x8f\xbf\xbf",
+                                       "gr\xc3\xb6\xc3\x9f"
+                                       "e in the middle"};
+    static const char *const bad[] = {"\x80",
+                                      "\xc0\x80",
+                                      "\xc1\xbf",
+                                      "\xc2",
+                                      "\xc2 ",
+                                      "\xe0\x9f\xbf",
+                                      "\xed\xa0\x80",
+                                      "\xef\xbf",
+                                      "\xf0\x8f\xbf\xbf",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xff",
+                                      "eight...\xfe",
+                                      "\xf0\x90\x80",
+                                      "\xf0\x90\x80 "};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        CHECK(kn_utf8_is_valid((const uint8_t *)good[i], strlen(good[i])));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        CHECK(!kn_utf8_is_valid((const uint8_t *)bad[i], strlen(bad[i])));
     CHECK(kn_utf8_is_valid(NULL, 0));
 }
 
@@ -260,11 +304,36 @@ static void test_what_is_no_utf8_is_replaced_as_java_does(void)
     static const struct {
         const char *from, *to;
     } cases[] = {
-        {"", ""}, {"plain", "plain"}, {"gr\xc3\xb6\xc3\x9f" "e", "gr\xc3\xb6\xc3\x9f" "e"}, {"caf\xe9", "caf" R}, {"\xe9t\xe9", R "t" R},
-        {"\x80", R}, {"\xbf\xbf", R R}, {"\xc0\x80", R R}, {"\xc2", R}, {"\xc2 ", R " "}, {"\xe0\x9f\xbf", R R R}, {"\xe1\x80", R}, {"\xe1\x80 ", R " "},
-        {"\xe1 ", R " "}, {"\xed\xa0\x80", R}, {"\xed\xa0\x80\xed\xb0\x80", R R}, {"\xed\xa0", R}, {"\xf0\x8f\xbf\xbf", R R R R}, {"\xf0\x90\x80", R},
-        {"\xf0\x90\x80 ", R " "}, {"\xf0\x90 ", R " "}, {"\xf4\x90\x80\x80", R R R R}, {"\xf5\x80\x80\x80", R R R R}, {"\xff\xfe", R R},
-        {"eight and more bytes, \xfe, and as many again", "eight and more bytes, " R ", and as many again"}, {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
+        {"", ""},
+        {"plain", "plain"},
+        {"gr\xc3\xb6\xc3\x9f"
+         "e",
+         "gr\xc3\xb6\xc3\x9f"
+         "e"},
+        {"caf\xe9", "caf" R},
+        {"\xe9t\xe9", R "t" R},
+        {"\x80", R},
+        {"\xbf\xbf", R R},
+        {"\xc0\x80", R R},
+        {"\xc2", R},
+        {"\xc2 ", R " "},
+        {"\xe0\x9f\xbf", R R R},
+        {"\xe1\x80", R},
+        {"\xe1\x80 ", R " "},
+        {"\xe1 ", R " "},
+        {"\xed\xa0\x80", R},
+        {"\xed\xa0\x80\xed\xb0\x80", R R},
+        {"\xed\xa0", R},
+        {"\xf0\x8f\xbf\xbf", R R R R},
+        {"\xf0\x90\x80", R},
+        {"\xf0\x90\x80 ", R " "},
+        {"\xf0\x90 ", R " "},
+        {"\xf4\x90\x80\x80", R R R R},
+        {"\xf5\x80\x80\x80", R R R R},
+        {"\xff\xfe", R R},
+        {"eight and more bytes, \xfe, and as many again",
+         "eight and more bytes, " R ", and as many again"},
+        {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t to[256];
@@ -286,7 +355,8 @@ static void name_of(int number, char name[64])
 
 static void test_many_names(void)
 {
-    static const struct kn_column_spec specs[] = {{KN_FIELD_TOPIC, KN_LAYOUT_DICTIONARY, 1, 0}, {KN_FIELD_TOPIC, KN_LAYOUT_VIEW, 1, 0}};
+    static const struct kn_column_spec specs[] = {{KN_FIELD_TOPIC, KN_LAYOUT_DICTIONARY, 1, 0},
+                                                  {KN_FIELD_TOPIC, KN_LAYOUT_VIEW, 1, 0}};
     begin();
     struct kn_columns *columns = kn_columns_new(specs, 2, NULL, INT32_MAX);
     char name[64];
@@ -350,7 +420,8 @@ static void test_views_that_are_few_in_their_chunk_get_bytes_of_their_own(void)
     kn_columns_unref(columns);
     for (int i = 0; i < 100; i++) {
         const struct kn_record *record = &records[i];
-        check_view(array.children[6], i, record->value ? record->value : (const uint8_t *)"", record->value ? record->value_bytes : 0);
+        check_view(array.children[6], i, record->value ? record->value : (const uint8_t *)"",
+                   record->value ? record->value_bytes : 0);
     }
     kn_arrow_release_array(&array);
     columns = kn_columns_new(EVERY, EVERY_COUNT, NULL, INT32_MAX);

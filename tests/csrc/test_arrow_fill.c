@@ -1,11 +1,13 @@
-/* From segments to columns: where it stops, where it goes on, and how what has become stale is undone. */
+/* From segments to columns: where it stops, where it goes on, and how what has become stale is
+ * undone. */
 #include "check.h"
 #include "arrow/fill.h"
 #include "base/status.h"
 #include "engine/engine.h"
 #include "records/batch_writer.h"
 
-static const struct kn_column_spec SPECS[] = {{KN_FIELD_OFFSET, KN_LAYOUT_INT64, 0, 0}, {KN_FIELD_VALUE, KN_LAYOUT_VIEW, 0, 0}};
+static const struct kn_column_spec SPECS[] = {{KN_FIELD_OFFSET, KN_LAYOUT_INT64, 0, 0},
+                                              {KN_FIELD_VALUE, KN_LAYOUT_VIEW, 0, 0}};
 
 static struct kn_engine *engine;
 static struct kn_cursor *cursors[2];
@@ -17,7 +19,9 @@ static void begin(int64_t rows_max)
     struct kn_engine_config config;
     kn_engine_config_init(&config);
     engine = kn_engine_new(&config);
-    for (int i = 0; i < 2; i++) cursors[i] = kn_cursor_new(engine, i ? "second" : "first", i ? 6 : 5, no_id, i, (uint64_t)i + 1);
+    for (int i = 0; i < 2; i++)
+        cursors[i] = kn_cursor_new(&engine->consumer, i ? "second" : "first", i ? 6 : 5, no_id, i,
+                                   (uint64_t)i + 1);
     memset(&fill, 0, sizeof fill);
     fill.columns = kn_columns_new(SPECS, 2, NULL, INT32_MAX);
     fill.queue = &engine->fetched;
@@ -28,7 +32,8 @@ static void end(void)
 {
     kn_segment_free(fill.segment);
     struct kn_list *node;
-    while ((node = kn_queue_pop(fill.queue))) kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
+    while ((node = kn_queue_pop(fill.queue)))
+        kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
     kn_columns_unref(fill.columns);
     for (int i = 0; i < 2; i++) kn_cursor_unref(cursors[i]);
     kn_engine_stop(engine);
@@ -45,12 +50,18 @@ static struct kn_segment_batch batch_of(int64_t offset, int32_t count)
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, 4096);
     struct kn_batch_writer writer;
-    struct kn_batch_meta meta = {.base_offset = offset, .partition_leader_epoch = 3, .producer_id = -1, .producer_epoch = -1, .base_sequence = -1};
+    struct kn_batch_meta meta = {.base_offset = offset,
+                                 .partition_leader_epoch = 3,
+                                 .producer_id = -1,
+                                 .producer_epoch = -1,
+                                 .base_sequence = -1};
     CHECK_EQ(kn_batch_writer_init(&writer, buffer), KN_OK);
     for (int32_t i = 0; i < count; i++) {
         uint8_t value[20] = {'v'};
         CHECK_EQ(kn_buffer_reserve(&buffer, kn_record_bound_bytes(-1, sizeof value, 0)), KN_OK);
-        CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, NULL, -1, value, sizeof value, NULL, 0, 0), KN_OK);
+        CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, NULL, -1, value, sizeof value, NULL,
+                                        0, 0),
+                 KN_OK);
     }
     kn_batch_close(buffer, &writer, &meta);
     struct kn_segment_batch batch = {.chunk = kn_chunk_new(buffer)};
@@ -59,11 +70,14 @@ static struct kn_segment_batch batch_of(int64_t offset, int32_t count)
     return batch;
 }
 
-static struct kn_segment *push(int number, enum kn_segment_kind kind, int64_t offset, int32_t batches, int32_t records)
+static struct kn_segment *push(int number, enum kn_segment_kind kind, int64_t offset,
+                               int32_t batches, int32_t records)
 {
-    struct kn_segment *segment = kn_segment_new(kind, cursors[number], kn_cursor_epoch(cursors[number]), batches);
+    struct kn_segment *segment = kn_segment_new(kind, cursors[number],
+                                                kn_cursor_epoch(cursors[number]), batches);
     segment->fetch_offset = offset;
-    for (int32_t i = 0; i < batches; i++) segment->batches[segment->batch_count++] = batch_of(offset + (int64_t)i * records, records);
+    for (int32_t i = 0; i < batches; i++)
+        segment->batches[segment->batch_count++] = batch_of(offset + (int64_t)i * records, records);
     segment->next_offset = offset + (int64_t)batches * records;
     kn_segment_account(segment, 100);
     kn_queue_push(&engine->fetched, &segment->node);
@@ -182,7 +196,8 @@ static void test_what_became_stale_meanwhile_is_undone_and_the_rest_comes_again(
     kn_fill_revert(&fill, 1);
     CHECK_EQ(fill.columns->row_count, 20);
     kn_fill_finish(&fill);
-    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED); /* the notice went back too, and is stale by now */
+    /* the notice went back too, and is stale by now */
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
     CHECK_EQ(fill.taken_count, 0);
     end();
 }

@@ -1,15 +1,20 @@
-/* Foreign Arrow arrays: what can be known to be wrong is found before a value is read, and values come out of every layout. */
+/* Foreign Arrow arrays: what can be known to be wrong is found before a value is read, and values
+ * come out of every layout. */
 #include "check.h"
 #include "arrow/import.h"
 
 static void release_schema(struct ArrowSchema *schema) { schema->release = NULL; }
 static void release_array(struct ArrowArray *array) { array->release = NULL; }
 
-static struct ArrowSchema schema_of(const char *format) { return (struct ArrowSchema){.format = format, .name = "x", .release = release_schema}; }
+static struct ArrowSchema schema_of(const char *format)
+{
+    return (struct ArrowSchema){.format = format, .name = "x", .release = release_schema};
+}
 
 static struct ArrowArray array_of(int64_t length, int64_t buffer_count, const void **buffers)
 {
-    return (struct ArrowArray){.length = length, .n_buffers = buffer_count, .buffers = buffers, .release = release_array};
+    return (struct ArrowArray){
+        .length = length, .n_buffers = buffer_count, .buffers = buffers, .release = release_array};
 }
 
 static void check_value(const struct kn_arrow_bytes *bytes, int64_t row, const char *expected)
@@ -25,18 +30,41 @@ static void check_value(const struct kn_arrow_bytes *bytes, int64_t row, const c
 
 static void test_formats(void)
 {
-    static const struct { const char *format; int layout, width; } KNOWN[] = {
-        {"n", KN_ARROW_NULL, 0}, {"z", KN_ARROW_BYTES32, 0}, {"U", KN_ARROW_BYTES64, 0}, {"vz", KN_ARROW_VIEWS, 0}, {"w:16", KN_ARROW_FIXED, 16},
-        {"c", KN_ARROW_INT, 1}, {"S", KN_ARROW_INT, 2}, {"i", KN_ARROW_INT, 4}, {"L", KN_ARROW_INT, 8}, {"tsn:UTC", KN_ARROW_TIME, 8},
-        {"+m", KN_ARROW_LIST32, 0}, {"+L", KN_ARROW_LIST64, 0}, {"+s", KN_ARROW_STRUCT, 0},
+    static const struct {
+        const char *format;
+        int layout, width;
+    } KNOWN[] = {
+        {"n", KN_ARROW_NULL, 0},       {"z", KN_ARROW_BYTES32, 0},   {"U", KN_ARROW_BYTES64, 0},
+        {"vz", KN_ARROW_VIEWS, 0},     {"w:16", KN_ARROW_FIXED, 16}, {"c", KN_ARROW_INT, 1},
+        {"S", KN_ARROW_INT, 2},        {"i", KN_ARROW_INT, 4},       {"L", KN_ARROW_INT, 8},
+        {"tsn:UTC", KN_ARROW_TIME, 8}, {"+m", KN_ARROW_LIST32, 0},   {"+L", KN_ARROW_LIST64, 0},
+        {"+s", KN_ARROW_STRUCT, 0},
     };
-    static const char *const OTHERS[] = {"", "b", "f", "g", "w:", "w:-1", "w:99999999999999999999", "w:2147483648", "w:1x", "ts", "tsx:", "tsm", "tdm", "+", "+r", "+vl", "+ud:0", "zz"};
+    static const char *const OTHERS[] = {"",
+                                         "b",
+                                         "f",
+                                         "g",
+                                         "w:",
+                                         "w:-1",
+                                         "w:99999999999999999999",
+                                         "w:2147483648",
+                                         "w:1x",
+                                         "ts",
+                                         "tsx:",
+                                         "tsm",
+                                         "tdm",
+                                         "+",
+                                         "+r",
+                                         "+vl",
+                                         "+ud:0",
+                                         "zz"};
     for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++) {
         struct kn_arrow_type type = kn_arrow_type_of(KNOWN[i].format);
         CHECK_EQ(type.layout, KNOWN[i].layout);
         CHECK_EQ(type.width, KNOWN[i].width);
     }
-    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++) CHECK_EQ(kn_arrow_type_of(OTHERS[i]).layout, KN_ARROW_OTHER);
+    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
+        CHECK_EQ(kn_arrow_type_of(OTHERS[i]).layout, KN_ARROW_OTHER);
     CHECK_EQ(kn_arrow_type_of("tss:").per_ms, 0);
     CHECK_EQ(kn_arrow_type_of("tsu:").per_ms, 1000);
 }
@@ -56,7 +84,8 @@ static void test_strings_with_offsets_in_array_and_parent(void)
     check_value(&bytes, 0, "bb");
     check_value(&bytes, 1, NULL);
     check_value(&bytes, 2, "dddd");
-    CHECK_EQ(kn_arrow_bind_bytes(&schema, &array, 2, 3, &bytes, &problem), KN_ERR_INVALID); /* one more than there are */
+    /* one more than there are */
+    CHECK_EQ(kn_arrow_bind_bytes(&schema, &array, 2, 3, &bytes, &problem), KN_ERR_INVALID);
     /* What was right when it was bound and isn't any more is seen as well. */
     CHECK_EQ(kn_arrow_bind_bytes(&schema, &array, 0, 4, &bytes, &problem), KN_OK);
     offsets[2] = 11;
@@ -66,7 +95,8 @@ static void test_strings_with_offsets_in_array_and_parent(void)
     CHECK_EQ(kn_arrow_value(&bytes, 1, &data, &size), KN_ERR_INVALID);
 }
 
-static void bind_fails(const char *format, int64_t length, int64_t buffer_count, const void **buffers, int64_t row)
+static void bind_fails(const char *format, int64_t length, int64_t buffer_count,
+                       const void **buffers, int64_t row)
 {
     struct ArrowSchema schema = schema_of(format);
     struct ArrowArray array = array_of(length, buffer_count, buffers);
@@ -92,14 +122,17 @@ static void test_buffers_that_cannot_be(void)
     bind_fails("z", 2, 3, NULL, -1);
     bind_fails("z", -1, 3, (const void *[]){NULL, fine, "ab"}, -1);
     bind_fails("z", INT64_MAX, 3, (const void *[]){NULL, fine, "ab"}, -1);
-    bind_fails("w:2147483647", (int64_t)1 << 40, 2, (const void *[]){NULL, fine}, -1); /* more bytes than an int64 counts */
+    /* more bytes than an int64 counts */
+    bind_fails("w:2147483647", (int64_t)1 << 40, 2, (const void *[]){NULL, fine}, -1);
     bind_fails("w:4", 1, 2, (const void *[]){NULL, NULL}, -1);
 }
 
 static void test_views(void)
 {
     int64_t sizes[] = {40};
-    struct { int32_t length, prefix, buffer, start; } views[] = {{3, 0, 0, 0}, {20, 0, 0, 20}};
+    struct {
+        int32_t length, prefix, buffer, start;
+    } views[] = {{3, 0, 0, 0}, {20, 0, 0, 20}};
     memcpy(&views[0].prefix, "abc", 3);
     const char *text = "....................abcdefghijklmnopqrst";
     const void *buffers[] = {NULL, views, text, sizes};
@@ -140,7 +173,8 @@ static void test_dictionaries(void)
     struct kn_arrow_problem problem;
     dictionary.null_count = 1;
     schema.dictionary = &word;
-    CHECK_EQ(kn_arrow_bind_bytes(&schema, &array, 0, 4, &bytes, &problem), KN_ERR_INVALID); /* no dictionary in the array */
+    /* no dictionary in the array */
+    CHECK_EQ(kn_arrow_bind_bytes(&schema, &array, 0, 4, &bytes, &problem), KN_ERR_INVALID);
     array.dictionary = &dictionary;
     CHECK_EQ(kn_arrow_bind_bytes(&schema, &array, 0, 4, &bytes, &problem), KN_OK);
     check_value(&bytes, 0, NULL); /* a null of the dictionary */
@@ -157,7 +191,8 @@ static void test_dictionaries(void)
 
 static void test_schemas_that_cannot_be(void)
 {
-    struct ArrowSchema child = schema_of("z"), table = schema_of("+s"), *children[] = {&child, NULL};
+    struct ArrowSchema child = schema_of("z"), table = schema_of("+s"),
+                       *children[] = {&child, NULL};
     CHECK(kn_arrow_check_schema(&table) == NULL);
     table.n_children = 1;
     CHECK(kn_arrow_check_schema(&table) != NULL); /* no pointers */

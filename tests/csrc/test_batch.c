@@ -16,14 +16,18 @@
 
 static const struct kn_batch_meta plain_meta = {100, 3, 0, -1, -1, -1};
 
-static void append(struct kn_batch_writer *writer, struct kn_buffer **buffer, int64_t timestamp_ms, const char *key, const char *value,
-                   const uint8_t *headers, size_t headers_bytes, int32_t header_count)
+static void append(struct kn_batch_writer *writer, struct kn_buffer **buffer, int64_t timestamp_ms,
+                   const char *key, const char *value, const uint8_t *headers, size_t headers_bytes,
+                   int32_t header_count)
 {
     int32_t key_bytes = key ? (int32_t)strlen(key) : -1;
     int32_t value_bytes = value ? (int32_t)strlen(value) : -1;
-    CHECK_EQ(kn_buffer_reserve(buffer, kn_record_bound_bytes(key_bytes, value_bytes, headers_bytes)), KN_OK);
-    CHECK_EQ(kn_batch_writer_append(writer, *buffer, timestamp_ms, (const uint8_t *)key, key_bytes, (const uint8_t *)value, value_bytes,
-                                    headers, headers_bytes, header_count),
+    CHECK_EQ(
+        kn_buffer_reserve(buffer, kn_record_bound_bytes(key_bytes, value_bytes, headers_bytes)),
+        KN_OK);
+    CHECK_EQ(kn_batch_writer_append(writer, *buffer, timestamp_ms, (const uint8_t *)key, key_bytes,
+                                    (const uint8_t *)value, value_bytes, headers, headers_bytes,
+                                    header_count),
              KN_OK);
 }
 
@@ -46,21 +50,27 @@ static struct kn_buffer *sample(const struct kn_batch_meta *meta)
 
 static void encode_again(struct kn_buffer *buffer)
 {
-    kn_put_i32(buffer->data + AT_CRC, (int32_t)kn_crc32c(0, buffer->data + AT_ATTRIBUTES, buffer->size_bytes - AT_ATTRIBUTES));
+    kn_put_i32(buffer->data + AT_CRC, (int32_t)kn_crc32c(0, buffer->data + AT_ATTRIBUTES,
+                                                         buffer->size_bytes - AT_ATTRIBUTES));
 }
 
 static void test_header_in_wire_form(void)
 {
-    const struct kn_batch_meta meta = {0x0102030405060708, 0x11121314, KN_ATTR_TRANSACTIONAL, 0x2122232425262728, 0x3132, 0x41424344};
+    const struct kn_batch_meta meta = {0x0102030405060708, 0x11121314, KN_ATTR_TRANSACTIONAL,
+                                       0x2122232425262728, 0x3132,     0x41424344};
     struct kn_buffer *buffer = sample(&meta);
     static const uint8_t start[] = {1, 2, 3, 4, 5, 6, 7, 8};
     static const uint8_t middle[] = {0x11, 0x12, 0x13, 0x14, 2};
-    static const uint8_t after_crc[] = {0, 0x10, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0x13, 0x88, 0, 0, 0, 0, 0, 0, 0x17, 0x70,
-                                        0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x31, 0x32, 0x41, 0x42, 0x43, 0x44, 0, 0, 0, 3};
+    static const uint8_t after_crc[] = {0,    0x10, 0,    0,    0,    2,    0,    0,    0,    0,
+                                        0,    0,    0x13, 0x88, 0,    0,    0,    0,    0,    0,
+                                        0x17, 0x70, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
+                                        0x31, 0x32, 0x41, 0x42, 0x43, 0x44, 0,    0,    0,    3};
     CHECK_MEM(buffer->data, start, sizeof start);
     CHECK_EQ(kn_get_i32(buffer->data + AT_LENGTH), buffer->size_bytes - 12);
     CHECK_MEM(buffer->data + 12, middle, sizeof middle);
-    CHECK_EQ(kn_get_u32(buffer->data + AT_CRC), kn_crc32c_portable(0, buffer->data + AT_ATTRIBUTES, buffer->size_bytes - AT_ATTRIBUTES));
+    CHECK_EQ(
+        kn_get_u32(buffer->data + AT_CRC),
+        kn_crc32c_portable(0, buffer->data + AT_ATTRIBUTES, buffer->size_bytes - AT_ATTRIBUTES));
     CHECK_MEM(buffer->data + AT_ATTRIBUTES, after_crc, sizeof after_crc);
     kn_buffer_give(buffer);
 }
@@ -139,11 +149,14 @@ static void test_append_refuses_what_has_no_room(void)
     uint8_t value[4096] = {0};
     kn_batch_writer_init(&writer, buffer);
     int32_t room = 4096 - KN_BATCH_HEADER_BYTES - KN_RECORD_OVERHEAD_MAX_BYTES;
-    CHECK_EQ(kn_batch_writer_append(&writer, buffer, 0, NULL, -1, value, room + 1, NULL, 0, 0), KN_ERR_FULL);
+    CHECK_EQ(kn_batch_writer_append(&writer, buffer, 0, NULL, -1, value, room + 1, NULL, 0, 0),
+             KN_ERR_FULL);
     CHECK_EQ(buffer->size_bytes, KN_BATCH_HEADER_BYTES); /* nothing was written */
     CHECK_EQ(writer.record_count, 0);
     CHECK_EQ(kn_batch_writer_append(&writer, buffer, 0, NULL, -1, value, room, NULL, 0, 0), KN_OK);
-    CHECK_EQ(kn_batch_writer_append(&writer, buffer, 0, value, INT32_MAX, value, INT32_MAX, NULL, 0, 0), KN_ERR_TOO_LARGE);
+    CHECK_EQ(
+        kn_batch_writer_append(&writer, buffer, 0, value, INT32_MAX, value, INT32_MAX, NULL, 0, 0),
+        KN_ERR_TOO_LARGE);
     kn_buffer_give(buffer);
 }
 
@@ -259,25 +272,36 @@ static int read_section(const uint8_t *section, size_t section_bytes, int32_t co
     return status;
 }
 
-#define SECTION(count, ...) read_section((const uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}), count)
+#define SECTION(count, ...)                                                                        \
+    read_section((const uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}), count)
 
 static void test_malformed_records_are_refused(void)
 {
     /* length, attributes, timestamp delta, offset delta, key length, value length, header count */
-    CHECK_EQ(SECTION(1, 12, 0, 0, 0, 1, 1, 0), KN_ERR_TRUNCATED);            /* the good one */
-    CHECK_EQ(SECTION(1, 10, 0, 0, 0, 1, 1, 0), KN_ERR_INVALID);              /* shorter than its parts */
-    CHECK_EQ(SECTION(1, 14, 0, 0, 0, 1, 1, 0), KN_ERR_INVALID);              /* longer than what is there */
-    CHECK_EQ(SECTION(1, 11, 0, 0, 0, 1, 1, 0), KN_ERR_INVALID);              /* negative length */
-    CHECK_EQ(SECTION(1, 14, 0, 0, 0, 1, 1, 0, 0), KN_ERR_INVALID);           /* a byte left in the record */
-    CHECK_EQ(SECTION(1, 12, 0, 0, 0, 1, 1, 0, 0), KN_ERR_INVALID);           /* a byte left in the batch */
-    CHECK_EQ(SECTION(1, 12, 0, 0, 0, 3, 1, 0), KN_ERR_INVALID);              /* key length -2 */
-    CHECK_EQ(SECTION(1, 12, 0, 0, 0, 1, 4, 0), KN_ERR_INVALID);              /* value longer than the record */
-    CHECK_EQ(SECTION(1, 12, 0, 0, 0, 1, 1, 1), KN_ERR_INVALID);              /* header count -1 */
-    CHECK_EQ(SECTION(1, 16, 0, 0, 0, 1, 1, 4, 0, 1), KN_ERR_INVALID);        /* two headers announced, one there */
-    CHECK_EQ(SECTION(1, 16, 0, 0, 0, 1, 1, 2, 1, 1), KN_ERR_INVALID);        /* a header without a key */
-    CHECK_EQ(SECTION(1, 12, 0, 0, 2, 1, 1, 0), KN_ERR_INVALID);              /* offset beyond the batch's last */
-    CHECK_EQ(SECTION(1, 12, 0, 0, 1, 1, 1, 0), KN_ERR_INVALID);              /* offset before the batch's first */
-    CHECK_EQ(SECTION(1, 22, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 1, 0, 0), KN_ERR_INVALID); /* key length beyond 32 bits */
+    CHECK_EQ(SECTION(1, 12, 0, 0, 0, 1, 1, 0), KN_ERR_TRUNCATED); /* the good one */
+    /* shorter than its parts */
+    CHECK_EQ(SECTION(1, 10, 0, 0, 0, 1, 1, 0), KN_ERR_INVALID);
+    /* longer than what is there */
+    CHECK_EQ(SECTION(1, 14, 0, 0, 0, 1, 1, 0), KN_ERR_INVALID);
+    CHECK_EQ(SECTION(1, 11, 0, 0, 0, 1, 1, 0), KN_ERR_INVALID); /* negative length */
+    /* a byte left in the record */
+    CHECK_EQ(SECTION(1, 14, 0, 0, 0, 1, 1, 0, 0), KN_ERR_INVALID);
+    /* a byte left in the batch */
+    CHECK_EQ(SECTION(1, 12, 0, 0, 0, 1, 1, 0, 0), KN_ERR_INVALID);
+    CHECK_EQ(SECTION(1, 12, 0, 0, 0, 3, 1, 0), KN_ERR_INVALID); /* key length -2 */
+    /* value longer than the record */
+    CHECK_EQ(SECTION(1, 12, 0, 0, 0, 1, 4, 0), KN_ERR_INVALID);
+    CHECK_EQ(SECTION(1, 12, 0, 0, 0, 1, 1, 1), KN_ERR_INVALID); /* header count -1 */
+    /* two headers announced, one there */
+    CHECK_EQ(SECTION(1, 16, 0, 0, 0, 1, 1, 4, 0, 1), KN_ERR_INVALID);
+    /* a header without a key */
+    CHECK_EQ(SECTION(1, 16, 0, 0, 0, 1, 1, 2, 1, 1), KN_ERR_INVALID);
+    /* offset beyond the batch's last */
+    CHECK_EQ(SECTION(1, 12, 0, 0, 2, 1, 1, 0), KN_ERR_INVALID);
+    /* offset before the batch's first */
+    CHECK_EQ(SECTION(1, 12, 0, 0, 1, 1, 1, 0), KN_ERR_INVALID);
+    /* key length beyond 32 bits */
+    CHECK_EQ(SECTION(1, 22, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 1, 0, 0), KN_ERR_INVALID);
 }
 
 static void test_a_compressed_batch_must_be_opened_first(void)

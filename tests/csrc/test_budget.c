@@ -1,7 +1,7 @@
 /* The budget of queued messages: limits, and waiting for room without losing a wake-up. */
 #include <pthread.h>
 #include "check.h"
-#include "engine/budget.h"
+#include "produce/budget.h"
 
 static void setup(struct kn_budget *budget, int64_t messages_max, int64_t bytes_max)
 {
@@ -43,7 +43,8 @@ static void test_nobody_is_woken_when_nobody_waits(void)
     kn_queue_deinit(&budget.room);
 }
 
-/* Takers wait without a time limit: a lost wake-up would hang here. Givers return one at a time what was taken. */
+/* Takers wait without a time limit: a lost wake-up would hang here. Givers return one at a time
+ * what was taken. */
 #define TAKERS 4
 #define ROUNDS 3000
 
@@ -82,7 +83,8 @@ static void test_no_wakeup_is_lost(void)
     setup(&shared, 2, 100);
     atomic_init(&owed, 0);
     atomic_init(&takers_left, TAKERS);
-    for (intptr_t i = 0; i < TAKERS; i++) CHECK_EQ(pthread_create(&takers[i], NULL, take_all, (void *)i), 0);
+    for (intptr_t i = 0; i < TAKERS; i++)
+        CHECK_EQ(pthread_create(&takers[i], NULL, take_all, (void *)i), 0);
     CHECK_EQ(pthread_create(&giver, NULL, give_all, NULL), 0);
     for (int i = 0; i < TAKERS; i++) pthread_join(takers[i], NULL);
     pthread_join(giver, NULL);

@@ -81,7 +81,8 @@ static void grow_and_check(struct kn_pool *pool)
     struct kn_buffer *buffer = kn_buffer_take(pool, 10);
     uint8_t piece[1000];
     for (int i = 0; i < 1000; i++) piece[i] = (uint8_t)i;
-    for (int i = 0; i < 1000; i++) CHECK_EQ(kn_buffer_append(&buffer, piece, sizeof piece), KN_OK); /* from malloc() to pages of its own */
+    /* from malloc() to pages of its own */
+    for (int i = 0; i < 1000; i++) CHECK_EQ(kn_buffer_append(&buffer, piece, sizeof piece), KN_OK);
     CHECK_EQ(buffer->size_bytes, 1000000);
     CHECK(buffer->capacity_bytes >= 1000000 && buffer->capacity_bytes <= 2097152);
     for (int i = 0; i < 1000; i++) CHECK_MEM(buffer->data + i * 1000, piece, sizeof piece);

@@ -106,7 +106,8 @@ static void test_blocks_go_back_to_the_kernel_but_for_a_few(void)
     kn_cells_init(&cells, CELL_BYTES);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < MANY; i++) objects[i] = take(&cells, i);
-        CHECK(blocks_of(&cells.room) + blocks_of(&cells.full) == (long)(MANY / (KN_CELLS_BLOCK_BYTES / CELL_BYTES - 1) + 1));
+        CHECK(blocks_of(&cells.room) + blocks_of(&cells.full) ==
+              (long)(MANY / (KN_CELLS_BLOCK_BYTES / CELL_BYTES - 1) + 1));
         for (int i = 0; i < MANY; i++) give(&cells, objects[i]);
         CHECK(blocks_of(&cells.room) <= 4);
         CHECK_EQ(blocks_of(&cells.full), 0);

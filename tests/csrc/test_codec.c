@@ -20,14 +20,16 @@ static void fill_text(void)
     }
 }
 
-static struct kn_buffer *compressed(const struct kn_codec *codec, const uint8_t *data, size_t size_bytes, int level)
+static struct kn_buffer *compressed(const struct kn_codec *codec, const uint8_t *data,
+                                    size_t size_bytes, int level)
 {
     struct kn_buffer *out = kn_buffer_take(NULL, 10);
     CHECK_EQ(codec->compress(data, size_bytes, level, &out), KN_OK);
     return out;
 }
 
-static int decompress_status(const struct kn_codec *codec, const struct kn_buffer *packed, size_t max_bytes, size_t *made)
+static int decompress_status(const struct kn_codec *codec, const struct kn_buffer *packed,
+                             size_t max_bytes, size_t *made)
 {
     struct kn_buffer *out = kn_buffer_take(NULL, 10);
     out->size_bytes = 5;

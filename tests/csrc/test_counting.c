@@ -1,7 +1,8 @@
-/* Means: recorded while somebody wants them, by the kind of request, and read without losing any. */
+/* Means: recorded while somebody wants them, by the kind of request, and read without losing any.
+ */
 #include "engine_check.h"
-#include "engine/batch.h"
-#include "engine/counting.h"
+#include "produce/batch_stats.h"
+#include "net/counting.h"
 #include "engine/engine.h"
 #include "engine/stats.h"
 
@@ -29,7 +30,8 @@ static void engine_end(struct kn_engine *engine)
     kn_engine_free(engine);
 }
 
-static void check_mean(const struct kn_mean_snapshot *found, int64_t count, int64_t sum, int64_t most)
+static void check_mean(const struct kn_mean_snapshot *found, int64_t count, int64_t sum,
+                       int64_t most)
 {
     CHECK_EQ(found->count, count);
     CHECK_EQ(found->sum, sum);
@@ -45,9 +47,9 @@ static void test_nothing_is_recorded_until_somebody_wants_it(void)
     kn_count_answer(NULL, NULL, PRODUCE, 100);
     kn_stats_means(broker, found);
     for (int i = 0; i < KN_MEAN_KINDS; i++) check_mean(&found[i], 0, 0, 0);
-    atomic_store(&engine->measuring, 1);
+    atomic_store(&engine->client.measuring, 1);
     kn_count_answer(NULL, &broker->means, PRODUCE, 100);
-    atomic_store(&engine->measuring, 0);
+    atomic_store(&engine->client.measuring, 0);
     kn_count_answer(NULL, &broker->means, PRODUCE, 100);
     kn_stats_means(broker, found);
     check_mean(&found[KN_MEAN_PRODUCE], 1, 100, 100);
@@ -59,7 +61,7 @@ static void test_kinds_are_apart_and_the_greatest_is_of_the_time_since_it_was_re
     struct kn_broker *broker;
     struct kn_mean_snapshot found[KN_MEAN_KINDS];
     struct kn_engine *engine = engine_new(&broker);
-    atomic_store(&engine->measuring, 1);
+    atomic_store(&engine->client.measuring, 1);
     kn_count_answer(NULL, &broker->means, PRODUCE, 5);
     kn_count_answer(NULL, &broker->means, FETCH, 500);
     kn_count_answer(NULL, &broker->means, FETCH, 300);
@@ -83,18 +85,21 @@ static void test_a_batchs_age_is_taken_when_it_goes_out_the_first_time(void)
     struct kn_engine *engine = engine_new(&broker);
     struct kn_topic topic = {.windows = NULL};
     int64_t now_us = kn_clock_us();
-    struct kn_batch old = {.topic = &topic, .created_us = now_us - 5000000}, unborn = {.topic = &topic, .created_us = now_us + 60000000};
+    struct kn_batch old = {.topic = &topic, .created_us = now_us - 5000000},
+                    unborn = {.topic = &topic, .created_us = now_us + 60000000};
     struct kn_batch unmeasured = {.topic = &topic, .created_us = now_us};
     struct kn_batch *batches[2] = {&old, &unborn}, *others[1] = {&unmeasured};
     kn_count_batches(NULL, &broker->means, others, 1);
     CHECK_EQ(unmeasured.counted, 0);
-    atomic_store(&engine->measuring, 1);
+    atomic_store(&engine->client.measuring, 1);
     kn_count_batches(NULL, &broker->means, batches, 2);
     kn_count_batches(NULL, &broker->means, batches, 2); /* another try */
     kn_stats_means(broker, found);
     CHECK_EQ(found[KN_MEAN_QUEUED].count, 2);
-    CHECK(found[KN_MEAN_QUEUED].max >= 5000000 && found[KN_MEAN_QUEUED].max <= 5000000 + kn_clock_us() - now_us);
-    CHECK_EQ(found[KN_MEAN_QUEUED].sum, found[KN_MEAN_QUEUED].max); /* a clock that went back makes no negative age */
+    CHECK(found[KN_MEAN_QUEUED].max >= 5000000 &&
+          found[KN_MEAN_QUEUED].max <= 5000000 + kn_clock_us() - now_us);
+    /* a clock that went back makes no negative age */
+    CHECK_EQ(found[KN_MEAN_QUEUED].sum, found[KN_MEAN_QUEUED].max);
     engine_end(engine);
 }
 

@@ -1,4 +1,5 @@
-/* Checksums and hashes: published values, then the hardware against the table at every length and alignment that matters. */
+/* Checksums and hashes: published values, then the hardware against the table at every length and
+ * alignment that matters. */
 #include "check.h"
 
 #include <pthread.h>
@@ -32,7 +33,8 @@ static void agrees(uint32_t crc, size_t start, size_t size)
 static void test_hardware_agrees_with_the_table(void)
 {
     uint32_t seed = 1;
-    for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)((seed = seed * 1103515245u + 12345u) >> 16);
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)((seed = seed * 1103515245u + 12345u) >> 16);
     for (size_t size = 0; size < 1200; size++) agrees((uint32_t)size * 77, size % 71, size);
     for (size_t size = 6100; size < 69000; size += 761) agrees(7, 3, size);
     for (size_t start = 0; start < 64; start++) agrees(UINT32_MAX, start, 1024);
@@ -41,7 +43,8 @@ static void test_hardware_agrees_with_the_table(void)
 static void test_a_checksum_can_be_continued(void)
 {
     uint32_t whole = kn_crc32c(0, data, 20000);
-    for (size_t cut = 0; cut <= 20000; cut += 999) CHECK_EQ(kn_crc32c(kn_crc32c(0, data, cut), data + cut, 20000 - cut), whole);
+    for (size_t cut = 0; cut <= 20000; cut += 999)
+        CHECK_EQ(kn_crc32c(kn_crc32c(0, data, cut), data + cut, 20000 - cut), whole);
     CHECK_EQ(kn_crc32(kn_crc32(0, data, 77), data + 77, 1000), kn_crc32(0, data, 1077));
 }
 
@@ -56,7 +59,8 @@ static void test_threads_may_race_for_the_first_use(void)
 {
     pthread_t threads[8];
     uint32_t results[8];
-    for (int i = 0; i < 8; i++) CHECK_EQ(pthread_create(&threads[i], NULL, first_use, &results[i]), 0);
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, first_use, &results[i]), 0);
     for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
     for (int i = 0; i < 8; i++) CHECK_EQ(results[i], 0xe3069283u);
 }

@@ -1,4 +1,5 @@
-/* Counters: each row has one outcome, the completion comes with the last, and what is delivered waits for nobody. */
+/* Counters: each row has one outcome, the completion comes with the last, and what is delivered
+ * waits for nobody. */
 #include "check.h"
 #include "base/status.h"
 #include "engine/engine.h"
@@ -10,9 +11,9 @@ static void begin(int report_all)
 {
     struct kn_engine_config config;
     kn_engine_config_init(&config);
-    config.report_all = report_all;
+    config.produce.report_all = report_all;
     engine = kn_engine_new(&config);
-    topic = kn_engine_topic(engine, "t", 1, 1);
+    topic = kn_producer_topic(&engine->producer, "t", 1, 1);
 }
 
 static void end(void)
@@ -27,11 +28,11 @@ static void end(void)
 /* A batch with these opaques, as if it had been sent. */
 static struct kn_batch *batch_of(void **opaques, int32_t count)
 {
-    struct kn_batch *batch = kn_batch_new(topic, 0, 1024);
+    struct kn_batch *batch = kn_batch_new(engine->client.pool, topic, 0, 1024);
     batch->opaques = calloc((size_t)count, sizeof *opaques);
     memcpy(batch->opaques, opaques, (size_t)count * sizeof *opaques);
     batch->opaque_capacity = batch->writer.record_count = count;
-    kn_budget_take(&engine->budget, count, 0);
+    kn_budget_take(&engine->producer.budget, count, 0);
     return batch;
 }
 
@@ -66,11 +67,13 @@ static void test_tokens_keep_slot_and_row(void)
 static void test_delivered_rows_are_counted_and_freed(void)
 {
     begin(0);
-    struct kn_delivery_counter *one = kn_delivery_counter_new(engine, NULL), *two = kn_delivery_counter_new(engine, NULL);
+    struct kn_delivery_counter *one = kn_delivery_counter_new(&engine->counters, NULL),
+                               *two = kn_delivery_counter_new(&engine->counters, NULL);
     kn_delivery_counter_begin(one, 3);
     kn_delivery_counter_begin(two, 2);
-    void *opaques[] = {kn_delivery_counter_token(one, 0), kn_delivery_counter_token(one, 1), NULL, kn_delivery_counter_token(two, 0), kn_delivery_counter_token(one, 2)};
-    kn_engine_deliver(engine, batch_of(opaques, 5));
+    void *opaques[] = {kn_delivery_counter_token(one, 0), kn_delivery_counter_token(one, 1), NULL,
+                       kn_delivery_counter_token(two, 0), kn_delivery_counter_token(one, 2)};
+    kn_client_deliver(&engine->client, batch_of(opaques, 5));
     CHECK(next() == NULL); /* both calls are on */
     CHECK_EQ(kn_engine_outstanding(engine), 0);
     kn_delivery_counter_settle(two, 1, 0); /* a row that wasn't queued after all */
@@ -79,7 +82,7 @@ static void test_delivered_rows_are_counted_and_freed(void)
     check_ticket(two, 1);
     kn_delivery_counter_begin(one, 1);
     CHECK_EQ(kn_delivery_counter_close(one), 0);
-    kn_engine_deliver(engine, batch_of((void *[]){kn_delivery_counter_token(one, 3)}, 1));
+    kn_client_deliver(&engine->client, batch_of((void *[]){kn_delivery_counter_token(one, 3)}, 1));
     check_ticket(one, 4);
     end();
 }
@@ -88,17 +91,18 @@ static void test_failed_and_mixed_batches_go_to_the_binding(void)
 {
     int object;
     begin(0);
-    struct kn_delivery_counter *counter = kn_delivery_counter_new(engine, NULL);
+    struct kn_delivery_counter *counter = kn_delivery_counter_new(&engine->counters, NULL);
     kn_delivery_counter_begin(counter, 2);
     struct kn_batch *failed = batch_of((void *[]){kn_delivery_counter_token(counter, 0)}, 1);
     kn_batch_set_error(failed, KN_ERR_TIMED_OUT, 0, NULL, 0);
-    kn_engine_deliver(engine, failed);
-    kn_engine_deliver(engine, batch_of((void *[]){kn_delivery_counter_token(counter, 1), &object}, 2));
+    kn_client_deliver(&engine->client, failed);
+    kn_client_deliver(&engine->client,
+                      batch_of((void *[]){kn_delivery_counter_token(counter, 1), &object}, 2));
     CHECK_EQ(kn_delivery_counter_close(counter), 0);
     CHECK(next() == failed);
     CHECK(failed->plain == NULL); /* nobody needs its bytes */
     CHECK_EQ(kn_token_row(failed->opaques[0]), 0);
-    CHECK(kn_delivery_counter_of(engine, failed->opaques[0]) == counter);
+    CHECK(kn_delivery_counter_of(&engine->counters, failed->opaques[0]) == counter);
     kn_delivery_counter_settle(counter, 1, 0);
     kn_engine_delivered(engine, failed);
     struct kn_batch *mixed = next();
@@ -112,9 +116,10 @@ static void test_failed_and_mixed_batches_go_to_the_binding(void)
 static void test_messages_of_others_are_reported_where_everything_is(void)
 {
     begin(1);
-    struct kn_delivery_counter *counter = kn_delivery_counter_new(engine, NULL);
+    struct kn_delivery_counter *counter = kn_delivery_counter_new(&engine->counters, NULL);
     kn_delivery_counter_begin(counter, 1);
-    kn_engine_deliver(engine, batch_of((void *[]){kn_delivery_counter_token(counter, 0), NULL}, 2));
+    kn_client_deliver(&engine->client,
+                      batch_of((void *[]){kn_delivery_counter_token(counter, 0), NULL}, 2));
     struct kn_batch *batch = next();
     CHECK(batch != NULL && batch->counter == NULL);
     kn_engine_delivered(engine, batch);
@@ -126,12 +131,18 @@ static void test_many_at_a_time(void)
     enum { COUNT = 100 };
     struct kn_delivery_counter *counters[COUNT];
     begin(0);
-    for (int i = 0; i < COUNT; i++) CHECK((counters[i] = kn_delivery_counter_new(engine, NULL)) != NULL);
-    for (int i = 0; i < COUNT; i++) CHECK(kn_delivery_counter_of(engine, kn_delivery_counter_token(counters[i], i)) == counters[i]);
+    for (int i = 0; i < COUNT; i++)
+        CHECK((counters[i] = kn_delivery_counter_new(&engine->counters, NULL)) != NULL);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(kn_delivery_counter_of(&engine->counters,
+                                     kn_delivery_counter_token(counters[i], i)) == counters[i]);
     for (int i = 0; i < COUNT; i += 2) kn_delivery_counter_discard(counters[i]);
-    for (int i = 0; i < COUNT; i += 2) CHECK((counters[i] = kn_delivery_counter_new(engine, NULL)) != NULL);
+    for (int i = 0; i < COUNT; i += 2)
+        CHECK((counters[i] = kn_delivery_counter_new(&engine->counters, NULL)) != NULL);
     CHECK(engine->counters.capacity <= 2 * COUNT); /* places are used again */
-    for (int i = 0; i < COUNT; i++) CHECK(kn_delivery_counter_of(engine, kn_delivery_counter_token(counters[i], i)) == counters[i]);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(kn_delivery_counter_of(&engine->counters,
+                                     kn_delivery_counter_token(counters[i], i)) == counters[i]);
     for (int i = 0; i < COUNT; i++) kn_delivery_counter_discard(counters[i]);
     end();
 }

@@ -1,8 +1,10 @@
-/* Compression beside the broker's thread: requests that are full are encoded ahead of their turn, sent in order, and come back when their turn doesn't come. */
+/* Compression beside the broker's thread: requests that are full are encoded ahead of their turn,
+ * sent in order, and come back when their turn doesn't come. */
 #include <unistd.h>
 #include "sender_check.h"
 
-enum { HALF_BYTES = 495000, WORKERS = 2, AHEAD = WORKERS + 1, ID_STEP = 1 << 20 }; /* two such values fill a batch, and a batch a request */
+/* two such values fill a batch, and a batch a request */
+enum { HALF_BYTES = 495000, WORKERS = 2, AHEAD = WORKERS + 1, ID_STEP = 1 << 20 };
 
 static atomic_int compressions, slow_compressions; /* so many of the next take a while */
 
@@ -16,17 +18,19 @@ static int halve(const uint8_t *src, size_t size_bytes, int level, struct kn_buf
 
 static void one_at_a_time(struct kn_engine_config *config)
 {
-    config->linger_us = 0;
-    config->codec = KN_CODEC_ZSTD;
-    config->max_in_flight = 1;
-    config->retry_backoff_ms = config->retry_backoff_max_ms = 50;
+    config->produce.linger_us = 0;
+    config->produce.codec = KN_CODEC_ZSTD;
+    config->produce.max_in_flight = 1;
+    config->produce.retry_backoff_ms = config->produce.retry_backoff_max_ms = 50;
 }
 
 static void setup_workers(int workers, void (*configure)(struct kn_engine_config *config))
 {
     setup_with(configure);
-    engine->codecs.codecs[KN_CODEC_ZSTD] = (struct kn_codec){.name = "zstd", .compress = halve};
-    kn_worker_pool_init(&engine->workers, workers);
+    engine->client.codecs.codecs[KN_CODEC_ZSTD] = (struct kn_codec){.name = "zstd",
+                                                                    .compress = halve};
+    kn_worker_pool_deinit(&engine->producer.workers);
+    kn_worker_pool_init(&engine->producer.workers, workers);
     atomic_store(&compressions, 0);
     atomic_store(&slow_compressions, 0);
 }
@@ -34,19 +38,25 @@ static void setup_workers(int workers, void (*configure)(struct kn_engine_config
 static void teardown_workers(void)
 {
     CHECK_EQ(sender->encode_queue.count, 0);
-    kn_worker_pool_stop(&engine->workers);
-    kn_worker_pool_deinit(&engine->workers);
+    kn_worker_pool_stop(&engine->producer.workers);
     teardown();
 }
 
 static void produce_full(int batches)
 {
     static uint8_t value[HALF_BYTES];
-    struct kn_message message = {.partition = 0, .value = value, .value_bytes = HALF_BYTES, .key_bytes = -1, .timestamp_ms = 1700000000000};
+    struct kn_message message = {.partition = 0,
+                                 .value = value,
+                                 .value_bytes = HALF_BYTES,
+                                 .key_bytes = -1,
+                                 .timestamp_ms = 1700000000000};
     for (int i = 0; i < 2 * batches; i++) CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
 }
 
-static struct kn_accumulator *accumulator(void) { return atomic_load(&topic->table)->partitions[0]; }
+static struct kn_accumulator *accumulator(void)
+{
+    return atomic_load(&topic->table)->partitions[0];
+}
 
 /* Steps until the next request is out. */
 static struct kn_produce *await_request(void)
@@ -61,13 +71,17 @@ static struct kn_produce *await_request(void)
     return NULL;
 }
 
-static void answer_ok(struct kn_produce *request) { answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0); }
+static void answer_ok(struct kn_produce *request)
+{
+    answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+}
 
 static void await_encoded(int count)
 {
     CHECK_EQ(sender->encode_queue.count, count);
     for (int i = 0; i < count; i++) {
-        struct kn_task *task = &sender->encode_queue.ring[(sender->encode_queue.first + i) % KN_ENCODE_QUEUE_MAX].task;
+        struct kn_task *task =
+            &sender->encode_queue.ring[(sender->encode_queue.first + i) % KN_ENCODE_QUEUE_MAX].task;
         for (int tries = 0; tries < 5000 && !kn_task_is_done(task); tries++) usleep(1000);
         CHECK(kn_task_is_done(task));
     }
@@ -97,7 +111,7 @@ static void test_full_requests_are_encoded_ahead_and_sent_at_once_when_it_is_the
     await_encoded(AHEAD);
     CHECK(atomic_load(&fake.wakes) > 0);
     CHECK_EQ(list_count(&fake.sent), 0);
-    CHECK_EQ(sender->in_flight, 1);
+    CHECK_EQ(broker.in_flight, 1);
     CHECK_EQ(atomic_load(&compressions), AHEAD + 1);
     answer_ok(request);
     step();
@@ -113,7 +127,7 @@ static void test_full_requests_are_encoded_ahead_and_sent_at_once_when_it_is_the
 static void five_in_flight(struct kn_engine_config *config)
 {
     one_at_a_time(config);
-    config->max_in_flight = 5;
+    config->produce.max_in_flight = 5;
 }
 
 static void test_what_is_encoded_first_waits_for_what_was_picked_first(void)
@@ -130,10 +144,11 @@ static void test_what_is_encoded_first_waits_for_what_was_picked_first(void)
         CHECK_EQ(request->batches[0]->id, id + i * ID_STEP);
         kn_list_push_back(&out, &request->request.node);
     }
-    CHECK_EQ(sender->in_flight, 4);
+    CHECK_EQ(broker.in_flight, 4);
     for (int i = 0; i < 4; i++) {
         struct kn_list *node = kn_list_pop_front(&out);
-        answer_ok(KN_LIST_ENTRY(KN_LIST_ENTRY(node, struct kn_request, node), struct kn_produce, request));
+        answer_ok(KN_LIST_ENTRY(KN_LIST_ENTRY(node, struct kn_request, node), struct kn_produce,
+                                request));
     }
     check_idle();
     teardown_workers();
@@ -146,7 +161,7 @@ static void test_requests_that_arent_full_wait_and_grow(void)
     step();
     struct kn_produce *request = sent_first(); /* quick, so done here */
     CHECK(request);
-    CHECK_EQ(engine->workers.started, 0);
+    CHECK_EQ(engine->producer.workers.started, 0);
     produce(topic, 0, "b");
     step();
     produce(topic, 0, "c");
@@ -172,7 +187,7 @@ static void test_a_retry_isnt_overtaken_by_what_was_encoded_ahead(void)
     CHECK_EQ(sender->encode_queue.count, 0);
     CHECK_EQ(accumulator()->in_flight, 0);
     CHECK(step() != KN_NEVER);
-    CHECK_EQ(list_count(&fake.sent), 0); /* nothing while it waits for its backoff */
+    CHECK_EQ(list_count(&fake.sent), 0);       /* nothing while it waits for its backoff */
     CHECK_EQ(atomic_load(&broker.retries), 1); /* of the others there was no try yet */
     finish_in_order(id, 5);
     CHECK_EQ(atomic_load(&compressions), 5); /* what is encoded stays encoded */
@@ -182,7 +197,7 @@ static void test_a_retry_isnt_overtaken_by_what_was_encoded_ahead(void)
 static void test_batch_that_is_split_isnt_overtaken_either(void)
 {
     setup_workers(WORKERS, one_at_a_time);
-    engine->config.report_all = 1;
+    engine->config.produce.report_all = 1;
     produce_full(3);
     struct kn_produce *request = await_request();
     await_encoded(2);
@@ -192,7 +207,8 @@ static void test_batch_that_is_split_isnt_overtaken_either(void)
     for (int64_t id = 0; records < 6;) {
         request = await_request();
         CHECK(request->batches[0]->id >= id);
-        if (records < 2) CHECK_EQ(request->batches[0]->writer.record_count, 1); /* the halves come first */
+        /* the halves come first */
+        if (records < 2) CHECK_EQ(request->batches[0]->writer.record_count, 1);
         id = request->batches[0]->id;
         records += request->batches[0]->writer.record_count;
         answer_ok(request);
@@ -232,15 +248,18 @@ static void test_what_was_picked_fails_where_there_is_no_other_try(void)
 {
     static const struct {
         int purging, refusing, timeout_ms, status;
-    } cases[] = {{1, 0, 0, KN_ERR_PURGED_IN_FLIGHT}, {0, KN_ERR_CLOSED, 0, KN_ERR_CLOSED}, {0, KN_ERR_FATAL, 0, KN_ERR_PURGED}, {0, 0, 1, KN_ERR_TIMED_OUT}};
+    } cases[] = {{1, 0, 0, KN_ERR_PURGED_IN_FLIGHT},
+                 {0, KN_ERR_CLOSED, 0, KN_ERR_CLOSED},
+                 {0, KN_ERR_FATAL, 0, KN_ERR_PURGED},
+                 {0, 0, 1, KN_ERR_TIMED_OUT}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         setup_workers(WORKERS, one_at_a_time);
         produce_full(AHEAD + 1);
         struct kn_produce *request = await_request();
         CHECK_EQ(sender->encode_queue.count, AHEAD);
         sender->purging = cases[i].purging;
-        engine->config.message_timeout_ms = cases[i].timeout_ms;
-        atomic_store(&engine->refusing, cases[i].refusing);
+        engine->config.produce.message_timeout_ms = cases[i].timeout_ms;
+        atomic_store(&engine->producer.refusing, cases[i].refusing);
         usleep(2000);
         if (cases[i].refusing) step(); /* sees it by itself */
         else kn_sender_fail_picked(sender, KN_ERR_TRANSPORT, kn_clock_us());

@@ -1,12 +1,16 @@
-/* A broker driven by hand, turn by turn and with a clock of the test: states, generations, back-off, deadlines, stopping. */
+/* A broker driven by hand, turn by turn and with a clock of the test: states, generations,
+ * back-off, deadlines, stopping. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "engine_bench.h"
 
-static void submit(struct bench *bench, int32_t generation, uint8_t flags, uint64_t token, int32_t timeout_ms)
+static void submit(struct bench *bench, int32_t generation, uint8_t flags, uint64_t token,
+                   int32_t timeout_ms)
 {
-    CHECK_EQ(kn_engine_submit(bench->engine, 0, generation, 18, 0, 0, 0, flags, (const uint8_t *)"BODY", 4, token, timeout_ms), KN_OK);
+    CHECK_EQ(kn_engine_submit(bench->engine, 0, generation, 18, 0, 0, 0, flags,
+                              (const uint8_t *)"BODY", 4, token, timeout_ms),
+             KN_OK);
 }
 
 /* One REPLY with this token and status. */
@@ -50,7 +54,8 @@ static void test_requests_wait_for_open_and_then_go_out_in_order(void)
     CHECK_EQ(generation, 1);
     submit(&bench, generation, KN_REQUEST_HANDSHAKE, 200, 60000);
     turn(&bench, 0, 1);
-    CHECK_EQ(kn_connection_in_flight(bench.broker->connection), 1); /* the handshake's only */
+    /* the handshake's only */
+    CHECK_EQ(kn_connection_in_flight(bench.broker->broker.connection), 1);
     serve(&bench, "versions");
     turn(&bench, 1000, 1);
     struct kn_event *got = event(&bench, KN_EVENT_REPLY);
@@ -66,11 +71,12 @@ static void test_requests_wait_for_open_and_then_go_out_in_order(void)
     CHECK_EQ(bench.broker->fetcher.fetch_version, 12);
     serve(&bench, "a");
     serve(&bench, "b");
-    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->events) < 3; i++) turn(&bench, 1000, 1);
+    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->client.events) < 3; i++)
+        turn(&bench, 1000, 1);
     reply(&bench, 100, KN_OK);
     reply(&bench, 101, KN_OK);
-    CHECK_EQ(kn_connection_stats(bench.broker->connection)->tx, 3);
-    CHECK_EQ(kn_connection_stats(bench.broker->connection)->rx, 3);
+    CHECK_EQ(kn_connection_stats(bench.broker->broker.connection)->tx, 3);
+    CHECK_EQ(kn_connection_stats(bench.broker->broker.connection)->rx, 3);
     CHECK_EQ(turn(&bench, 0, 1), KN_NEVER); /* idle: nothing to wake up for */
     bench_free(&bench);
 }
@@ -110,7 +116,8 @@ static void test_a_held_connection_sends_only_the_handshake_until_it_is_open_aga
     int32_t generation = connect_now(&bench, 1);
     CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation, 9, 12), KN_OK);
     turn(&bench, 0, 1);
-    CHECK_EQ(kn_engine_broker_hold(bench.engine, 0, generation + 1), KN_OK); /* of a connection that is gone: nothing happens */
+    /* of a connection that is gone: nothing happens */
+    CHECK_EQ(kn_engine_broker_hold(bench.engine, 0, generation + 1), KN_OK);
     turn(&bench, 0, 1);
     CHECK_EQ(state(&bench), KN_BROKER_UP);
     CHECK_EQ(kn_engine_broker_hold(bench.engine, 0, generation), KN_OK);
@@ -122,17 +129,19 @@ static void test_a_held_connection_sends_only_the_handshake_until_it_is_open_aga
     CHECK_EQ(bench.broker->fetcher.fetch_version, -1);
     serve(&bench, "sent before"); /* its response comes first */
     serve(&bench, "handshake");
-    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->events) < 2; i++) turn(&bench, 1000, 1);
+    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->client.events) < 2; i++)
+        turn(&bench, 1000, 1);
     reply(&bench, 1, KN_OK);
     reply(&bench, 3, KN_OK);
-    CHECK_EQ(kn_connection_stats(bench.broker->connection)->tx, 2);
+    CHECK_EQ(kn_connection_stats(bench.broker->broker.connection)->tx, 2);
     CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation, 9, 12), KN_OK);
     turn(&bench, 0, 1);
     CHECK_EQ(bench.broker->sender.produce_version, 9);
     serve(&bench, "held back");
-    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->events) < 1; i++) turn(&bench, 1000, 1);
+    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->client.events) < 1; i++)
+        turn(&bench, 1000, 1);
     reply(&bench, 2, KN_OK);
-    CHECK_EQ(kn_counted(&bench.broker->disconnects), 0);
+    CHECK_EQ(kn_counted(&bench.broker->broker.disconnects), 0);
 
     CHECK_EQ(kn_engine_broker_hold(bench.engine, 0, generation), KN_OK);
     int64_t give_up_us = turn(&bench, 0, 1);
@@ -182,7 +191,8 @@ static void test_back_off_doubles_up_to_its_maximum_within_the_jitter(void)
     submit(&bench, 0, 0, 1, -1);
     for (int failure = 1; failure <= 40; failure++) {
         int64_t next_us = 0;
-        for (int i = 0; i < 100 && (i == 0 || state(&bench) == KN_BROKER_CONNECTING); i++) next_us = turn(&bench, 100, now_us);
+        for (int i = 0; i < 100 && (i == 0 || state(&bench) == KN_BROKER_CONNECTING); i++)
+            next_us = turn(&bench, 100, now_us);
         struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
         CHECK_EQ(got->attempts, failure);
         CHECK_EQ(got->generation, 0); /* never came up */
@@ -203,7 +213,8 @@ static void test_back_off_doubles_up_to_its_maximum_within_the_jitter(void)
     bench_free(&bench);
 }
 
-/* A listener for SASL answers ApiVersions of whoever asks, and closes the connection at the next request. */
+/* A listener for SASL answers ApiVersions of whoever asks, and closes the connection at the next
+ * request. */
 static void test_a_connection_that_answers_its_handshake_alone_is_a_failure(void)
 {
     struct bench bench = bench_new(NULL);
@@ -224,8 +235,9 @@ static void test_a_connection_that_answers_its_handshake_alone_is_a_failure(void
         struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
         CHECK_EQ(got->attempts, failures);
         kn_event_free(got);
-        CHECK_EQ(kn_queue_count(&bench.engine->events), 0); /* nothing says that it works */
-        CHECK(bench.broker->connect_at_us - now_us >= 80 * MS << (failures - 1)); /* the back-off grows */
+        CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0); /* nothing says that it works */
+        /* the back-off grows */
+        CHECK(bench.broker->connect_at_us - now_us >= 80 * MS << (failures - 1));
         now_us = bench.broker->connect_at_us;
     }
     bench_free(&bench);
@@ -233,7 +245,7 @@ static void test_a_connection_that_answers_its_handshake_alone_is_a_failure(void
 
 static void working(struct bench *bench, int32_t generation)
 {
-    struct kn_list *node = kn_queue_pop(&bench->engine->events);
+    struct kn_list *node = kn_queue_pop(&bench->engine->client.events);
     CHECK(node != NULL);
     struct kn_event *got = KN_LIST_ENTRY(node, struct kn_event, node);
     CHECK_EQ(got->kind, KN_EVENT_WORKING);
@@ -258,7 +270,7 @@ static void test_a_connection_works_once_it_has_answered_or_has_lasted(void)
     serve(&bench, "");
     turn(&bench, 1000, 2);
     reply(&bench, 2, KN_OK);
-    CHECK_EQ(kn_queue_count(&bench.engine->events), 0); /* it is said once a connection */
+    CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0); /* it is said once a connection */
 
     shutdown(bench.peer, SHUT_RDWR);
     turn(&bench, 1000, 3);
@@ -267,7 +279,7 @@ static void test_a_connection_works_once_it_has_answered_or_has_lasted(void)
     CHECK_EQ(kn_engine_broker_connect(bench.engine, 0), KN_OK);
     generation = open_now(&bench, 60000 * MS);
     turn(&bench, 0, 60000 * MS + 9000 * MS);
-    CHECK_EQ(kn_queue_count(&bench.engine->events), 0);
+    CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0);
     turn(&bench, 0, 60000 * MS + 10000 * MS); /* a producer with acks=0 never gets an answer */
     working(&bench, generation);
     bench_free(&bench);
@@ -321,7 +333,10 @@ static void test_a_peer_that_closes_an_idle_connection_is_no_failure(void)
     bench_free(&bench);
 }
 
-static void short_idle(struct kn_engine_config *config) { config->connections_max_idle_ms = 1000; }
+static void short_idle(struct kn_engine_config *config)
+{
+    config->client.connections_max_idle_ms = 1000;
+}
 
 static void test_an_unused_connection_is_closed_after_max_idle(void)
 {
@@ -388,27 +403,27 @@ static int descriptor_signalled(struct bench *bench)
 static void test_a_notification_signals_only_a_thread_that_would_oversleep(void)
 {
     struct bench bench = bench_new(NULL);
-    struct kn_topic *topic = kn_engine_topic(bench.engine, "t", 1, 1);
+    struct kn_topic *topic = kn_producer_topic(&bench.engine->producer, "t", 1, 1);
     struct kn_accumulator accumulator;
-    kn_accumulator_init(&accumulator, topic, 0);
-    kn_broker_notify(bench.broker, &accumulator, 5000); /* awake: it will look */
+    kn_accumulator_init(&accumulator, topic->producer, topic, topic->token, 0);
+    kn_broker_notify(&bench.broker->broker, &accumulator, 5000); /* awake: it will look */
     CHECK(!descriptor_signalled(&bench));
     turn(&bench, 0, 1);
     bench.broker->sleep_until_us = 5000; /* what the thread stores before poll(2) */
-    kn_broker_notify(bench.broker, &accumulator, 6000);
-    kn_broker_notify(bench.broker, &accumulator, 5000);
+    kn_broker_notify(&bench.broker->broker, &accumulator, 6000);
+    kn_broker_notify(&bench.broker->broker, &accumulator, 5000);
     CHECK(!descriptor_signalled(&bench));
-    kn_broker_notify(bench.broker, &accumulator, 4999);
+    kn_broker_notify(&bench.broker->broker, &accumulator, 4999);
     CHECK(descriptor_signalled(&bench));
     CHECK_EQ(bench.broker->sleep_until_us, 0); /* the next one needs no signal */
     turn(&bench, 0, 2);
     kn_wake_clear(&bench.broker->wake);
 
     bench.broker->sleep_until_us = 5000;
-    atomic_store(&bench.engine->flushing, 1);
-    kn_broker_notify(bench.broker, &accumulator, 9000); /* a flush doesn't linger */
+    atomic_store(&bench.engine->producer.flushing, 1);
+    kn_broker_notify(&bench.broker->broker, &accumulator, 9000); /* a flush doesn't linger */
     CHECK(descriptor_signalled(&bench));
-    atomic_store(&bench.engine->flushing, 0);
+    atomic_store(&bench.engine->producer.flushing, 0);
     turn(&bench, 0, 3);
     kn_accumulator_deinit(&accumulator);
     bench_free(&bench);
@@ -417,19 +432,20 @@ static void test_a_notification_signals_only_a_thread_that_would_oversleep(void)
 static void test_a_produced_record_reaches_the_wire_after_linger_and_is_settled(void)
 {
     struct bench bench = bench_new(NULL);
-    struct kn_topic *topic = kn_engine_topic(bench.engine, "t", 1, 1);
-    struct kn_broker *leaders[1] = {bench.broker};
+    struct kn_topic *topic = kn_producer_topic(&bench.engine->producer, "t", 1, 1);
+    struct kn_broker *leaders[1] = {&bench.broker->broker};
     int32_t epochs[1] = {0};
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 1, leaders, epochs), KN_OK);
-    struct kn_message message = {.value = (const uint8_t *)"hello", .value_bytes = 5, .partition = 0};
+    struct kn_message message = {
+        .value = (const uint8_t *)"hello", .value_bytes = 5, .partition = 0};
     int64_t before_us = kn_clock_us();
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
     CHECK_EQ(kn_engine_outstanding(bench.engine), 1);
     int32_t generation = connect_now(&bench, kn_clock_us());
     CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation, 3, -1), KN_OK);
-    for (int i = 0; i < 100 && !bench.broker->sender.in_flight; i++) {
+    for (int i = 0; i < 100 && !bench.broker->broker.in_flight; i++) {
         int64_t next_us = turn(&bench, 0, kn_clock_us());
-        if (bench.broker->sender.in_flight) break;
+        if (bench.broker->broker.in_flight) break;
         CHECK(next_us <= before_us + 6 * MS); /* it will wake up for it by itself */
         int64_t wait_us = next_us - kn_clock_us();
         if (wait_us > 0) usleep((useconds_t)wait_us);
@@ -442,10 +458,12 @@ static void test_a_produced_record_reaches_the_wire_after_linger_and_is_settled(
     CHECK_EQ(frame[3], 3);
     CHECK(memmem(frame, size, "hello", 5) != NULL);
     free(frame);
-    static const uint8_t body[] = {0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 42,
-                                   255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0};
+    static const uint8_t body[] = {0,   0,   0,   1,   0,   1,   't', 0, 0, 0, 1, 0,  0,
+                                   0,   0,   0,   0,   0,   0,   0,   0, 0, 0, 0, 42, 255,
+                                   255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0};
     peer_reply(bench.peer, correlation_id, body, sizeof body);
-    for (int i = 0; i < 10 && kn_engine_outstanding(bench.engine); i++) turn(&bench, 1000, kn_clock_us());
+    for (int i = 0; i < 10 && kn_engine_outstanding(bench.engine); i++)
+        turn(&bench, 1000, kn_clock_us());
     CHECK_EQ(kn_engine_outstanding(bench.engine), 0);
     CHECK_EQ(kn_queue_count(&bench.engine->deliveries), 0); /* nobody asked for a report */
     CHECK_EQ(kn_batch_live(), 0);

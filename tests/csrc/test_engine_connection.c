@@ -1,12 +1,13 @@
-/* A connection driven by hand against a peer that the test plays: framing, matching, partial reads and writes, bad peers, timeouts. */
+/* A connection driven by hand against a peer that the test plays: framing, matching, partial reads
+ * and writes, bad peers, timeouts. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "engine_check.h"
-#include "engine/connection.h"
-#include "engine/events.h"
-#include "engine/frame.h"
-#include "engine/thread.h"
+#include "net/connection.h"
+#include "net/events.h"
+#include "net/frame.h"
+#include "net/thread.h"
 
 #define LATER_US INT64_C(60000000)
 
@@ -22,7 +23,8 @@ struct call {
 
 static int done_count;
 
-static void call_done(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body)
+static void call_done(struct kn_request *request, int status, struct kn_chunk *chunk,
+                      struct kn_span body)
 {
     struct call *call = request->context;
     CHECK(!call->done);
@@ -81,7 +83,9 @@ struct pair {
     int peer;
 };
 
-static const struct kn_connection_config CONFIG = {.receive_max_bytes = 1000000, .setup_timeout_ms = 1000, .nagle_disable = 1, .keepalive = 1};
+static const struct kn_connection_config CONFIG = {.receive_max_bytes = 1000000,
+                                                   .setup_timeout_ms = 1000,
+                                                   .socket = {.nagle_disable = 1, .keepalive = 1}};
 
 /* One turn, as a broker thread would take it. */
 static int turn(struct kn_connection *connection, int timeout_ms, int64_t now_us)
@@ -100,7 +104,8 @@ static struct pair pair_new(const struct kn_connection_config *config)
     pair.listener = peer_listen(&pair.port, 8);
     pair.connection = kn_connection_new(config, pair.pool);
     CHECK_EQ(kn_connection_open(pair.connection, "127.0.0.1", pair.port, 0), KN_OK);
-    for (int i = 0; i < 100 && kn_connection_state(pair.connection) != KN_CONNECTION_UP; i++) CHECK_EQ(turn(pair.connection, 100, 0), KN_OK);
+    for (int i = 0; i < 100 && kn_connection_state(pair.connection) != KN_CONNECTION_UP; i++)
+        CHECK_EQ(turn(pair.connection, 100, 0), KN_OK);
     CHECK_EQ(kn_connection_state(pair.connection), KN_CONNECTION_UP);
     pair.peer = peer_accept(pair.listener);
     return pair;
@@ -145,7 +150,8 @@ static void test_a_refused_connect_names_host_address_and_cause(void)
     for (int i = 0; status == KN_OK && i < 100; i++) status = turn(connection, 100, 0);
     CHECK_EQ(status, KN_ERR_TRANSPORT);
     char expected[96];
-    snprintf(expected, sizeof expected, "127.0.0.1:%u: connect failed: 127.0.0.1:%u: Connection refused", port, port);
+    snprintf(expected, sizeof expected,
+             "127.0.0.1:%u: connect failed: 127.0.0.1:%u: Connection refused", port, port);
     CHECK_TEXT(kn_connection_error_text(connection), expected);
     CHECK_EQ(kn_connection_fd(connection), -1);
     kn_connection_close(connection, status);
@@ -155,22 +161,25 @@ static void test_a_refused_connect_names_host_address_and_cause(void)
 static void test_a_host_without_an_address_of_the_family_is_a_resolve_error(void)
 {
     struct kn_connection_config config = CONFIG;
-    config.address_family = 6;
+    config.socket.address_family = 6;
     struct kn_connection *connection = kn_connection_new(&config, NULL);
     CHECK_EQ(kn_connection_open(connection, "127.0.0.1", 9092, 0), KN_ERR_RESOLVE);
-    CHECK_TEXT(kn_connection_error_text(connection), "127.0.0.1:9092 (not connected): cannot resolve the host name: ");
+    CHECK_TEXT(kn_connection_error_text(connection),
+               "127.0.0.1:9092 (not connected): cannot resolve the host name: ");
     kn_connection_free(connection);
 }
 
 static void test_the_next_address_is_tried_when_one_fails(void)
 {
-    /* localhost is ::1 and 127.0.0.1 on most machines, and the listener has only the second; where it is one address, this still connects. */
+    /* localhost is ::1 and 127.0.0.1 on most machines, and the listener has only the second; where
+     * it is one address, this still connects. */
     uint16_t port;
     int listener = peer_listen(&port, 8);
     struct kn_connection *connection = kn_connection_new(&CONFIG, NULL);
     for (int round = 0; round < 3; round++) { /* whatever address the rotation begins with */
         CHECK_EQ(kn_connection_open(connection, "localhost", port, 0), KN_OK);
-        for (int i = 0; i < 100 && kn_connection_state(connection) != KN_CONNECTION_UP; i++) CHECK_EQ(turn(connection, 100, 0), KN_OK);
+        for (int i = 0; i < 100 && kn_connection_state(connection) != KN_CONNECTION_UP; i++)
+            CHECK_EQ(turn(connection, 100, 0), KN_OK);
         CHECK_EQ(kn_connection_state(connection), KN_CONNECTION_UP);
         CHECK_TEXT(kn_connection_peer_text(connection), "127.0.0.1:");
         kn_connection_close(connection, KN_ERR_CLOSED);
@@ -184,11 +193,13 @@ static void test_a_connect_without_answer_ends_at_the_setup_timeout(void)
     /* A listener whose queue is full drops what else comes: the connect hangs. */
     uint16_t port;
     int listener = peer_listen(&port, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
     int fillers[4];
     for (int i = 0; i < 4; i++) {
         fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-        if (connect(fillers[i], (struct sockaddr *)&address, sizeof address)) CHECK_EQ(errno, EINPROGRESS);
+        if (connect(fillers[i], (struct sockaddr *)&address, sizeof address))
+            CHECK_EQ(errno, EINPROGRESS);
     }
     struct kn_connection *connection = kn_connection_new(&CONFIG, NULL);
     CHECK_EQ(kn_connection_open(connection, "127.0.0.1", port, 5000000), KN_OK);
@@ -303,7 +314,8 @@ static void test_many_small_responses_cost_one_read(void)
 static void exchange_large(size_t step)
 {
     struct pair pair = pair_new(&CONFIG);
-    struct call *small = send_call(&pair, 0), *large = send_call(&pair, 0), *last = send_call(&pair, 0);
+    struct call *small = send_call(&pair, 0), *large = send_call(&pair, 0),
+                *last = send_call(&pair, 0);
     size_t large_bytes = 300000, total = 12 + 8 + large_bytes + 12;
     uint8_t *all = malloc(total);
     set_u32(all, 8);
@@ -318,7 +330,8 @@ static void exchange_large(size_t step)
     CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
     for (size_t at = 0; at < total; at += step) {
         peer_write(pair.peer, all + at, total - at < step ? total - at : step);
-        CHECK_EQ(turn(pair.connection, 0, 0), KN_OK); /* which may find that it isn't worth a wake-up yet */
+        /* which may find that it isn't worth a wake-up yet */
+        CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
     }
     CHECK_EQ(turns_until_done(pair.connection, last), KN_OK);
     CHECK_EQ(get_u32(small->body), 0x01020304);
@@ -338,7 +351,10 @@ static void test_large_responses_arrive_whole_between_small_ones(void)
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) exchange_large(steps[i]);
 }
 
-static int64_t reads_of(const struct pair *pair) { return kn_connection_stats(pair->connection)->reads; }
+static int64_t reads_of(const struct pair *pair)
+{
+    return kn_connection_stats(pair->connection)->reads;
+}
 
 static void test_pieces_of_a_large_response_wake_nobody_until_there_are_many(void)
 {
@@ -386,7 +402,8 @@ static size_t resident_bytes(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A peer that announces 99 MB costs what it has sent, and not much more: at first, and when some of it has come. */
+/* A peer that announces 99 MB costs what it has sent, and not much more: at first, and when some of
+ * it has come. */
 static void test_memory_follows_the_bytes_that_arrived(void)
 {
     enum { ANNOUNCED_BYTES = 99000000, PIECE_BYTES = 1 << 16, PIECES = 96, SLACK_BYTES = 3 << 20 };
@@ -430,7 +447,8 @@ static void test_a_peer_that_closes_within_a_large_response_is_noticed_at_once(v
     int status = KN_OK;
     for (int i = 0; status == KN_OK && i < 10; i++) status = turn(pair.connection, 1000, 0);
     CHECK_EQ(status, KN_ERR_TRANSPORT);
-    CHECK(strstr(kn_connection_error_text(pair.connection), "within a response: 1004 of 393216 bytes had come"));
+    CHECK(strstr(kn_connection_error_text(pair.connection),
+                 "within a response: 1004 of 393216 bytes had come"));
     kn_connection_close(pair.connection, status);
     call_free(call);
     pair_free(&pair);
@@ -439,7 +457,7 @@ static void test_a_peer_that_closes_within_a_large_response_is_noticed_at_once(v
 static void test_a_request_of_many_pieces_survives_partial_writes(void)
 {
     struct kn_connection_config config = CONFIG;
-    config.send_buffer_bytes = 65536;
+    config.socket.send_buffer_bytes = 65536;
     struct pair pair = pair_new(&config);
     size_t body_bytes = 3000000;
     struct call *call = call_new(0, body_bytes, 5501); /* more pieces than one write takes */
@@ -499,7 +517,8 @@ static void test_a_request_without_reply_is_done_once_written(void)
 
 /* --- bad peers: each has its own error, and no memory is taken for it --- */
 
-static void bad_peer(const void *bytes, size_t size_bytes, uint8_t flags, int expected, const char *text)
+static void bad_peer(const void *bytes, size_t size_bytes, uint8_t flags, int expected,
+                     const char *text)
 {
     struct pair pair = pair_new(&CONFIG);
     struct call *call = send_call(&pair, flags);
@@ -526,18 +545,26 @@ static void test_bad_peers_get_their_own_errors(void)
     bad_peer("\xff\xff\xff\xff", 4, 0, KN_ERR_PROTOCOL, "impossible frame length");
     bad_peer("\x00\x00\x00\x00", 4, 0, KN_ERR_PROTOCOL, "impossible frame length");
     bad_peer("\x00\x00\x00\x03\x00\x00\x00\x00", 8, 0, KN_ERR_PROTOCOL, "impossible frame length");
-    bad_peer("\x00\x0f\x42\x41", 4, 0, KN_ERR_TOO_LARGE, "1000001 bytes is over the limit of 1000000 (receive.message.max.bytes)");
-    bad_peer("\x00\x08\x00\x01", 4, KN_REQUEST_HANDSHAKE, KN_ERR_TOO_LARGE, "over the limit of 524288");
-    bad_peer("\x00\x00\x10\x00\x00\x00\x00\x05", 8, 0, KN_ERR_PROTOCOL, "correlation id 5 came where 0 was due");
-    bad_peer("\x00\x00\x00\x05\x00\x00\x00\x00\x05", 9, KN_REQUEST_FLEXIBLE_REPLY, KN_ERR_PROTOCOL, "malformed");
-    bad_peer("\x00\x00\x00\x07\x00\x00\x00\x00\x01\x00\x09", 11, KN_REQUEST_FLEXIBLE_REPLY, KN_ERR_PROTOCOL, "malformed");
-    bad_peer("\x00\x00\x00\x04\x00\x00\x00\x00", 8, KN_REQUEST_FLEXIBLE_REPLY, KN_ERR_PROTOCOL, "malformed");
+    bad_peer("\x00\x0f\x42\x41", 4, 0, KN_ERR_TOO_LARGE,
+             "1000001 bytes is over the limit of 1000000 (receive.message.max.bytes)");
+    bad_peer("\x00\x08\x00\x01", 4, KN_REQUEST_HANDSHAKE, KN_ERR_TOO_LARGE,
+             "over the limit of 524288");
+    bad_peer("\x00\x00\x10\x00\x00\x00\x00\x05", 8, 0, KN_ERR_PROTOCOL,
+             "correlation id 5 came where 0 was due");
+    bad_peer("\x00\x00\x00\x05\x00\x00\x00\x00\x05", 9, KN_REQUEST_FLEXIBLE_REPLY, KN_ERR_PROTOCOL,
+             "malformed");
+    bad_peer("\x00\x00\x00\x07\x00\x00\x00\x00\x01\x00\x09", 11, KN_REQUEST_FLEXIBLE_REPLY,
+             KN_ERR_PROTOCOL, "malformed");
+    bad_peer("\x00\x00\x00\x04\x00\x00\x00\x00", 8, KN_REQUEST_FLEXIBLE_REPLY, KN_ERR_PROTOCOL,
+             "malformed");
 }
 
-/* Every byte of a good answer replaced by every edge value: the call is answered, or the connection fails with a text, or it waits for more. */
+/* Every byte of a good answer replaced by every edge value: the call is answered, or the connection
+ * fails with a text, or it waits for more. */
 static void test_a_damaged_response_is_never_more_than_an_error(void)
 {
-    static const uint8_t good[] = {0, 0, 0, 17, 0, 0, 0, 0, 2, 1, 3, 'a', 'b', 'c', 5, 0, 'b', 'o', 'd', 'y', '!'};
+    static const uint8_t good[] = {0,   0,   0,   17, 0, 0,   0,   0,   2,   1,  3,
+                                   'a', 'b', 'c', 5,  0, 'b', 'o', 'd', 'y', '!'};
     static const uint8_t edges[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
     int answered = 0, failed = 0, waiting = 0;
     for (size_t at = 0; at < sizeof good; at++) {
@@ -617,7 +644,8 @@ static void test_a_peer_that_closes_says_where_it_stopped(void)
 static void test_the_first_deadline_ends_the_connection_and_only_the_late_are_timed_out(void)
 {
     struct pair pair = pair_new(&CONFIG);
-    struct call *patient = call_new(0, 10, 1000), *hasty = call_new(0, 10, 1000), *unsent = call_new(0, 10, 1000);
+    struct call *patient = call_new(0, 10, 1000), *hasty = call_new(0, 10, 1000),
+                *unsent = call_new(0, 10, 1000);
     patient->request.deadline_us = 9000;
     hasty->request.deadline_us = 5000;
     unsent->request.deadline_us = 8000;
@@ -628,7 +656,8 @@ static void test_the_first_deadline_ends_the_connection_and_only_the_late_are_ti
     CHECK_EQ(kn_connection_step(pair.connection, 0, 4999), KN_OK);
     kn_connection_send(pair.connection, &unsent->request, 0);
     CHECK_EQ(kn_connection_step(pair.connection, 0, 5000), KN_ERR_TIMED_OUT);
-    CHECK_TEXT(kn_connection_error_text(pair.connection), "no response in time (API 3 v9, correlation id 1, sent, 3 requests waiting)");
+    CHECK_TEXT(kn_connection_error_text(pair.connection),
+               "no response in time (API 3 v9, correlation id 1, sent, 3 requests waiting)");
     kn_connection_close(pair.connection, KN_ERR_TIMED_OUT);
     CHECK_EQ(patient->status, KN_ERR_TRANSPORT);
     CHECK_EQ(hasty->status, KN_ERR_TIMED_OUT);

@@ -1,4 +1,5 @@
-/* Heartbeats of the broker's thread: when they go out, what of their answers is told, and how they end. Driven by hand, but for the last test. */
+/* Heartbeats of the broker's thread: when they go out, what of their answers is told, and how they
+ * end. Driven by hand, but for the last test. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,8 +11,13 @@
 
 static struct kn_heartbeat_plan plan(uint64_t token, int32_t interval_ms)
 {
-    return (struct kn_heartbeat_plan){.api_key = HEARTBEAT, .api_version = 3, .body = (const uint8_t *)"BEAT", .body_bytes = 4, .token = token,
-                                 .interval_ms = interval_ms, .timeout_ms = 5000};
+    return (struct kn_heartbeat_plan){.api_key = HEARTBEAT,
+                                      .api_version = 3,
+                                      .body = (const uint8_t *)"BEAT",
+                                      .body_bytes = 4,
+                                      .token = token,
+                                      .interval_ms = interval_ms,
+                                      .timeout_ms = 5000};
 }
 
 static void heartbeat(struct bench *bench, int32_t generation, uint64_t token, int32_t interval_ms)
@@ -49,10 +55,11 @@ static int nothing_received(struct bench *bench)
 /* The answer to `correlation_id` arrives at now_us. */
 static void answer(struct bench *bench, int32_t correlation_id, const char *body, int64_t now_us)
 {
-    int64_t rx = kn_connection_stats(bench->broker->connection)->rx;
+    int64_t rx = kn_connection_stats(bench->broker->broker.connection)->rx;
     peer_reply(bench->peer, correlation_id, body, strlen(body));
-    for (int i = 0; i < 100 && kn_connection_stats(bench->broker->connection)->rx == rx; i++) turn(bench, 100, now_us);
-    CHECK_EQ(kn_connection_stats(bench->broker->connection)->rx, rx + 1);
+    for (int i = 0; i < 100 && kn_connection_stats(bench->broker->broker.connection)->rx == rx; i++)
+        turn(bench, 100, now_us);
+    CHECK_EQ(kn_connection_stats(bench->broker->broker.connection)->rx, rx + 1);
 }
 
 /* The next event is a REPLY of this heartbeat, with this body. */
@@ -81,7 +88,7 @@ static void failed(struct bench *bench, uint64_t token, int status)
 static void gone(struct bench *bench)
 {
     kn_event_free(event(bench, KN_EVENT_DISCONNECTED));
-    CHECK(bench->broker->heartbeat == NULL);
+    CHECK(bench->broker->broker.heartbeat == NULL);
     no_event(bench);
 }
 
@@ -106,7 +113,8 @@ static void test_the_first_one_goes_out_after_an_interval_and_the_next_after_ano
 
 static void test_an_answer_with_the_same_bytes_is_not_told_again(void)
 {
-    static const char *const bodies[] = {"good", "good", "good", "goof", "goof", "goo", "good", "", ""};
+    static const char *const bodies[] = {"good", "good", "good", "goof", "goof",
+                                         "goo",  "good", "",     ""};
     static const int is_reported[] = {1, 0, 0, 1, 0, 1, 1, 1, 0};
     struct bench bench = bench_new(NULL);
     int32_t generation = open_at_start(&bench);
@@ -131,7 +139,8 @@ static void test_no_second_one_while_one_is_unanswered(void)
     turn(&bench, 0, START);
     turn(&bench, 0, START + 100 * MS);
     int32_t first = received(&bench);
-    for (int i = 2; i < 40; i++) CHECK_EQ(turn(&bench, 0, START + i * 100 * MS), START + 5100 * MS); /* its deadline */
+    /* its deadline */
+    for (int i = 2; i < 40; i++) CHECK_EQ(turn(&bench, 0, START + i * 100 * MS), START + 5100 * MS);
     CHECK(nothing_received(&bench));
     answer(&bench, first, "late", START + 4000 * MS);
     told(&bench, 7, generation, "late");
@@ -158,8 +167,8 @@ static void test_a_later_heartbeat_replaces_the_earlier_whose_answer_keeps_its_t
     told(&bench, 7, generation, "good");
     turn(&bench, 0, START + 1150 * MS);
     answer(&bench, received(&bench), "good", START + 1160 * MS);
-    told(&bench, 8, generation, "good"); /* its first outcome, whatever the other's was */
-    heartbeat(&bench, generation, 9, 1000);    /* with nothing in flight */
+    told(&bench, 8, generation, "good");    /* its first outcome, whatever the other's was */
+    heartbeat(&bench, generation, 9, 1000); /* with nothing in flight */
     turn(&bench, 0, START + 1200 * MS);
     CHECK_EQ(kn_heartbeat_live(), 1);
     turn(&bench, 0, START + 2200 * MS);
@@ -247,7 +256,8 @@ static void test_a_connection_that_breaks_fails_the_one_in_flight_once(void)
     heartbeat(&bench, generation, 8, 100);
     turn(&bench, 0, START + 110 * MS);
     shutdown(bench.peer, SHUT_RDWR);
-    for (int i = 0; i < 100 && state(&bench) == KN_BROKER_UP; i++) turn(&bench, 100, START + 111 * MS);
+    for (int i = 0; i < 100 && state(&bench) == KN_BROKER_UP; i++)
+        turn(&bench, 100, START + 111 * MS);
     failed(&bench, 7, KN_ERR_TRANSPORT);
     failed(&bench, 8, KN_ERR_TRANSPORT);
     gone(&bench);
@@ -304,7 +314,10 @@ static void test_nonsense_is_refused(void)
     bench_free(&bench);
 }
 
-static void short_idle(struct kn_engine_config *config) { config->connections_max_idle_ms = 1000; }
+static void short_idle(struct kn_engine_config *config)
+{
+    config->client.connections_max_idle_ms = 1000;
+}
 
 static void test_a_connection_with_a_heartbeat_is_not_idle(void)
 {
@@ -327,11 +340,11 @@ static struct kn_event *wait_for(struct kn_engine *engine, enum kn_event_kind ki
 {
     int64_t until_us = kn_clock_us() + 30000000;
     while (kn_clock_us() < until_us) {
-        struct kn_list *node = kn_queue_pop(&engine->events);
+        struct kn_list *node = kn_queue_pop(&engine->client.events);
         struct kn_event *got = node ? KN_LIST_ENTRY(node, struct kn_event, node) : NULL;
         if (got && got->kind == kind) return got;
         kn_event_free(got);
-        if (!got) kn_queue_wait(&engine->events, 100);
+        if (!got) kn_queue_wait(&engine->client.events, 100);
     }
     CHECK(!"the event came in time");
     return NULL;
@@ -358,7 +371,7 @@ static void test_threads_heartbeat_while_everybody_else_sleeps(void)
     CHECK(atomic_load(&server->requests) >= 50);
     long reported_count = 0;
     struct kn_list *node;
-    while ((node = kn_queue_pop(&engine->events))) {
+    while ((node = kn_queue_pop(&engine->client.events))) {
         got = KN_LIST_ENTRY(node, struct kn_event, node);
         CHECK(got->kind == KN_EVENT_REPLY || got->kind == KN_EVENT_WORKING);
         reported_count += got->kind == KN_EVENT_REPLY && got->token == 3;

@@ -1,17 +1,18 @@
-/* A connection through a proxy that the test plays: which addresses are connected to and asked for, what it takes to be up, and the time it may take.
- * The resolver is our own. */
+/* A connection through a proxy that the test plays: which addresses are connected to and asked for,
+ * what it takes to be up, and the time it may take. The resolver is our own. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <netdb.h>
 
-#include "engine/connection.h"
-#include "engine/proxy.h"
-#include "engine/thread.h"
+#include "net/connection.h"
+#include "net/proxy.h"
+#include "net/thread.h"
 #include "engine_check.h"
 
 /* "p.test" is the proxy, "b.test" a broker with two addresses, "nobody" nobody. */
-int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **result)
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                struct addrinfo **result)
 {
     *result = NULL;
     if (!strcmp(host, "nobody")) return EAI_NONAME;
@@ -19,9 +20,11 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
     for (int i = count; i > 0; i--) {
         struct addrinfo *link = calloc(1, sizeof *link);
         struct sockaddr_in *address = calloc(1, sizeof *address);
-        *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(service))};
+        *address = (struct sockaddr_in){.sin_family = AF_INET,
+                                        .sin_port = htons((uint16_t)atoi(service))};
         address->sin_addr.s_addr = htonl(count == 1 ? INADDR_LOOPBACK : 0x0a000000 + (uint32_t)i);
-        *link = (struct addrinfo){.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_protocol = hints->ai_protocol};
+        *link = (struct addrinfo){
+            .ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_protocol = hints->ai_protocol};
         link->ai_addr = (struct sockaddr *)address;
         link->ai_addrlen = sizeof *address;
         link->ai_next = *result;
@@ -58,7 +61,8 @@ static void setup(int resolves, const char *host)
     uint16_t port;
     listener = peer_listen(&port, 8);
     proxy = kn_proxy_new(KN_PROXY_SOCKS5, resolves, "p.test", port, NULL, 0);
-    struct kn_connection_config config = {.receive_max_bytes = 1000, .setup_timeout_ms = 1000, .proxy = proxy};
+    struct kn_connection_config config = {
+        .receive_max_bytes = 1000, .setup_timeout_ms = 1000, .proxy = proxy};
     connection = kn_connection_new(&config, NULL);
     CHECK_EQ(kn_connection_open(connection, host, 9092, 0), KN_OK);
     CHECK_EQ(turn(1000, 0), KN_OK);
@@ -121,7 +125,8 @@ static void test_each_address_of_a_broker_is_asked_for_and_the_next_round_begins
     CHECK_MEM(request, "\x05\x01\x00\x01\x0a\x00\x00\x02\x23\x84", 10);
     peer_write(peer, "\x05\x02\x00\x01", 4);
     CHECK_EQ(turn(1000, 0), KN_ERR_TRANSPORT);
-    CHECK_TEXT(kn_connection_error_text(connection), "b.test:9092: connect failed: proxy p.test at 127.0.0.1:");
+    CHECK_TEXT(kn_connection_error_text(connection),
+               "b.test:9092: connect failed: proxy p.test at 127.0.0.1:");
     CHECK_TEXT(kn_connection_error_text(connection), "(SOCKS5 says 4); proxy p.test at ");
     CHECK_EQ(kn_connection_fd(connection), -1);
     kn_connection_close(connection, KN_ERR_TRANSPORT);
@@ -146,17 +151,20 @@ static void test_the_proxys_handshake_is_within_the_setup_timeout(void)
 static void test_names_that_cannot_be_looked_up_say_whose_they_are(void)
 {
     proxy = kn_proxy_new(KN_PROXY_SOCKS5, 0, "p.test", 1080, NULL, 0);
-    struct kn_connection_config config = {.receive_max_bytes = 1000, .setup_timeout_ms = 1000, .proxy = proxy};
+    struct kn_connection_config config = {
+        .receive_max_bytes = 1000, .setup_timeout_ms = 1000, .proxy = proxy};
     connection = kn_connection_new(&config, NULL);
     CHECK_EQ(kn_connection_open(connection, "nobody", 9092, 0), KN_ERR_RESOLVE);
-    CHECK_TEXT(kn_connection_error_text(connection), "nobody:9092 (not connected): cannot resolve the host name: ");
+    CHECK_TEXT(kn_connection_error_text(connection),
+               "nobody:9092 (not connected): cannot resolve the host name: ");
     CHECK_TEXT(kn_connection_error_text(connection), "; with socks5h:// the proxy does it");
     kn_connection_free(connection);
     kn_proxy_free(proxy);
     config.proxy = proxy = kn_proxy_new(KN_PROXY_HTTP, 0, "nobody", 3128, NULL, 0);
     connection = kn_connection_new(&config, NULL);
     CHECK_EQ(kn_connection_open(connection, "b.test", 9092, 0), KN_ERR_RESOLVE);
-    CHECK_TEXT(kn_connection_error_text(connection), "b.test:9092 (not connected): cannot resolve the proxy's name: ");
+    CHECK_TEXT(kn_connection_error_text(connection),
+               "b.test:9092 (not connected): cannot resolve the proxy's name: ");
     kn_connection_free(connection);
     kn_proxy_free(proxy);
 }

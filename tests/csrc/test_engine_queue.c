@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include "engine_check.h"
-#include "engine/queue.h"
+#include "net/queue.h"
 
 #include <math.h>
 #include <signal.h>
@@ -91,7 +91,8 @@ struct kicked {
     _Atomic int next, stop;
 };
 
-/* Waits again and again: a thread that comes back early must not use up what another still has to see. */
+/* Waits again and again: a thread that comes back early must not use up what another still has to
+ * see. */
 static void *kicked_sleeper(void *argument)
 {
     struct kicked *kicked = argument;
@@ -108,7 +109,8 @@ static void test_a_kick_reaches_every_sleeper(void)
     struct kicked kicked = {.next = 0};
     pthread_t threads[SLEEPERS];
     CHECK_EQ(kn_queue_init(&kicked.queue), KN_OK);
-    for (int i = 0; i < SLEEPERS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, kicked_sleeper, &kicked), 0);
+    for (int i = 0; i < SLEEPERS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, kicked_sleeper, &kicked), 0);
     for (int kick = 0; kick < 300; kick++) {
         long before[SLEEPERS];
         for (int i = 0; i < SLEEPERS; i++) before[i] = atomic_load(&kicked.rounds[i]);
@@ -161,7 +163,8 @@ static void *interrupt_soon(void *argument)
 static void test_a_signal_ends_the_wait_at_once(void)
 {
     struct kn_queue queue;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}; /* poll(2) is never restarted */
+    /* poll(2) is never restarted */
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     pthread_t self = pthread_self(), thread;
     CHECK_EQ(kn_queue_init(&queue), KN_OK);
     CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
@@ -199,7 +202,8 @@ static void *crowd_consume(void *argument)
     int one_by_one = kn_random_below(2) == 0;
     while (atomic_load(&crowd->taken) < (long)PER_PRODUCER * PRODUCERS) {
         int status = kn_queue_wait(&crowd->queue, 5000);
-        if (status == KN_ERR_TIMED_OUT) CHECK_EQ(atomic_load(&crowd->taken), (long)PER_PRODUCER * PRODUCERS);
+        if (status == KN_ERR_TIMED_OUT)
+            CHECK_EQ(atomic_load(&crowd->taken), (long)PER_PRODUCER * PRODUCERS);
         struct kn_list taken;
         kn_list_init(&taken);
         if (one_by_one) {
@@ -225,8 +229,10 @@ static void test_many_threads_lose_nothing_and_nobody_oversleeps(void)
     struct crowd crowd = {.sum = 0};
     pthread_t threads[PRODUCERS + CONSUMERS];
     CHECK_EQ(kn_queue_init(&crowd.queue), KN_OK);
-    for (int i = 0; i < CONSUMERS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, crowd_consume, &crowd), 0);
-    for (int i = 0; i < PRODUCERS; i++) CHECK_EQ(pthread_create(&threads[CONSUMERS + i], NULL, crowd_produce, &crowd), 0);
+    for (int i = 0; i < CONSUMERS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, crowd_consume, &crowd), 0);
+    for (int i = 0; i < PRODUCERS; i++)
+        CHECK_EQ(pthread_create(&threads[CONSUMERS + i], NULL, crowd_produce, &crowd), 0);
     for (int i = 0; i < PRODUCERS + CONSUMERS; i++) pthread_join(threads[i], NULL);
     CHECK_EQ(atomic_load(&crowd.taken), (long)PER_PRODUCER * PRODUCERS);
     CHECK_EQ(atomic_load(&crowd.sum), (long)PRODUCERS * PER_PRODUCER * (PER_PRODUCER + 1) / 2);
@@ -264,9 +270,12 @@ static void test_a_wait_of_more_than_a_year_has_no_end(void)
     int64_t now_us = kn_clock_us();
     CHECK(kn_deadline_us(0) >= now_us && kn_deadline_us(0) <= kn_clock_us());
     int64_t year_us = (int64_t)KN_FOR_EVER_S * 1000000;
-    CHECK(kn_deadline_us(KN_FOR_EVER_S) >= now_us + year_us && kn_deadline_us(KN_FOR_EVER_S) <= kn_clock_us() + year_us);
-    const double longer[] = {KN_FOR_EVER_S + 1.0, 1e10, 9.3e18, 1e300, INFINITY, -1, -1e300, -INFINITY, NAN};
-    for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) CHECK_EQ(kn_deadline_us(longer[i]), KN_NEVER);
+    CHECK(kn_deadline_us(KN_FOR_EVER_S) >= now_us + year_us &&
+          kn_deadline_us(KN_FOR_EVER_S) <= kn_clock_us() + year_us);
+    const double longer[] = {KN_FOR_EVER_S + 1.0, 1e10, 9.3e18, 1e300, INFINITY, -1, -1e300,
+                             -INFINITY,           NAN};
+    for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
+        CHECK_EQ(kn_deadline_us(longer[i]), KN_NEVER);
 }
 
 int main(void)

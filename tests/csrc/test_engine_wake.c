@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #endif
 #include "engine_check.h"
-#include "engine/thread.h"
-#include "engine/wake.h"
+#include "net/thread.h"
+#include "net/wake.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -134,7 +134,8 @@ static void test_staying_awake_is_tried_less_and_less_where_nothing_comes(void)
     struct kn_busy_wait busy_wait = {0};
     CHECK_EQ(kn_wake_init(&wake), KN_OK);
     struct pollfd fd = {.fd = wake.read_fd, .events = POLLIN};
-    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) CHECK_EQ(skipped_after_a_miss(&busy_wait, &fd), expected[i]);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        CHECK_EQ(skipped_after_a_miss(&busy_wait, &fd), expected[i]);
     kn_wake_signal(&wake);
     CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, -1), 1);
     CHECK_EQ(fd.revents & POLLIN, POLLIN);
@@ -151,7 +152,8 @@ static void test_staying_awake_ends_with_the_time_that_there_is(void)
     CHECK_EQ(kn_wake_init(&wake), KN_OK);
     struct pollfd fd = {.fd = wake.read_fd, .events = POLLIN};
     kn_wake_signal(&wake);
-    CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, 0), 0); /* no time: not even a look, that is the sleep's */
+    /* no time: not even a look, that is the sleep's */
+    CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, 0), 0);
     CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, 1), 1);
     kn_wake_clear(&wake);
     CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, 1), 0);

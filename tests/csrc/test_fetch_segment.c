@@ -1,9 +1,10 @@
-/* From a fetched partition's bytes to segments: aborted transactions in odd shapes, parts, and offsets that can't be. */
+/* From a fetched partition's bytes to segments: aborted transactions in odd shapes, parts, and
+ * offsets that can't be. */
 #include "check.h"
 #include "base/endian.h"
 #include "base/status.h"
 #include "engine/engine.h"
-#include "engine/fetch_segment.h"
+#include "consume/fetch_segment.h"
 #include "records/batch_writer.h"
 #include "records/record_reader.h"
 
@@ -23,7 +24,7 @@ static void begin(void)
     struct kn_engine_config config;
     kn_engine_config_init(&config);
     engine = kn_engine_new(&config);
-    cursor = kn_cursor_new(engine, "topic", 5, no_id, 0, 1);
+    cursor = kn_cursor_new(&engine->consumer, "topic", 5, no_id, 0, 1);
     log_bytes = kn_buffer_take(NULL, 4096);
     aborted_bytes = kn_buffer_take(NULL, 4096);
     aborted_count = 0;
@@ -45,16 +46,23 @@ static void end(void)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-static void append(int64_t offset, int32_t count, int16_t attributes, int64_t producer_id, const uint8_t *key, int32_t value_bytes)
+static void append(int64_t offset, int32_t count, int16_t attributes, int64_t producer_id,
+                   const uint8_t *key, int32_t value_bytes)
 {
     static uint8_t value[300000];
     struct kn_buffer *buffer = kn_buffer_take(NULL, 4096);
     struct kn_batch_writer writer;
-    struct kn_batch_meta meta = {.base_offset = offset, .attributes = attributes, .producer_id = producer_id, .producer_epoch = 0, .base_sequence = -1};
+    struct kn_batch_meta meta = {.base_offset = offset,
+                                 .attributes = attributes,
+                                 .producer_id = producer_id,
+                                 .producer_epoch = 0,
+                                 .base_sequence = -1};
     CHECK_EQ(kn_batch_writer_init(&writer, buffer), KN_OK);
     for (int32_t i = 0; i < count; i++) {
         CHECK_EQ(kn_buffer_reserve(&buffer, kn_record_bound_bytes(4, value_bytes, 0)), KN_OK);
-        CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, key, key ? 4 : -1, value, value_bytes, NULL, 0, 0), KN_OK);
+        CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, key, key ? 4 : -1, value,
+                                        value_bytes, NULL, 0, 0),
+                 KN_OK);
     }
     kn_batch_close(buffer, &writer, &meta);
     CHECK_EQ(kn_buffer_append(&log_bytes, buffer->data, buffer->size_bytes), KN_OK);
@@ -84,7 +92,11 @@ static struct kn_fetch_job job_new(int64_t offset)
 {
     struct kn_buffer *copy = kn_buffer_take(NULL, log_bytes->size_bytes + 1);
     CHECK_EQ(kn_buffer_append(&copy, log_bytes->data, log_bytes->size_bytes), KN_OK);
-    struct kn_fetch_job job = {.cursor = kn_cursor_ref(cursor), .epoch = 1, .offset = offset, .version = 11, .chunk = kn_chunk_new(copy)};
+    struct kn_fetch_job job = {.cursor = kn_cursor_ref(cursor),
+                               .epoch = 1,
+                               .offset = offset,
+                               .version = 11,
+                               .chunk = kn_chunk_new(copy)};
     job.result.records = copy->data;
     job.result.records_bytes = copy->size_bytes;
     job.result.aborted = kn_span_of(aborted_bytes->data, aborted_bytes->size_bytes);
@@ -93,7 +105,8 @@ static struct kn_fetch_job job_new(int64_t offset)
     return job;
 }
 
-/* Opens the log from `offset` on; the offsets that the application gets, and where it stands then. */
+/* Opens the log from `offset` on; the offsets that the application gets, and where it stands then.
+ */
 static int read_from(int64_t offset, int64_t offsets[OFFSETS_MAX], int64_t *position)
 {
     struct kn_fetch_job job = job_new(offset);
@@ -120,7 +133,8 @@ static int read_from(int64_t offset, int64_t offsets[OFFSETS_MAX], int64_t *posi
     return count;
 }
 
-/* Read from `offset` on, exactly these offsets come (-1 ends the list), and the position is `position`. */
+/* Read from `offset` on, exactly these offsets come (-1 ends the list), and the position is
+ * `position`. */
 static void check_read(int64_t offset, int64_t position, const int64_t *expected)
 {
     int64_t offsets[OFFSETS_MAX], reached;
@@ -132,7 +146,8 @@ static void check_read(int64_t offset, int64_t position, const int64_t *expected
     CHECK_EQ(reached, position);
 }
 
-#define READS(offset, position, ...) check_read(offset, position, (const int64_t[]){__VA_ARGS__, -1})
+#define READS(offset, position, ...)                                                               \
+    check_read(offset, position, (const int64_t[]){__VA_ARGS__, -1})
 #define READS_NOTHING(offset, position) check_read(offset, position, (const int64_t[]){-1})
 
 static void test_an_aborted_transaction_among_others_is_left_out(void)
@@ -202,7 +217,8 @@ static void test_an_aborted_transaction_without_records_hides_nothing(void)
     end();
 }
 
-/* Compaction took the abort marker of the first transaction: the next marker of that producer ends it, too. */
+/* Compaction took the abort marker of the first transaction: the next marker of that producer ends
+ * it, too. */
 static void test_a_missing_marker_hides_no_later_transaction(void)
 {
     begin();
@@ -237,7 +253,7 @@ static void test_nothing_but_markers_moves_the_position(void)
 static void test_read_uncommitted_leaves_only_markers_out(void)
 {
     begin();
-    engine->config.isolation_level = 0;
+    engine->config.fetch.isolation_level = 0;
     data(0, 2, 7);
     marker(2, 7, ABORT);
     data(3, 1, -1);
@@ -251,8 +267,10 @@ static void test_very_many_aborted_transactions_take_no_longer(void)
     begin();
     for (int64_t id = 0; id < 200000; id++) aborted(id, id % 3);
     for (int64_t offset = 0; offset < 2000; offset++) data(offset, 1, offset + 150000);
-    for (int64_t id = 190000; id < 190010; id++) data(id, 1, id + 10000); /* not in the list: 200000 and on */
-    READS(0, 190010, 190000, 190001, 190002, 190003, 190004, 190005, 190006, 190007, 190008, 190009);
+    /* not in the list: 200000 and on */
+    for (int64_t id = 190000; id < 190010; id++) data(id, 1, id + 10000);
+    READS(0, 190010, 190000, 190001, 190002, 190003, 190004, 190005, 190006, 190007, 190008,
+          190009);
     end();
 }
 
@@ -344,7 +362,8 @@ static void test_a_damaged_header_does_not_say_where_to_go_on(void)
 
 static void test_offsets_that_overflow_are_refused(void)
 {
-    static const int64_t offsets[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX - INT32_MAX + 1, INT64_MIN, -1};
+    static const int64_t offsets[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX - INT32_MAX + 1,
+                                      INT64_MIN, -1};
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         for (int8_t magic = 0; magic <= 2; magic++) {
             begin();
@@ -354,7 +373,8 @@ static void test_offsets_that_overflow_are_refused(void)
             struct kn_fetch_job job = job_new(0);
             struct kn_segment *segment;
             int64_t failed_offset, next_offset;
-            CHECK_EQ(kn_fetch_job_open(&job, &segment, &failed_offset, &next_offset), KN_ERR_INVALID);
+            CHECK_EQ(kn_fetch_job_open(&job, &segment, &failed_offset, &next_offset),
+                     KN_ERR_INVALID);
             CHECK(segment == NULL);
             CHECK_EQ(failed_offset, 0);
             kn_fetch_job_deinit(&job);

@@ -1,10 +1,10 @@
-/* The fetcher, driven by hand against a scripted broker: what each request tells the session, resting, closer replicas, hostile answers. */
+/* The fetcher, driven by hand against a scripted broker: what each request tells the session,
+ * resting, closer replicas, hostile answers. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "engine_bench.h"
 #include "base/endian.h"
-#include "engine/fetch_slots.h"
 #include "records/batch_writer.h"
 
 #define NOW (1000 * MS)
@@ -16,8 +16,8 @@
 struct asked { /* a Fetch as the broker reads it; by partition of topic "topic" */
     int32_t correlation_id, session_id, session_epoch, max_wait_ms;
     int32_t count, forgotten_count;
-    int32_t first;                    /* the partition that is asked first */
-    int64_t offsets[PARTITIONS_MAX];  /* OFFSET_NONE: not asked */
+    int32_t first;                   /* the partition that is asked first */
+    int64_t offsets[PARTITIONS_MAX]; /* OFFSET_NONE: not asked */
     int32_t max_bytes[PARTITIONS_MAX];
     int forgotten[PARTITIONS_MAX];
     char rack[16];
@@ -49,7 +49,8 @@ static void ask_partitions(struct kn_span *span)
         int32_t partitions = kn_span_i32(span);
         for (int32_t p = 0; p < partitions; p++) {
             int32_t index = kn_span_i32(span);
-            CHECK_EQ(asked.offsets[index], OFFSET_NONE); /* told and forgotten at once: the broker would lose it */
+            /* told and forgotten at once: the broker would lose it */
+            CHECK_EQ(asked.offsets[index], OFFSET_NONE);
             CHECK_EQ(asked.forgotten[index]++, 0);
             asked.forgotten_count++;
         }
@@ -71,7 +72,8 @@ static void ask(struct bench *bench, int64_t now_us)
     peer_read(bench->peer, length, 4);
     size = get_u32(length);
     uint8_t *frame = malloc(size);
-    for (size_t got = 0; got < size;) { /* larger than the socket's buffers: the writer needs its turns */
+    for (size_t got = 0; got < size;) {
+        /* larger than the socket's buffers: the writer needs its turns */
         struct pollfd fd = {.fd = bench->peer, .events = POLLIN};
         turn(bench, 0, now_us);
         if (poll(&fd, 1, 10) != 1) continue;
@@ -102,10 +104,28 @@ struct answer { /* a response being made */
     struct kn_buffer *buffer;
 };
 
-static void put(struct answer *answer, const void *data, size_t bytes) { CHECK_EQ(kn_buffer_append(&answer->buffer, data, bytes), KN_OK); }
-static void put16(struct answer *answer, int value) { uint8_t b[2]; kn_put_i16(b, (int16_t)value); put(answer, b, 2); }
-static void put32(struct answer *answer, int32_t value) { uint8_t b[4]; kn_put_i32(b, value); put(answer, b, 4); }
-static void put64(struct answer *answer, int64_t value) { uint8_t b[8]; kn_put_i64(b, value); put(answer, b, 8); }
+static void put(struct answer *answer, const void *data, size_t bytes)
+{
+    CHECK_EQ(kn_buffer_append(&answer->buffer, data, bytes), KN_OK);
+}
+static void put16(struct answer *answer, int value)
+{
+    uint8_t b[2];
+    kn_put_i16(b, (int16_t)value);
+    put(answer, b, 2);
+}
+static void put32(struct answer *answer, int32_t value)
+{
+    uint8_t b[4];
+    kn_put_i32(b, value);
+    put(answer, b, 4);
+}
+static void put64(struct answer *answer, int64_t value)
+{
+    uint8_t b[8];
+    kn_put_i64(b, value);
+    put(answer, b, 8);
+}
 
 static int32_t throttle_ms; /* of the next answers */
 
@@ -124,7 +144,8 @@ static struct answer answer_new(int error_code, int32_t session_id, int32_t part
 }
 
 /* A partition's answer with `count` records from `offset` on. */
-static void put_partition(struct answer *answer, int32_t partition, int error_code, int32_t replica, int64_t offset, int32_t count)
+static void put_partition(struct answer *answer, int32_t partition, int error_code, int32_t replica,
+                          int64_t offset, int32_t count)
 {
     put32(answer, partition);
     put16(answer, error_code);
@@ -139,10 +160,13 @@ static void put_partition(struct answer *answer, int32_t partition, int error_co
     }
     struct kn_buffer *buffer = kn_buffer_take(NULL, 4096);
     struct kn_batch_writer writer;
-    struct kn_batch_meta meta = {.base_offset = offset, .producer_id = -1, .producer_epoch = -1, .base_sequence = -1};
+    struct kn_batch_meta meta = {
+        .base_offset = offset, .producer_id = -1, .producer_epoch = -1, .base_sequence = -1};
     kn_batch_writer_init(&writer, buffer);
     for (int32_t i = 0; i < count; i++)
-        CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, NULL, -1, (const uint8_t *)"v", 1, NULL, 0, 0), KN_OK);
+        CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, NULL, -1, (const uint8_t *)"v", 1,
+                                        NULL, 0, 0),
+                 KN_OK);
     kn_batch_close(buffer, &writer, &meta);
     put32(answer, (int32_t)buffer->size_bytes);
     put(answer, buffer->data, buffer->size_bytes);
@@ -151,10 +175,13 @@ static void put_partition(struct answer *answer, int32_t partition, int error_co
 
 static void send_answer(struct bench *bench, struct answer *answer, int64_t now_us)
 {
-    int64_t rx = kn_connection_stats(bench->broker->connection)->rx;
+    int64_t rx = kn_connection_stats(bench->broker->broker.connection)->rx;
     peer_reply(bench->peer, asked.correlation_id, answer->buffer->data, answer->buffer->size_bytes);
     kn_buffer_give(answer->buffer);
-    for (int i = 0; i < 100 && kn_connection_stats(bench->broker->connection)->rx == rx && state(bench) == KN_BROKER_UP; i++) turn(bench, 100, now_us);
+    for (int i = 0; i < 100 && kn_connection_stats(bench->broker->broker.connection)->rx == rx &&
+                    state(bench) == KN_BROKER_UP;
+         i++)
+        turn(bench, 100, now_us);
 }
 
 /* An answer without partitions. */
@@ -167,13 +194,16 @@ static void send_empty(struct bench *bench, int error_code, int32_t session_id)
 static struct kn_cursor *cursor_new(struct bench *bench, int32_t partition, uint8_t id)
 {
     uint8_t topic_id[16] = {id};
-    return kn_cursor_new(bench->engine, "topic", 5, topic_id, partition, (uint64_t)partition + 1);
+    return kn_cursor_new(&bench->engine->consumer, "topic", 5, topic_id, partition,
+                         (uint64_t)partition + 1);
 }
 
 static void start(struct bench *bench, int32_t partition, int64_t offset)
 {
     struct kn_cursor *cursor = cursors[partition];
-    CHECK_EQ(kn_engine_fetch_start(bench->engine, cursor, 0, kn_cursor_next_epoch(cursor), offset, -1), KN_OK);
+    CHECK_EQ(
+        kn_engine_fetch_start(bench->engine, cursor, 0, kn_cursor_next_epoch(cursor), offset, -1),
+        KN_OK);
 }
 
 /* A bench with this many cursors attached at offset 0, connected and open. */
@@ -193,7 +223,8 @@ static int drop_segments(struct bench *bench)
 {
     int count = 0;
     struct kn_list *node;
-    for (; (node = kn_queue_pop(&bench->engine->fetched)); count++) kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
+    for (; (node = kn_queue_pop(&bench->engine->fetched)); count++)
+        kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
     return count;
 }
 
@@ -202,7 +233,8 @@ static void bench_end(struct bench *bench, int32_t count)
     kn_engine_stop(bench->engine);
     drop_segments(bench);
     struct kn_list *node;
-    while ((node = kn_queue_pop(&bench->engine->events))) kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
+    while ((node = kn_queue_pop(&bench->engine->client.events)))
+        kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
     for (int32_t i = 0; i < count; i++) kn_cursor_unref(cursors[i]);
     bench_free(bench);
 }
@@ -271,7 +303,7 @@ static void test_a_session_that_is_lost_again_and_again_is_waited_for(void)
 {
     struct bench bench = bench_with(1, NULL);
     struct kn_fetcher *fetcher = &bench.broker->fetcher;
-    int64_t backoff_us = (int64_t)bench.engine->config.fetch_error_backoff_ms * 1000;
+    int64_t backoff_us = (int64_t)bench.engine->config.fetch.fetch_error_backoff_ms * 1000;
     begin_session(&bench, 1);
     ask(&bench, NOW);
     send_empty(&bench, 70, 0); /* FETCH_SESSION_ID_NOT_FOUND */
@@ -290,7 +322,8 @@ static void test_without_room_for_a_session_who_had_its_turn_is_asked_last(void)
         ask(&bench, NOW);
         CHECK_EQ(asked.session_epoch, 0);
         CHECK_EQ(asked.count, 3);
-        CHECK_EQ(asked.first, round % 3); /* a broker that fills its answer in order starves nobody */
+        /* a broker that fills its answer in order starves nobody */
+        CHECK_EQ(asked.first, round % 3);
         struct answer answer = answer_new(0, 0, 1);
         put_partition(&answer, asked.first, 0, -1, asked.offsets[asked.first], 5);
         send_answer(&bench, &answer, NOW);
@@ -305,7 +338,8 @@ static void test_a_detached_partition_that_comes_back_is_not_forgotten(void)
     ask(&bench, NOW);
     kn_engine_fetch_stop(bench.engine, cursors[1], 0);
     kn_engine_fetch_stop(bench.engine, cursors[2], 0);
-    struct kn_cursor *again = cursor_new(&bench, 1, 0), *anew = cursor_new(&bench, 2, 9); /* the latter of a topic that was made anew */
+    /* the latter of a topic that was made anew */
+    struct kn_cursor *again = cursor_new(&bench, 1, 0), *anew = cursor_new(&bench, 2, 9);
     kn_cursor_unref(cursors[1]);
     kn_cursor_unref(cursors[2]);
     cursors[1] = again;
@@ -321,7 +355,10 @@ static void test_a_detached_partition_that_comes_back_is_not_forgotten(void)
     bench_end(&bench, 3);
 }
 
-static void five_are_enough(struct kn_engine_config *config) { config->queued_min_messages = 5; }
+static void five_are_enough(struct kn_engine_config *config)
+{
+    config->fetch.queued_min_messages = 5;
+}
 
 static void test_what_rests_is_forgotten_and_comes_back_when_it_is_consumed(void)
 {
@@ -364,10 +401,11 @@ static void test_nothing_is_asked_while_everything_rests(void)
     put_partition(&answer, 1, 0, -1, 0, 5);
     send_answer(&bench, &answer, NOW);
     CHECK_EQ(turn(&bench, 0, NOW), KN_NEVER);
-    CHECK_EQ(kn_connection_in_flight(bench.broker->connection), 0);
-    start(&bench, 0, 50); /* a seek: what is queued is stale, but the application hasn't dropped it yet */
+    CHECK_EQ(kn_connection_in_flight(bench.broker->broker.connection), 0);
+    /* a seek: what is queued is stale, but the application hasn't dropped it yet */
+    start(&bench, 0, 50);
     turn(&bench, 0, NOW);
-    CHECK_EQ(kn_connection_in_flight(bench.broker->connection), 0);
+    CHECK_EQ(kn_connection_in_flight(bench.broker->broker.connection), 0);
     CHECK_EQ(drop_segments(&bench), 2);
     CHECK(bench.broker->sleep_until_us == 0);
     ask(&bench, NOW);
@@ -380,7 +418,9 @@ static void test_nothing_is_asked_while_everything_rests(void)
 static void test_one_that_rests_at_two_brokers_is_seen_by_both(void)
 {
     struct bench bench = bench_with(1, five_are_enough);
-    struct kn_broker *other = kn_broker_new(bench.engine, 1, 2, "127.0.0.1", bench.port);
+    struct kn_broker_thread *other = kn_broker_thread_new(
+        &bench.engine->client, &bench.engine->producer, &bench.engine->consumer, 1, 2, "127.0.0.1",
+        bench.port);
     bench.engine->brokers[bench.engine->broker_count++] = other;
     ask(&bench, NOW);
     struct answer answer = answer_new(0, SESSION, 1);
@@ -388,22 +428,23 @@ static void test_one_that_rests_at_two_brokers_is_seen_by_both(void)
     send_answer(&bench, &answer, NOW);
     CHECK_EQ(bench.broker->fetcher.resting_count, 1);
     /* The control plane moves it; the old broker hasn't let go yet. */
-    CHECK_EQ(kn_fetcher_attach(&other->fetcher, cursors[0], kn_cursor_epoch(cursors[0]), 5, -1), KN_OK);
+    CHECK_EQ(kn_fetcher_attach(&other->fetcher, cursors[0], kn_cursor_epoch(cursors[0]), 5, -1),
+             KN_OK);
     CHECK_EQ(other->fetcher.resting_count, 1);
     turn(&bench, 0, NOW); /* the old one looks again, and takes the mark back */
-    kn_broker_step(other, 0, NOW);
+    kn_broker_thread_step(other, 0, NOW);
     CHECK_EQ(kn_engine_fetch_stop(bench.engine, cursors[0], 0), KN_OK);
     for (int i = 0; i < 3; i++) {
         turn(&bench, 0, NOW);
-        kn_broker_step(other, 0, NOW);
+        kn_broker_thread_step(other, 0, NOW);
     }
     CHECK_EQ(drop_segments(&bench), 1);
-    kn_broker_step(other, 0, NOW);
+    kn_broker_thread_step(other, 0, NOW);
     CHECK_EQ(other->fetcher.resting_count, 0);
     bench_end(&bench, 1);
 }
 
-static void fifty_bytes(struct kn_engine_config *config) { config->queued_max_bytes = 50; }
+static void fifty_bytes(struct kn_engine_config *config) { config->fetch.queued_max_bytes = 50; }
 
 static void test_a_full_queue_holds_back_what_has_come(void)
 {
@@ -415,11 +456,12 @@ static void test_a_full_queue_holds_back_what_has_come(void)
     kn_cursor_next_epoch(cursors[1]); /* stale before it was opened */
     for (int i = 0; i < 3; i++) turn(&bench, 0, NOW);
     CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
-    CHECK_EQ(atomic_load(&bench.engine->starved), 1);
+    CHECK_EQ(atomic_load(&bench.engine->consumer.starved), 1);
     CHECK_EQ(drop_segments(&bench), 1);
     turn(&bench, 0, NOW);
     CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
-    struct kn_segment *segment = KN_LIST_ENTRY(kn_queue_pop(&bench.engine->fetched), struct kn_segment, node);
+    struct kn_segment *segment = KN_LIST_ENTRY(kn_queue_pop(&bench.engine->fetched),
+                                               struct kn_segment, node);
     CHECK_EQ(segment->cursor->partition, 2);
     CHECK_EQ(segment->message_count, 10);
     kn_segment_free(segment);
@@ -442,7 +484,8 @@ static void test_what_was_fetched_after_damage_is_not_handed_over(void)
     put_partition(&answer, 1, 0, -1, 0, 10);
     answer.buffer->data[at + 38 + 70] ^= 1; /* within its batch */
     send_answer(&bench, &answer, NOW);
-    /* The answer to the request that went out before the first was opened; its second half still isn't. */
+    /* The answer to the request that went out before the first was opened; its second half still
+     * isn't. */
     ask(&bench, NOW);
     CHECK_EQ(asked.offsets[1], 10);
     CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
@@ -470,7 +513,10 @@ static void test_what_was_fetched_after_damage_is_not_handed_over(void)
 
 /* --- KIP-392 --- */
 
-static void with_rack(struct kn_engine_config *config) { snprintf(config->rack, sizeof config->rack, "rack-a"); }
+static void with_rack(struct kn_engine_config *config)
+{
+    snprintf(config->fetch.rack, sizeof config->fetch.rack, "rack-a");
+}
 
 static void test_a_closer_replica_stops_the_slot_and_keeps_what_is_queued(void)
 {
@@ -494,7 +540,8 @@ static void test_a_closer_replica_stops_the_slot_and_keeps_what_is_queued(void)
     CHECK_EQ(got->status, KN_OK);
     kn_event_free(got);
     no_event(&bench);
-    struct kn_segment *segment = KN_LIST_ENTRY(kn_queue_pop(&bench.engine->fetched), struct kn_segment, node);
+    struct kn_segment *segment = KN_LIST_ENTRY(kn_queue_pop(&bench.engine->fetched),
+                                               struct kn_segment, node);
     CHECK(!kn_segment_is_stale(segment));
     kn_segment_free(segment);
     ask(&bench, NOW);
@@ -508,8 +555,10 @@ static void test_a_replica_that_makes_no_sense_is_passed_over(void)
     struct bench bench = bench_with(2, with_rack);
     ask(&bench, NOW);
     struct answer answer = answer_new(0, SESSION, 2);
-    put_partition(&answer, 0, 0, 1, 0, 0);  /* the broker itself (node 1): would go round and round */
-    put_partition(&answer, 1, 0, 3, 0, 5);  /* with records: these are taken, it will be told again */
+    /* the broker itself (node 1): would go round and round */
+    put_partition(&answer, 0, 0, 1, 0, 0);
+    /* with records: these are taken, it will be told again */
+    put_partition(&answer, 1, 0, 3, 0, 5);
     send_answer(&bench, &answer, NOW);
     no_event(&bench);
     ask(&bench, NOW);
@@ -559,10 +608,12 @@ static void test_a_partition_that_comes_twice_is_read_on_not_twice(void)
     bench_end(&bench, 1);
 }
 
-/* Counts and sizes that can't be: the session starts anew after the back-off, and nothing was read outside the answer. */
+/* Counts and sizes that can't be: the session starts anew after the back-off, and nothing was read
+ * outside the answer. */
 static void test_counts_and_sizes_beyond_the_answer_are_refused(void)
 {
-    static const size_t places[3] = {21, 55, 63}; /* of the counts of partitions and of aborted transactions, and of the records' size */
+    /* of the counts of partitions and of aborted transactions, and of the records' size */
+    static const size_t places[3] = {21, 55, 63};
     static const int32_t bad[] = {INT32_MAX, INT32_MIN + 1, 1 << 30, 1000};
     for (int at = 0; at < 3; at++) {
         for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -575,7 +626,8 @@ static void test_counts_and_sizes_beyond_the_answer_are_refused(void)
             for (int turns = 0; turns < 4; turns++) turn(&bench, 0, NOW);
             CHECK(drop_segments(&bench) <= 1);
             ask(&bench, kn_clock_us() + 60000 * MS);
-            CHECK(asked.offsets[0] == OFFSET_NONE || asked.offsets[0] == 0 || asked.offsets[0] == 5);
+            CHECK(asked.offsets[0] == OFFSET_NONE || asked.offsets[0] == 0 ||
+                  asked.offsets[0] == 5);
             bench_end(&bench, 1);
         }
     }
@@ -583,8 +635,8 @@ static void test_counts_and_sizes_beyond_the_answer_are_refused(void)
 
 static void share_a_thousand(struct kn_engine_config *config)
 {
-    config->partition_fetch_bytes = 100;
-    config->shared_fetch_bytes = 1000;
+    config->fetch.partition_fetch_bytes = 100;
+    config->fetch.shared_fetch_bytes = 1000;
 }
 
 static void test_few_partitions_share_a_fetch(void)
@@ -608,8 +660,13 @@ static void test_a_partition_asks_for_what_is_set_where_nothing_is_shared(void)
 
 static void test_throttle_time_has_a_bound(void)
 {
-    static const struct { int32_t said_ms, held_ms; } cases[] = {
-        {5000, 5000}, {KN_THROTTLE_MAX_MS, KN_THROTTLE_MAX_MS}, {INT32_MAX, KN_THROTTLE_MAX_MS}, {-1, 0}, {INT32_MIN, 0}};
+    static const struct {
+        int32_t said_ms, held_ms;
+    } cases[] = {{5000, 5000},
+                 {KN_THROTTLE_MAX_MS, KN_THROTTLE_MAX_MS},
+                 {INT32_MAX, KN_THROTTLE_MAX_MS},
+                 {-1, 0},
+                 {INT32_MIN, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct bench bench = bench_with(1, NULL);
         struct kn_fetcher *fetcher = &bench.broker->fetcher;
@@ -619,8 +676,11 @@ static void test_throttle_time_has_a_bound(void)
         int64_t after_us = kn_clock_us(), held_us = (int64_t)cases[i].held_ms * 1000;
         throttle_ms = 0;
         if (!held_us) CHECK_EQ(fetcher->not_before_us, 0);
-        else CHECK(fetcher->not_before_us >= before_us + held_us && fetcher->not_before_us <= after_us + held_us);
-        CHECK_EQ(kn_fetcher_step(fetcher, after_us), held_us ? fetcher->not_before_us : KN_NEVER); /* no request before */
+        else
+            CHECK(fetcher->not_before_us >= before_us + held_us &&
+                  fetcher->not_before_us <= after_us + held_us);
+        /* no request before */
+        CHECK_EQ(kn_fetcher_step(fetcher, after_us), held_us ? fetcher->not_before_us : KN_NEVER);
         CHECK_EQ(fetcher->in_flight, !held_us);
         bench_end(&bench, 1);
     }

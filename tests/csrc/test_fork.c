@@ -1,4 +1,5 @@
-/* What a forked child may still do with what its parent had, while threads that don't exist there hold every lock. */
+/* What a forked child may still do with what its parent had, while threads that don't exist there
+ * hold every lock. */
 #include "check.h"
 
 #include <sys/wait.h>
@@ -32,7 +33,8 @@ static int use_buffers(void *context)
 {
     struct buffers *had = context;
     struct kn_buffer *more = kn_buffer_take(had->pool, 5000);
-    int whole = more && kn_buffer_append(&more, "abc", 3) == KN_OK && kn_buffer_reserve(&had->taken[1], 100000) == KN_OK;
+    int whole = more && kn_buffer_append(&more, "abc", 3) == KN_OK &&
+                kn_buffer_reserve(&had->taken[1], 100000) == KN_OK;
     kn_buffer_give(more);
     for (int i = 0; i < 2; i++) kn_buffer_give(had->taken[i]);
     kn_pool_trim(had->pool, 0);
@@ -63,7 +65,10 @@ struct watched {
     int told;
 };
 
-static void told(struct kn_fork_guard *guard) { KN_LIST_ENTRY(guard, struct watched, guard)->told++; }
+static void told(struct kn_fork_guard *guard)
+{
+    KN_LIST_ENTRY(guard, struct watched, guard)->told++;
+}
 
 static int all_reported(void *context)
 {

@@ -42,7 +42,9 @@ static void check_against_plain(int64_t *values, int64_t count)
     }
     kn_histogram_window(histogram, 1, &window);
     qsort(values, (size_t)count, sizeof *values, by_value);
-    for (int64_t i = 0; i < count; i++) squares += ((double)values[i] - sum / (double)count) * ((double)values[i] - sum / (double)count);
+    for (int64_t i = 0; i < count; i++)
+        squares += ((double)values[i] - sum / (double)count) *
+                   ((double)values[i] - sum / (double)count);
     CHECK_EQ(window.cnt, count);
     CHECK_EQ(window.sum, (int64_t)sum);
     CHECK_EQ(window.avg, (int64_t)(sum / (double)count));
@@ -51,10 +53,12 @@ static void check_against_plain(int64_t *values, int64_t count)
     CHECK_EQ(window.outofrange, 0);
     CHECK_EQ(window.hdrsize, KN_HISTOGRAM_BUCKETS * 4);
     double variance = squares / (double)count, told = (double)window.stddev * (double)window.stddev;
-    double slack = variance / 25 + 4 * (double)window.stddev + 4; /* the buckets' width, and rounding to a whole number */
+    /* the buckets' width, and rounding to a whole number */
+    double slack = variance / 25 + 4 * (double)window.stddev + 4;
     CHECK(told <= variance + slack && told >= variance - slack);
     const int64_t shares[] = {5000, 7500, 9000, 9500, 9900, 9999};
-    const int64_t got[] = {window.p50, window.p75, window.p90, window.p95, window.p99, window.p99_99};
+    const int64_t got[] = {window.p50, window.p75, window.p90,
+                           window.p95, window.p99, window.p99_99};
     for (int i = 0; i < 6; i++) check_percentile(got[i], values, count, shares[i]);
     free(histogram);
 }
@@ -66,7 +70,9 @@ static void test_percentiles_are_those_of_the_values(void)
     check_against_plain(values, COUNT);
     for (int i = 0; i < COUNT; i++) values[i] = (int64_t)(check_random() % 5000000);
     check_against_plain(values, COUNT);
-    for (int i = 0; i < COUNT; i++) values[i] = (int64_t)(check_random() >> (32 + check_random() % 31)); /* of every size */
+    /* of every size */
+    for (int i = 0; i < COUNT; i++)
+        values[i] = (int64_t)(check_random() >> (32 + check_random() % 31));
     check_against_plain(values, COUNT);
     for (int i = 0; i < COUNT; i++) values[i] = 123456;
     check_against_plain(values, COUNT);
@@ -80,7 +86,8 @@ static void test_every_size_is_told_to_within_one_percent(void)
 {
     struct kn_histogram *histogram = histogram_new();
     struct kn_window window;
-    for (int64_t value = 0; value < (INT64_C(1) << KN_HISTOGRAM_VALUE_BITS); value += 1 + value / 97) {
+    for (int64_t value = 0; value < (INT64_C(1) << KN_HISTOGRAM_VALUE_BITS);
+         value += 1 + value / 97) {
         kn_histogram_record(histogram, value, 3);
         kn_histogram_window(histogram, 1, &window);
         CHECK_EQ(window.cnt, 3);
@@ -138,7 +145,8 @@ static void test_a_sum_seen_before_its_values_goes_with_them(void)
 {
     struct kn_histogram *histogram = histogram_new();
     struct kn_window window;
-    atomic_fetch_add(&histogram->sum, 40); /* the reader comes in the middle of kn_histogram_record(histogram, 20, 2) */
+    /* the reader comes in the middle of kn_histogram_record(histogram, 20, 2) */
+    atomic_fetch_add(&histogram->sum, 40);
     kn_histogram_window(histogram, 1, &window);
     CHECK_EQ(window.cnt, 0);
     CHECK_EQ(window.sum, 0);
@@ -152,7 +160,8 @@ static void test_a_sum_seen_before_its_values_goes_with_them(void)
 static void check_ordered(const struct kn_window *window)
 {
     CHECK(window->min <= window->avg && window->avg <= window->max);
-    CHECK(window->min <= window->p50 && window->p50 <= window->p99_99 && window->p99_99 <= window->max);
+    CHECK(window->min <= window->p50 && window->p50 <= window->p99_99 &&
+          window->p99_99 <= window->max);
 }
 
 static void test_extremes_seen_before_their_value_are_told_by_its_bucket(void)
@@ -195,7 +204,8 @@ static void test_nothing_is_lost_between_threads(void)
     struct kn_window window;
     int64_t count = 0, sum = 0;
     shared = histogram_new();
-    for (int i = 0; i < WRITERS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, record_many, NULL), 0);
+    for (int i = 0; i < WRITERS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, record_many, NULL), 0);
     for (int i = 0; i < 50; i++) {
         kn_histogram_window(shared, 1, &window);
         check_ordered(&window);
@@ -205,7 +215,8 @@ static void test_nothing_is_lost_between_threads(void)
     for (int i = 0; i < WRITERS; i++) pthread_join(threads[i], NULL);
     kn_histogram_window(shared, 1, &window);
     CHECK_EQ(count + window.cnt, WRITERS * RECORDS);
-    if (window.cnt) CHECK_EQ(sum + window.sum, (int64_t)WRITERS * (RECORDS / 5000) * (5000LL * 4999 / 2));
+    if (window.cnt)
+        CHECK_EQ(sum + window.sum, (int64_t)WRITERS * (RECORDS / 5000) * (5000LL * 4999 / 2));
     free(shared);
 }
 

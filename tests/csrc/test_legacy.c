@@ -8,7 +8,8 @@
 #include "records/record_reader.h"
 
 /* A codec that copies: what a wrapper does is seen without any library. */
-static int copy_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)
+static int copy_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes,
+                           struct kn_buffer **out)
 {
     if (size_bytes > max_bytes) return KN_ERR_TOO_LARGE;
     return kn_buffer_append(out, src, size_bytes);
@@ -16,8 +17,9 @@ static int copy_decompress(const uint8_t *src, size_t size_bytes, size_t max_byt
 
 static struct kn_codec_table copying;
 
-static uint8_t *put_message(uint8_t *to, int64_t offset, int8_t magic, int8_t attributes, int64_t timestamp_ms, const char *key,
-                            const void *value, int32_t value_bytes)
+static uint8_t *put_message(uint8_t *to, int64_t offset, int8_t magic, int8_t attributes,
+                            int64_t timestamp_ms, const char *key, const void *value,
+                            int32_t value_bytes)
 {
     uint8_t *body = to + 16;
     uint8_t *end = kn_put_i8(body, magic);
@@ -69,8 +71,10 @@ static void test_plain_messages(void)
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_ERR_TRUNCATED);
 }
 
-/* A wrapper of codec 1 (which copies here) around messages with the given offsets; opens it and returns the status of reading all. */
-static int read_wrapper(int8_t magic, int8_t inner_magic, int8_t attributes, int8_t inner_attributes, const int64_t *inner_offsets, int count,
+/* A wrapper of codec 1 (which copies here) around messages with the given offsets; opens it and
+ * returns the status of reading all. */
+static int read_wrapper(int8_t magic, int8_t inner_magic, int8_t attributes,
+                        int8_t inner_attributes, const int64_t *inner_offsets, int count,
                         int64_t outer_offset, struct kn_record *records)
 {
     uint8_t inner[1024], outer[2048];
@@ -78,8 +82,11 @@ static int read_wrapper(int8_t magic, int8_t inner_magic, int8_t attributes, int
     struct kn_record_reader reader;
     struct kn_buffer *opened = NULL;
     uint8_t *end = inner;
-    for (int i = 0; i < count; i++) end = put_message(end, inner_offsets[i], inner_magic, inner_attributes, 100 + i, NULL, "v", 1);
-    uint8_t *outer_end = put_message(outer, outer_offset, magic, (int8_t)(attributes | 1), 9999, NULL, inner, (int32_t)(end - inner));
+    for (int i = 0; i < count; i++)
+        end = put_message(end, inner_offsets[i], inner_magic, inner_attributes, 100 + i, NULL, "v",
+                          1);
+    uint8_t *outer_end = put_message(outer, outer_offset, magic, (int8_t)(attributes | 1), 9999,
+                                     NULL, inner, (int32_t)(end - inner));
     struct kn_span span = kn_span_of(outer, (size_t)(outer_end - outer));
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
     CHECK_EQ(view.record_count, -1);
@@ -126,7 +133,8 @@ static void test_log_append_time_of_a_wrapper_counts_for_all(void)
 {
     const int64_t relative[] = {0, 1};
     struct kn_record records[3];
-    CHECK_EQ(read_wrapper(1, 1, KN_ATTR_LOG_APPEND_TIME, 0, relative, 2, 1, records), KN_ERR_TRUNCATED);
+    CHECK_EQ(read_wrapper(1, 1, KN_ATTR_LOG_APPEND_TIME, 0, relative, 2, 1, records),
+             KN_ERR_TRUNCATED);
     for (int i = 0; i < 2; i++) {
         CHECK_EQ(records[i].timestamp_ms, 9999);
         CHECK_EQ(records[i].timestamp_type, 1);
@@ -137,10 +145,13 @@ static void test_wrong_wrappers_are_refused(void)
 {
     const int64_t offsets[] = {0, 1}, huge[] = {0, INT64_MAX}, negative[] = {-5, 1};
     struct kn_record records[3];
-    CHECK_EQ(read_wrapper(1, 0, 0, 0, offsets, 2, 1, records), KN_ERR_INVALID); /* magic inside differs */
-    CHECK_EQ(read_wrapper(1, 1, 0, 1, offsets, 2, 1, records), KN_ERR_INVALID); /* compressed again inside */
+    /* magic inside differs */
+    CHECK_EQ(read_wrapper(1, 0, 0, 0, offsets, 2, 1, records), KN_ERR_INVALID);
+    /* compressed again inside */
+    CHECK_EQ(read_wrapper(1, 1, 0, 1, offsets, 2, 1, records), KN_ERR_INVALID);
     CHECK_EQ(read_wrapper(1, 1, 0, 0, offsets, 0, 1, records), KN_ERR_INVALID); /* nothing inside */
-    CHECK_EQ(read_wrapper(1, 1, 0, 0, huge, 2, 1, records), KN_ERR_INVALID);    /* offsets below zero */
+    /* offsets below zero */
+    CHECK_EQ(read_wrapper(1, 1, 0, 0, huge, 2, 1, records), KN_ERR_INVALID);
     CHECK_EQ(read_wrapper(0, 0, 0, 0, negative, 2, 1, records), KN_ERR_INVALID);
 }
 
@@ -163,7 +174,8 @@ static void test_every_cut_and_every_flip_is_harmless(void)
             struct kn_span span = kn_span_of(copy, size);
             if (kn_batch_view_next(&span, &view) != KN_OK) continue;
             if (at >= 12) CHECK_EQ(kn_batch_view_check(&view), KN_ERR_CRC);
-            if (kn_record_reader_init(&reader, &view) == KN_OK) (void)kn_record_reader_next(&reader, &record);
+            if (kn_record_reader_init(&reader, &view) == KN_OK)
+                (void)kn_record_reader_next(&reader, &record);
         }
     }
 }

@@ -12,17 +12,25 @@ static struct kn_codec_table codecs;
 #define RECORDS 50
 static const int64_t FIRST_MS = 1700000000000;
 
-static void append(struct kn_batch_writer *writer, struct kn_buffer **buffer, int64_t timestamp_ms, const char *key, const char *value, int with_header)
+static void append(struct kn_batch_writer *writer, struct kn_buffer **buffer, int64_t timestamp_ms,
+                   const char *key, const char *value, int with_header)
 {
     uint8_t header[64];
-    size_t header_bytes = with_header ? (size_t)(kn_header_encode(header, "h", 1, "dropped", 7) - header) : 0;
-    int32_t key_bytes = key ? (int32_t)strlen(key) : -1, value_bytes = value ? (int32_t)strlen(value) : -1;
-    CHECK_EQ(kn_buffer_reserve(buffer, kn_record_bound_bytes(key_bytes, value_bytes, header_bytes)), KN_OK);
-    CHECK_EQ(kn_batch_writer_append(writer, *buffer, timestamp_ms, (const uint8_t *)key, key_bytes, (const uint8_t *)value, value_bytes, header, header_bytes,
-                                    with_header), KN_OK);
+    size_t header_bytes = with_header
+                              ? (size_t)(kn_header_encode(header, "h", 1, "dropped", 7) - header)
+                              : 0;
+    int32_t key_bytes = key ? (int32_t)strlen(key) : -1,
+            value_bytes = value ? (int32_t)strlen(value) : -1;
+    CHECK_EQ(kn_buffer_reserve(buffer, kn_record_bound_bytes(key_bytes, value_bytes, header_bytes)),
+             KN_OK);
+    CHECK_EQ(kn_batch_writer_append(writer, *buffer, timestamp_ms, (const uint8_t *)key, key_bytes,
+                                    (const uint8_t *)value, value_bytes, header, header_bytes,
+                                    with_header),
+             KN_OK);
 }
 
-/* RECORDS records whose timestamps fall, every seventh with a header, every fifth without a value; a view over them. */
+/* RECORDS records whose timestamps fall, every seventh with a header, every fifth without a value;
+ * a view over them. */
 static struct kn_buffer *make_batch(struct kn_batch_view *view, int count)
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, KN_BATCH_HEADER_BYTES);
@@ -31,7 +39,8 @@ static struct kn_buffer *make_batch(struct kn_batch_view *view, int count)
     for (int i = 0; i < count; i++) {
         char value[64];
         snprintf(value, sizeof value, "value %d of some length that compresses", i);
-        append(&writer, &buffer, FIRST_MS - i, i % 3 ? "key" : NULL, i % 5 ? value : NULL, i % 7 == 0);
+        append(&writer, &buffer, FIRST_MS - i, i % 3 ? "key" : NULL, i % 5 ? value : NULL,
+               i % 7 == 0);
     }
     kn_batch_close(buffer, &writer, &(struct kn_batch_meta){0, -1, 0, -1, -1, -1});
     struct kn_span span = kn_span_of(buffer->data, buffer->size_bytes);
@@ -40,7 +49,8 @@ static struct kn_buffer *make_batch(struct kn_batch_view *view, int count)
     return buffer;
 }
 
-static void check_record(const struct kn_record *record, int index, int8_t magic, int64_t first_offset)
+static void check_record(const struct kn_record *record, int index, int8_t magic,
+                         int64_t first_offset)
 {
     char value[64];
     snprintf(value, sizeof value, "value %d of some length that compresses", index);
@@ -50,11 +60,14 @@ static void check_record(const struct kn_record *record, int index, int8_t magic
     CHECK_EQ(record->key != NULL, index % 3 != 0);
     if (record->key) CHECK(record->key_bytes == 3 && memcmp(record->key, "key", 3) == 0);
     CHECK_EQ(record->value != NULL, index % 5 != 0);
-    if (record->value) CHECK(record->value_bytes == (int32_t)strlen(value) && memcmp(record->value, value, strlen(value)) == 0);
+    if (record->value)
+        CHECK(record->value_bytes == (int32_t)strlen(value) &&
+              memcmp(record->value, value, strlen(value)) == 0);
 }
 
 /* Reads a whole set; returns how many outer messages it has. */
-static int check_set(const struct kn_buffer *set, int8_t magic, int8_t codec_id, int count, int64_t first_offset)
+static int check_set(const struct kn_buffer *set, int8_t magic, int8_t codec_id, int count,
+                     int64_t first_offset)
 {
     struct kn_span span = kn_span_of(set->data, set->size_bytes);
     struct kn_batch_view view = {0};
@@ -73,7 +86,8 @@ static int check_set(const struct kn_buffer *set, int8_t magic, int8_t codec_id,
         }
         CHECK_EQ(kn_batch_view_open(&view, &codecs, 1 << 20, NULL, &opened), KN_OK);
         CHECK_EQ(kn_record_reader_init(&reader, &view), KN_OK);
-        while (kn_record_reader_next(&reader, &record) == KN_OK) check_record(&record, seen++, magic, first_offset);
+        while (kn_record_reader_next(&reader, &record) == KN_OK)
+            check_record(&record, seen++, magic, first_offset);
         kn_buffer_give(opened);
     }
     CHECK_EQ(kn_span_left(&span), 0);
@@ -87,7 +101,11 @@ static void test_every_form_is_read_back(void)
     struct kn_buffer *batch = make_batch(&view, RECORDS);
     for (int8_t magic = 0; magic <= 1; magic++) {
         for (int8_t codec_id = 0; codec_id <= KN_CODEC_LZ4; codec_id++) {
-            struct kn_legacy_form form = {.magic = magic, .codec_id = codec_id, .codec = &codecs.codecs[codec_id], .level = -1, .first_offset = 1000};
+            struct kn_legacy_form form = {.magic = magic,
+                                          .codec_id = codec_id,
+                                          .codec = &codecs.codecs[codec_id],
+                                          .level = -1,
+                                          .first_offset = 1000};
             struct kn_buffer *set = kn_buffer_take(NULL, 16);
             if (codec_id && !codecs.codecs[codec_id].compress) { /* a build without this library */
                 CHECK_EQ(kn_legacy_write(&view, &form, &set), KN_ERR_UNSUPPORTED);
@@ -120,7 +138,8 @@ static void test_what_stands_before_it_in_the_buffer_stays(void)
 static int refuse(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
 {
     (void)level;
-    int status = kn_buffer_append(out, src, size_bytes / 2); /* a half, and then an error: it must not stay */
+    /* a half, and then an error: it must not stay */
+    int status = kn_buffer_append(out, src, size_bytes / 2);
     return status == KN_OK ? KN_ERR_CODEC : status;
 }
 static int copy(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
@@ -136,7 +155,8 @@ static int starve(const uint8_t *src, size_t size_bytes, int level, struct kn_bu
 
 static void test_compression_that_gains_nothing_is_left_out(void)
 {
-    static const struct kn_codec failing = {.name = "gzip", .compress = refuse}, useless = {.name = "gzip", .compress = copy};
+    static const struct kn_codec failing = {.name = "gzip", .compress = refuse},
+                                 useless = {.name = "gzip", .compress = copy};
     const struct kn_codec *const tried[] = {&failing, &useless};
     struct kn_batch_view view;
     struct kn_buffer *batch = make_batch(&view, 10);
@@ -153,7 +173,8 @@ static void test_compression_that_gains_nothing_is_left_out(void)
 
 static void test_forms_that_dont_exist_are_refused(void)
 {
-    static const struct kn_codec any = {.name = "any", .compress = copy}, poor = {.name = "poor", .compress = starve};
+    static const struct kn_codec any = {.name = "any", .compress = copy},
+                                 poor = {.name = "poor", .compress = starve};
     static const struct kn_legacy_form wrong[] = {
         {.magic = 2, .codec_id = KN_CODEC_NONE},
         {.magic = -1, .codec_id = KN_CODEC_NONE},
@@ -163,7 +184,8 @@ static void test_forms_that_dont_exist_are_refused(void)
     };
     struct kn_batch_view view;
     struct kn_buffer *batch = make_batch(&view, 2), *set = kn_buffer_take(NULL, 16);
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) CHECK_EQ(kn_legacy_write(&view, &wrong[i], &set), KN_ERR_UNSUPPORTED);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        CHECK_EQ(kn_legacy_write(&view, &wrong[i], &set), KN_ERR_UNSUPPORTED);
     struct kn_legacy_form form = {.magic = 0, .codec_id = KN_CODEC_GZIP, .codec = &poor};
     CHECK_EQ(kn_legacy_write(&view, &form, &set), KN_ERR_NOMEM);
     CHECK_EQ(set->size_bytes, 0);
@@ -192,12 +214,16 @@ static void test_records_that_arent_whole_make_no_set(void)
 static void test_lz4_in_magic_0_has_the_checksum_that_old_brokers_expect(void)
 {
     struct kn_batch_view view;
-    struct kn_buffer *batch = make_batch(&view, RECORDS), *set = kn_buffer_take(NULL, 16), *plain = kn_buffer_take(NULL, 16);
-    struct kn_legacy_form form = {.magic = 0, .codec_id = KN_CODEC_LZ4, .codec = &codecs.codecs[KN_CODEC_LZ4], .level = -1};
+    struct kn_buffer *batch = make_batch(&view, RECORDS), *set = kn_buffer_take(NULL, 16),
+                     *plain = kn_buffer_take(NULL, 16);
+    struct kn_legacy_form form = {
+        .magic = 0, .codec_id = KN_CODEC_LZ4, .codec = &codecs.codecs[KN_CODEC_LZ4], .level = -1};
     CHECK_EQ(kn_legacy_write(&view, &form, &set), KN_OK);
     struct kn_span span = kn_span_of(set->data, set->size_bytes);
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
-    CHECK_EQ(codecs.codecs[KN_CODEC_LZ4].decompress(view.records, view.records_bytes, 1 << 20, &plain), KN_ERR_CODEC);
+    CHECK_EQ(
+        codecs.codecs[KN_CODEC_LZ4].decompress(view.records, view.records_bytes, 1 << 20, &plain),
+        KN_ERR_CODEC);
     CHECK_EQ(kn_lz4_decompress_legacy(view.records, view.records_bytes, 1 << 20, &plain), KN_OK);
     kn_buffer_give(plain);
     kn_buffer_give(set);

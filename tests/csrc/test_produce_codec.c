@@ -1,9 +1,10 @@
-/* The Produce request and response on the wire, byte by byte; and every way to cut or bend a response. */
+/* The Produce request and response on the wire, byte by byte; and every way to cut or bend a
+ * response. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
 #include "check.h"
-#include "engine/produce_codec.h"
+#include "produce/produce_codec.h"
 #include "base/endian.h"
 #include "base/varint.h"
 
@@ -20,14 +21,33 @@ static size_t join(const struct iovec *pieces, int count, uint8_t *to)
 }
 
 static const struct kn_produce_partition THREE[] = {
-    {.topic = "ab", .topic_bytes = 2, .topic_id = {0xaa}, .partition = 0, .records = (const uint8_t *)"XXX", .records_bytes = 3},
-    {.topic = "ab", .topic_bytes = 2, .topic_id = {0xaa}, .partition = 7, .records = (const uint8_t *)"YY", .records_bytes = 2},
-    {.topic = "c", .topic_bytes = 1, .topic_id = {0xcc}, .partition = 1, .records = (const uint8_t *)"Z", .records_bytes = 1},
+    {.topic = "ab",
+     .topic_bytes = 2,
+     .topic_id = {0xaa},
+     .partition = 0,
+     .records = (const uint8_t *)"XXX",
+     .records_bytes = 3},
+    {.topic = "ab",
+     .topic_bytes = 2,
+     .topic_id = {0xaa},
+     .partition = 7,
+     .records = (const uint8_t *)"YY",
+     .records_bytes = 2},
+    {.topic = "c",
+     .topic_bytes = 1,
+     .topic_id = {0xcc},
+     .partition = 1,
+     .records = (const uint8_t *)"Z",
+     .records_bytes = 1},
 };
 
 static void check_request(int16_t version, const char *expected, size_t expected_bytes)
 {
-    struct kn_produce_request request = {.version = version, .acks = -1, .timeout_ms = 1000, .partitions = THREE, .partition_count = 3};
+    struct kn_produce_request request = {.version = version,
+                                         .acks = -1,
+                                         .timeout_ms = 1000,
+                                         .partitions = THREE,
+                                         .partition_count = 3};
     uint8_t glue[512], all[512];
     struct iovec pieces[7];
     int count = 0;
@@ -46,6 +66,7 @@ static void check_request(int16_t version, const char *expected, size_t expected
 
 #define BYTES(text) (text), sizeof(text) - 1
 
+// clang-format off
 static void test_request_bytes(void)
 {
     for (int16_t version = 0; version <= 2; version++) {
@@ -84,6 +105,7 @@ static void test_request_bytes(void)
                             "\xcc\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" "\x02"
                             "\x00\x00\x00\x01" "\x02" "Z" "\x00" "\x00" "\x00"));
 }
+// clang-format on
 
 /* --- response --- */
 
@@ -101,7 +123,8 @@ static uint8_t *put_count(uint8_t *to, int flexible, int32_t count)
     return flexible ? kn_uvarint_put(to, (uint32_t)count + 1) : kn_put_i32(to, count);
 }
 
-static uint8_t *put_partition(uint8_t *to, int16_t version, int32_t partition, int16_t error_code, int rich)
+static uint8_t *put_partition(uint8_t *to, int16_t version, int32_t partition, int16_t error_code,
+                              int rich)
 {
     int flexible = version >= 9;
     to = kn_put_i32(to, partition);
@@ -123,14 +146,15 @@ static uint8_t *put_partition(uint8_t *to, int16_t version, int32_t partition, i
         *to++ = 0;
         return to;
     }
-    *to++ = 2;                               /* two tags */
-    *to++ = 0, *to++ = 9;                    /* current leader, 9 bytes */
+    *to++ = 2;            /* two tags */
+    *to++ = 0, *to++ = 9; /* current leader, 9 bytes */
     to = kn_put_i32(to, 4), to = kn_put_i32(to, 17), *to++ = 0;
     *to++ = 5, *to++ = 2, *to++ = 1, *to++ = 2; /* one that nobody knows */
     return to;
 }
 
-/* Two topics: "ab" with partitions 0 and 7, "c" with 1, which has everything that the version offers. */
+/* Two topics: "ab" with partitions 0 and 7, "c" with 1, which has everything that the version
+ * offers. */
 static size_t make_response(uint8_t *to, int16_t version)
 {
     static const uint8_t ids[2][16] = {{0xaa}, {0xcc}};
@@ -158,8 +182,10 @@ static size_t make_response(uint8_t *to, int16_t version)
     if (version >= 10) {
         uint8_t tag[64], *end = tag;
         end = kn_uvarint_put(end, 3); /* two endpoints */
-        end = kn_put_i32(end, 3), end = put_text(end, 1, "h3"), end = kn_put_i32(end, 9093), end = put_text(end, 1, NULL), *end++ = 0;
-        end = kn_put_i32(end, 4), end = put_text(end, 1, "host4"), end = kn_put_i32(end, 9094), end = put_text(end, 1, "r"), *end++ = 0;
+        end = kn_put_i32(end, 3), end = put_text(end, 1, "h3"), end = kn_put_i32(end, 9093),
+        end = put_text(end, 1, NULL), *end++ = 0;
+        end = kn_put_i32(end, 4), end = put_text(end, 1, "host4"), end = kn_put_i32(end, 9094),
+        end = put_text(end, 1, "r"), *end++ = 0;
         *to++ = 1, *to++ = 0;
         to = kn_uvarint_put(to, (uint32_t)(end - tag));
         memcpy(to, tag, (size_t)(end - tag));
@@ -175,7 +201,9 @@ static void check_result(int16_t version, int index, const struct kn_produce_res
     int rich = index == 2;
     CHECK(result->partition == partitions[index] && result->error_code == errors[index]);
     if (version >= 13) CHECK(result->topic == NULL && result->topic_id[0] == (rich ? 0xcc : 0xaa));
-    else CHECK(result->topic_id == NULL && result->topic_bytes == (rich ? 1 : 2) && result->topic[0] == (rich ? 'c' : 'a'));
+    else
+        CHECK(result->topic_id == NULL && result->topic_bytes == (rich ? 1 : 2) &&
+              result->topic[0] == (rich ? 'c' : 'a'));
     CHECK(result->base_offset == 1000 + result->partition);
     CHECK(result->log_append_time_ms == (rich && version >= 2 ? 55 : -1));
     CHECK(result->log_start_offset == (version >= 5 ? 12 : -1));
@@ -184,7 +212,8 @@ static void check_result(int16_t version, int index, const struct kn_produce_res
     CHECK(told == (result->error != NULL) && told == (result->record_error != NULL));
     if (told) {
         CHECK(result->record_error_index == 3);
-        CHECK(result->record_error_bytes == 13 && memcmp(result->record_error, "record is bad", 13) == 0);
+        CHECK(result->record_error_bytes == 13 &&
+              memcmp(result->record_error, "record is bad", 13) == 0);
         CHECK(result->error_bytes == 12 && memcmp(result->error, "batch is bad", 12) == 0);
     }
     CHECK(result->leader_id == (rich && version >= 10 ? 4 : -1));
@@ -210,11 +239,13 @@ static void test_response_of_every_version(void)
         CHECK(kn_produce_response_endpoint(&response, 4, text, sizeof text) == (version >= 10));
         if (version >= 10) CHECK(strcmp(text, "host4:9094") == 0);
         CHECK(kn_produce_response_endpoint(&response, 5, text, sizeof text) == 0);
-        CHECK(kn_produce_response_endpoint(&response, 4, text, 5) == 0); /* no room: not a cut host name */
+        /* no room: not a cut host name */
+        CHECK(kn_produce_response_endpoint(&response, 4, text, 5) == 0);
     }
 }
 
-/* Reads it all; KN_OK or KN_ERR_PROTOCOL. Under ASan, any read past the exact allocation is fatal. */
+/* Reads it all; KN_OK or KN_ERR_PROTOCOL. Under ASan, any read past the exact allocation is fatal.
+ */
 static int read_all(const uint8_t *bytes, size_t size, int16_t version)
 {
     uint8_t *exact = malloc(size ? size : 1);
@@ -243,7 +274,8 @@ static void test_cut_response_is_refused_at_every_byte(void)
     for (int16_t version = 0; version <= 13; version++) {
         uint8_t bytes[513];
         size_t size = make_response(bytes, version);
-        for (size_t cut = 0; cut < size; cut++) CHECK(read_all(bytes, cut, version) == KN_ERR_PROTOCOL);
+        for (size_t cut = 0; cut < size; cut++)
+            CHECK(read_all(bytes, cut, version) == KN_ERR_PROTOCOL);
         CHECK(read_all(bytes, size, version) == KN_OK);
         bytes[size] = 0;
         CHECK(read_all(bytes, size + 1, version) == KN_ERR_PROTOCOL); /* something left over */
@@ -274,9 +306,12 @@ static void test_huge_counts_are_refused_before_use(void)
 {
     CHECK(read_all((const uint8_t *)"\x7f\xff\xff\xff\x00\x00\x00\x00", 8, 3) == KN_ERR_PROTOCOL);
     CHECK(read_all((const uint8_t *)"\xff\xff\xff\xff\x00\x00\x00\x00", 8, 3) == KN_ERR_PROTOCOL);
-    CHECK(read_all((const uint8_t *)"\xff\xff\xff\xff\x0f\x00\x00\x00\x00", 9, 9) == KN_ERR_PROTOCOL);
-    CHECK(read_all((const uint8_t *)"\x00\x00\x00\x00\x00", 5, 9) == KN_ERR_PROTOCOL); /* a null array */
-    CHECK(read_all((const uint8_t *)"\x01\x00\x00\x00\x00\x00", 6, 9) == KN_OK);        /* an empty one */
+    CHECK(read_all((const uint8_t *)"\xff\xff\xff\xff\x0f\x00\x00\x00\x00", 9, 9) ==
+          KN_ERR_PROTOCOL);
+    /* a null array */
+    CHECK(read_all((const uint8_t *)"\x00\x00\x00\x00\x00", 5, 9) == KN_ERR_PROTOCOL);
+    /* an empty one */
+    CHECK(read_all((const uint8_t *)"\x01\x00\x00\x00\x00\x00", 6, 9) == KN_OK);
 }
 
 int main(void)

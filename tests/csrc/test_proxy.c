@@ -1,9 +1,10 @@
-/* What is said to a proxy and what its answers mean, over a transport of the test's own: bytes come and go in pieces of any size. */
+/* What is said to a proxy and what its answers mean, over a transport of the test's own: bytes come
+ * and go in pieces of any size. */
 #include <errno.h>
 #include <netinet/in.h>
 
-#include "engine/proxy.h"
-#include "engine/transport.h"
+#include "net/proxy.h"
+#include "net/transport.h"
 #include "engine_check.h"
 
 #define HELD_BYTES 20000
@@ -11,7 +12,8 @@
 /* --- the proxy --- */
 
 static uint8_t said[HELD_BYTES], answer[HELD_BYTES];
-static size_t said_bytes, answer_bytes, answered; /* what the client has written; what it may read, and has */
+/* what the client has written; what it may read, and has */
+static size_t said_bytes, answer_bytes, answered;
 static size_t piece_bytes; /* at most so many in a read or write */
 static int ends;           /* after the answer, the connection is over */
 
@@ -45,7 +47,7 @@ static ssize_t fake_read(struct kn_stream *stream, struct iovec *pieces, int cou
     return (ssize_t)size;
 }
 
-const struct kn_transport kn_transport_tcp = {.name = "fake", .read = fake_read, .write = fake_write};
+static const struct kn_transport fake = {.name = "fake", .read = fake_read, .write = fake_write};
 
 /* --- */
 
@@ -64,7 +66,8 @@ static struct kn_proxy *proxy_new(enum kn_proxy_kind kind, int login)
 }
 
 /* A whole dialogue; what step() says at its end. */
-static int talk(const struct kn_proxy *proxy, const char *host, const struct sockaddr *target, const void *says, size_t size, size_t pieces)
+static int talk(const struct kn_proxy *proxy, const char *host, const struct sockaddr *target,
+                const void *says, size_t size, size_t pieces)
 {
     memcpy(answer, says, size);
     answer_bytes = size;
@@ -72,6 +75,7 @@ static int talk(const struct kn_proxy *proxy, const char *host, const struct soc
     piece_bytes = pieces;
     stream = (struct kn_stream){.fd = -1};
     kn_tunnel_begin(&tunnel, proxy, host, 9092, target);
+    tunnel.transport = &fake;
     return kn_tunnel_step(&tunnel, &stream, scratch);
 }
 
@@ -123,7 +127,8 @@ static void test_socks_addresses_are_sent_as_they_are(void)
     CHECK_EQ(talk(proxy, "b1.test", (struct sockaddr *)&ip4, good4, sizeof good4 - 1, 5), 0);
     CHECK_SAID("\x05\x01\x00\x05\x01\x00\x01\x0a\x00\x00\x07\x23\x84");
     CHECK_EQ(talk(proxy, "b1.test", (struct sockaddr *)&ip6, good4, sizeof good4 - 1, 5), 0);
-    CHECK_SAID("\x05\x01\x00\x05\x01\x00\x04\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x23\x84");
+    CHECK_SAID("\x05\x01\x00\x05\x01\x00\x04\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+               "\x00\x00\x09\x23\x84");
     kn_proxy_free(proxy);
 }
 
@@ -141,7 +146,8 @@ static void test_http_asks_for_host_and_port(void)
     proxy = proxy_new(KN_PROXY_HTTP, 1);
     for (size_t pieces = 1; pieces < 60; pieces++) {
         CHECK_EQ(talk(proxy, "b1.test", NULL, good, sizeof good - 1, pieces), 0);
-        CHECK_SAID("CONNECT b1.test:9092 HTTP/1.1\r\nHost: b1.test:9092\r\nProxy-Authorization: Basic bWU6c2VjcmV0\r\n\r\n");
+        CHECK_SAID("CONNECT b1.test:9092 HTTP/1.1\r\nHost: b1.test:9092\r\nProxy-Authorization: "
+                   "Basic bWU6c2VjcmV0\r\n\r\n");
     }
     kn_proxy_free(proxy);
 }
@@ -158,30 +164,49 @@ struct refusal {
 #define SAYS(text) text, sizeof(text) - 1
 
 static const struct refusal REFUSALS[] = {
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\xff"), "it wants a login: set proxy.url to socks5://user:password@host:port (SOCKS5 says 255)", 0},
-    {KN_PROXY_SOCKS5, 1, SAYS("\x05\xff"), "it takes neither no login nor a user and password (SOCKS5 says 255)", 0},
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x02"), "it wants a login that wasn't offered (SOCKS5 says 2)", 0},
-    {KN_PROXY_SOCKS5, 1, SAYS("\x05\x01"), "it wants a login that wasn't offered (SOCKS5 says 1)", 0},
-    {KN_PROXY_SOCKS5, 1, SAYS("\x05\x02\x01\x07"), "it refuses the user and password of proxy.url (SOCKS5 says 7)", 0},
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x01"), "it has failed, and its log says why (SOCKS5 says 1)", 1},
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x02"), "its rules don't allow connections to this broker (SOCKS5 says 2)", 1},
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x03\x00\x01"), "no route to the broker's network (SOCKS5 says 3)", 1},
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x04"), "with socks5h:// it looks the name up itself (SOCKS5 says 4)", 1},
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x05"), "the broker refuses its connection: see the broker's address and port (SOCKS5 says 5)", 1},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\xff"),
+     "it wants a login: set proxy.url to socks5://user:password@host:port (SOCKS5 says 255)", 0},
+    {KN_PROXY_SOCKS5, 1, SAYS("\x05\xff"),
+     "it takes neither no login nor a user and password (SOCKS5 says 255)", 0},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x02"), "it wants a login that wasn't offered (SOCKS5 says 2)",
+     0},
+    {KN_PROXY_SOCKS5, 1, SAYS("\x05\x01"), "it wants a login that wasn't offered (SOCKS5 says 1)",
+     0},
+    {KN_PROXY_SOCKS5, 1, SAYS("\x05\x02\x01\x07"),
+     "it refuses the user and password of proxy.url (SOCKS5 says 7)", 0},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x01"),
+     "it has failed, and its log says why (SOCKS5 says 1)", 1},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x02"),
+     "its rules don't allow connections to this broker (SOCKS5 says 2)", 1},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x03\x00\x01"),
+     "no route to the broker's network (SOCKS5 says 3)", 1},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x04"),
+     "with socks5h:// it looks the name up itself (SOCKS5 says 4)", 1},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x05"),
+     "the broker refuses its connection: see the broker's address and port (SOCKS5 says 5)", 1},
     {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x06"), "too far away from it (TTL) (SOCKS5 says 6)", 1},
     {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x07"), "(command CONNECT) (SOCKS5 says 7)", 1},
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x08"), "try the other one of socks5:// and socks5h:// (SOCKS5 says 8)", 1},
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\xc8"), "for a reason that SOCKS5 doesn't have (SOCKS5 says 200)", 1},
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x00\x00\x02zzzzzzzzzzz"), "a kind of address that doesn't exist", 0},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x08"),
+     "try the other one of socks5:// and socks5h:// (SOCKS5 says 8)", 1},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\xc8"),
+     "for a reason that SOCKS5 doesn't have (SOCKS5 says 200)", 1},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x00\x00\x02zzzzzzzzzzz"),
+     "a kind of address that doesn't exist", 0},
     {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x04\x00"), "its answer isn't SOCKS5", 0},
-    {KN_PROXY_SOCKS5, 0, SAYS("HTTP/1.1 400 Bad Request"), "it speaks HTTP, not SOCKS5: set proxy.url to http://", 0},
+    {KN_PROXY_SOCKS5, 0, SAYS("HTTP/1.1 400 Bad Request"),
+     "it speaks HTTP, not SOCKS5: set proxy.url to http://", 0},
     {KN_PROXY_SOCKS5, 0, SAYS("\x15\x03\x01\x00\x02"), "it doesn't speak SOCKS5: see proxy.url", 0},
     {KN_PROXY_SOCKS5, 0, SAYS(""), "before it was through: does it speak SOCKS5?", 0},
-    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x00\x00\x01zzz"), "before it was through: does it speak SOCKS5?", 0},
-    {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 407 secret"), "it wants a login: set proxy.url to http://user:password@host:port (HTTP says 407)", 0},
-    {KN_PROXY_HTTP, 1, SAYS("HTTP/1.1 407 secret"), "it refuses the user and password of proxy.url (HTTP says 407)", 0},
-    {KN_PROXY_HTTP, 1, SAYS("HTTP/1.1 403 secret"), "its rules don't allow connections to this broker (HTTP says 403)", 1},
-    {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 405 No"), "(method CONNECT): see proxy.url (HTTP says 405)", 1},
+    {KN_PROXY_SOCKS5, 0, SAYS("\x05\x00\x05\x00\x00\x01zzz"),
+     "before it was through: does it speak SOCKS5?", 0},
+    {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 407 secret"),
+     "it wants a login: set proxy.url to http://user:password@host:port (HTTP says 407)", 0},
+    {KN_PROXY_HTTP, 1, SAYS("HTTP/1.1 407 secret"),
+     "it refuses the user and password of proxy.url (HTTP says 407)", 0},
+    {KN_PROXY_HTTP, 1, SAYS("HTTP/1.1 403 secret"),
+     "its rules don't allow connections to this broker (HTTP says 403)", 1},
+    {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 405 No"), "(method CONNECT): see proxy.url (HTTP says 405)",
+     1},
     {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 502 No"), "it can't reach the broker (HTTP says 502)", 1},
     {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 504 No"), "the broker doesn't answer it (HTTP says 504)", 1},
     {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 302 No"), "it refuses the connection (HTTP says 302)", 1},
@@ -189,10 +214,13 @@ static const struct refusal REFUSALS[] = {
     {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 2x0 OK\r\n\r\n"), "its answer isn't HTTP: see proxy.url", 0},
     {KN_PROXY_HTTP, 0, SAYS("HTTP/1.x 200 OK\r\n\r\n"), "its answer isn't HTTP: see proxy.url", 0},
     {KN_PROXY_HTTP, 0, SAYS("HTTP/2 200 OK\r\n\r\n"), "it doesn't speak HTTP: see proxy.url", 0},
-    {KN_PROXY_HTTP, 0, SAYS("\x05\xff"), "it speaks SOCKS5, not HTTP: set proxy.url to socks5h://", 0},
+    {KN_PROXY_HTTP, 0, SAYS("\x05\xff"), "it speaks SOCKS5, not HTTP: set proxy.url to socks5h://",
+     0},
     {KN_PROXY_HTTP, 0, SAYS("SSH-2.0-x\r\n"), "it doesn't speak HTTP: see proxy.url", 0},
-    {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 200 OK\r\n\r\n<html>"), "it sends more than the answer to CONNECT", 0},
-    {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 200 OK\r\nVia: x\r\n"), "in the middle of CONNECT: does it speak HTTP?", 0},
+    {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 200 OK\r\n\r\n<html>"),
+     "it sends more than the answer to CONNECT", 0},
+    {KN_PROXY_HTTP, 0, SAYS("HTTP/1.1 200 OK\r\nVia: x\r\n"),
+     "in the middle of CONNECT: does it speak HTTP?", 0},
 };
 
 static void test_each_refusal_says_what_was_answered_and_what_to_set(void)
@@ -201,9 +229,12 @@ static void test_each_refusal_says_what_was_answered_and_what_to_set(void)
     for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS; i++) {
         const struct refusal *each = &REFUSALS[i];
         struct kn_proxy *proxy = proxy_new(each->kind, each->login);
-        size_t whole = each->kind == KN_PROXY_HTTP ? HELD_BYTES : 1; /* a byte at a time, an answer that is too long comes to be unseen */
-        for (size_t pieces = HELD_BYTES; pieces; pieces = pieces == HELD_BYTES && whole == 1 ? 1 : 0) {
-            CHECK_EQ(talk(proxy, "b1.test", NULL, each->says, each->size, pieces), KN_STREAM_FAILED);
+        /* a byte at a time, an answer that is too long comes to be unseen */
+        size_t whole = each->kind == KN_PROXY_HTTP ? HELD_BYTES : 1;
+        for (size_t pieces = HELD_BYTES; pieces;
+             pieces = pieces == HELD_BYTES && whole == 1 ? 1 : 0) {
+            CHECK_EQ(talk(proxy, "b1.test", NULL, each->says, each->size, pieces),
+                     KN_STREAM_FAILED);
             CHECK_TEXT(tunnel.text, each->text);
             CHECK_EQ(tunnel.refused, each->refused);
             CHECK(!strstr(tunnel.text, "secret"));
@@ -215,7 +246,8 @@ static void test_each_refusal_says_what_was_answered_and_what_to_set(void)
 
 static void test_an_answer_that_has_not_come_whole_is_waited_for(void)
 {
-    static const char socks[] = "\x05\x00\x05\x00\x00\x03\xffname", http[] = "HTTP/1.1 200 OK\r\n\r";
+    static const char socks[] = "\x05\x00\x05\x00\x00\x03\xffname",
+                      http[] = "HTTP/1.1 200 OK\r\n\r";
     struct kn_proxy *proxy = proxy_new(KN_PROXY_SOCKS5, 0);
     for (size_t size = 0; size < sizeof socks; size++) {
         CHECK_EQ(talk(proxy, "b1.test", NULL, socks, size, HELD_BYTES), KN_STREAM_AGAIN);
@@ -269,7 +301,8 @@ static void test_a_host_that_would_be_more_than_a_host_is_not_sent(void)
             CHECK(said_bytes <= 3);
         }
         longest[255] = 0;
-        CHECK_EQ(talk(proxy, longest, NULL, "\x05\x00", 2, HELD_BYTES), kind == KN_PROXY_HTTP ? KN_STREAM_FAILED : KN_STREAM_AGAIN);
+        CHECK_EQ(talk(proxy, longest, NULL, "\x05\x00", 2, HELD_BYTES),
+                 kind == KN_PROXY_HTTP ? KN_STREAM_FAILED : KN_STREAM_AGAIN);
         CHECK(said_bytes > 255);
         longest[255] = 'b';
         kn_proxy_free(proxy);

@@ -1,4 +1,5 @@
-/* The usual record is read inline, every other one out of line: both ways say the same of whatever there is. */
+/* The usual record is read inline, every other one out of line: both ways say the same of whatever
+ * there is. */
 #include "check.h"
 
 #include "base/status.h"
@@ -6,10 +7,23 @@
 #include "records/batch_writer.h"
 #include "records/record_reader.h"
 
-#define LEFT_BYTES 40 /* of a second record behind the first, so that the first isn't among the last bytes */
+/* of a second record behind the first, so that the first isn't among the last bytes */
+#define LEFT_BYTES 40
 
 static const int32_t sizes[] = {-1, 0, 1, 63, 64, 127, 128, 8191, 8192, 1 << 20};
-static const int64_t times[] = {0, 1, -1, 63, -64, 64, 8191, -8192, 8192, (1 << 20) - 1, 1 << 20, -(1 << 20) - 1, INT64_C(1) << 40};
+static const int64_t times[] = {0,
+                                1,
+                                -1,
+                                63,
+                                -64,
+                                64,
+                                8191,
+                                -8192,
+                                8192,
+                                (1 << 20) - 1,
+                                1 << 20,
+                                -(1 << 20) - 1,
+                                INT64_C(1) << 40};
 static const int32_t offsets[] = {0, 63, 64, 8191, 8192, (1 << 20) - 1, 1 << 20, INT32_MAX};
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -46,9 +60,11 @@ static void check_same(const struct kn_record *one, const struct kn_record *othe
 }
 
 /* Reads a section both ways, and each record once more; returns what it ends with. */
-static int read_both_ways(const uint8_t *section, size_t section_bytes, int32_t count, int16_t attributes)
+static int read_both_ways(const uint8_t *section, size_t section_bytes, int32_t count,
+                          int16_t attributes)
 {
-    uint8_t *exact = malloc(section_bytes ? section_bytes : 1); /* so that the address sanitizer sees a byte too far */
+    /* so that the address sanitizer sees a byte too far */
+    uint8_t *exact = malloc(section_bytes ? section_bytes : 1);
     struct kn_batch_view view;
     struct kn_record_reader reader, other_reader;
     struct kn_record record, other, again;
@@ -79,7 +95,8 @@ static int read_both_ways(const uint8_t *section, size_t section_bytes, int32_t 
 }
 
 /* A record by its parts; offset and timestamp as deltas. Returns what follows it. */
-static uint8_t *put_record(uint8_t *to, int64_t timestamp, int32_t offset, int32_t key_bytes, int32_t value_bytes, int32_t header_count)
+static uint8_t *put_record(uint8_t *to, int64_t timestamp, int32_t offset, int32_t key_bytes,
+                           int32_t value_bytes, int32_t header_count)
 {
     uint8_t *start = to + KN_VARINT_MAX_BYTES, *at = start;
     *at++ = 0;
@@ -92,7 +109,8 @@ static uint8_t *put_record(uint8_t *to, int64_t timestamp, int32_t offset, int32
     if (value_bytes > 0) memset(at, 'v', (size_t)value_bytes);
     if (value_bytes > 0) at += value_bytes;
     at = kn_varint_put(at, header_count);
-    for (int32_t i = 0; i < header_count; i++) at = kn_header_encode(at, "h", 1, i % 2 ? NULL : "x", i % 2 ? -1 : 1);
+    for (int32_t i = 0; i < header_count; i++)
+        at = kn_header_encode(at, "h", 1, i % 2 ? NULL : "x", i % 2 ? -1 : 1);
     size_t record_bytes = (size_t)(at - start);
     to = kn_varint_put(to, (int64_t)record_bytes);
     memmove(to, start, record_bytes);
@@ -113,8 +131,9 @@ static void test_records_of_every_size(void)
             }
         }
     }
-    /* Of 300 sections all second records are usual. Of the first ones those without headers and without a mebibyte, 9 by 9, but for the eight keys that are
-     * no null before a value that is empty or null: too little follows them. */
+    /* Of 300 sections all second records are usual. Of the first ones those without headers and
+     * without a mebibyte, 9 by 9, but for the eight keys that are no null before a value that is
+     * empty or null: too little follows them. */
     CHECK_EQ(usual_count, 300 + 81 - 8 * 2);
     CHECK_EQ(other_count, 300 /* ends */ + 300 - (81 - 8 * 2));
 }
@@ -124,14 +143,17 @@ static void test_deltas_of_every_size(void)
     usual_count = other_count = 0;
     for (int time = 0; time < COUNT(times); time++) {
         for (int offset = 0; offset < COUNT(offsets); offset++) {
-            for (int16_t attributes = 0; attributes <= KN_ATTR_LOG_APPEND_TIME; attributes += KN_ATTR_LOG_APPEND_TIME) {
+            for (int16_t attributes = 0; attributes <= KN_ATTR_LOG_APPEND_TIME;
+                 attributes += KN_ATTR_LOG_APPEND_TIME) {
                 uint8_t *end = put_record(room, times[time], offsets[offset], 3, 100, 0);
                 end = put_record(end, 6, 1, -1, LEFT_BYTES, 0);
-                CHECK_EQ(read_both_ways(room, (size_t)(end - room), 2, attributes), KN_ERR_TRUNCATED);
+                CHECK_EQ(read_both_ways(room, (size_t)(end - room), 2, attributes),
+                         KN_ERR_TRUNCATED);
             }
         }
     }
-    /* Of 13 by 8 by 2 sections all second records are usual; of the first ones those with one of ten times and of six offsets, which have three bytes at most. */
+    /* Of 13 by 8 by 2 sections all second records are usual; of the first ones those with one of
+     * ten times and of six offsets, which have three bytes at most. */
     CHECK_EQ(usual_count, 208 + 10 * 6 * 2);
     CHECK_EQ(other_count, 208 /* ends */ + 208 - 10 * 6 * 2);
 }
@@ -141,7 +163,8 @@ static void test_an_offset_behind_the_batch_is_refused(void)
     struct kn_record_reader reader;
     struct kn_record record;
     uint8_t *end = put_record(room, 0, 5, -1, 100, 0);
-    struct kn_batch_view view = view_of(room, (size_t)(put_record(end, 0, 6, -1, LEFT_BYTES, 0) - room), 2);
+    struct kn_batch_view view = view_of(
+        room, (size_t)(put_record(end, 0, 6, -1, LEFT_BYTES, 0) - room), 2);
 
     for (int32_t last = 5; last >= 4; last--) {
         view.last_offset = view.base_offset + last;
@@ -171,12 +194,13 @@ static void test_whatever_is_changed_both_ways_agree(void)
     for (int round = 0; round < 200000; round++) {
         uint8_t *end = room;
         for (int32_t i = 0; i < 4; i++)
-            end = put_record(end, (int64_t)random_below(200) - 100, i, (int32_t)random_below(5) - 1, (int32_t)random_below(90) - 1,
-                             (int32_t)(random_below(4) == 0));
+            end = put_record(end, (int64_t)random_below(200) - 100, i, (int32_t)random_below(5) - 1,
+                             (int32_t)random_below(90) - 1, (int32_t)(random_below(4) == 0));
         size_t section_bytes = (size_t)(end - room);
         for (uint32_t changes = random_below(4); changes > 0; changes--) {
             uint8_t *at = room + random_below((uint32_t)section_bytes);
-            *at = random_below(2) ? (uint8_t)(*at ^ (1u << random_below(8))) : (uint8_t)random_below(256);
+            *at = random_below(2) ? (uint8_t)(*at ^ (1u << random_below(8)))
+                                  : (uint8_t)random_below(256);
         }
         if (random_below(8) == 0) section_bytes -= random_below((uint32_t)section_bytes);
         if (read_both_ways(room, section_bytes, 4, 0) == KN_ERR_INVALID) refused++;

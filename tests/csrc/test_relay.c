@@ -1,9 +1,10 @@
-/* Fetched batches to a producer's partition: what goes whole, what is read, and that nothing is lost or told twice on either way. */
+/* Fetched batches to a producer's partition: what goes whole, what is read, and that nothing is
+ * lost or told twice on either way. */
 #include "check.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "base/status.h"
-#include "engine/batch_encoder.h"
+#include "produce/batch_encoder.h"
 #include "engine/engine.h"
 #include "engine/relay.h"
 #include "records/record_reader.h"
@@ -25,15 +26,16 @@ static void begin(int32_t codec, int64_t messages_max)
     struct kn_engine_config config;
     struct kn_broker *leaders[2] = {NULL, NULL};
     kn_engine_config_init(&config);
-    config.codec = codec;
-    config.queue_messages_max = messages_max;
+    config.produce.codec = codec;
+    config.produce.queue_messages_max = messages_max;
     engine = kn_engine_new(&config);
-    topic = kn_engine_topic(engine, "t", 1, 1);
+    topic = kn_producer_topic(&engine->producer, "t", 1, 1);
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 2, leaders, NULL), KN_OK);
     memset(&relay, 0, sizeof relay);
+    relay.engine = engine;
     relay.topic = topic;
     relay.partition = 1;
-    relay.counter = kn_delivery_counter_new(engine, NULL);
+    relay.counter = kn_delivery_counter_new(&engine->counters, NULL);
     relay.counter->keeps_runs = 1;
 }
 
@@ -42,7 +44,8 @@ static void end(void)
     kn_relay_deinit(&relay);
     kn_topic_purge(topic);
     struct kn_list *node;
-    while ((node = kn_queue_pop(&engine->deliveries))) kn_engine_delivered(engine, KN_LIST_ENTRY(node, struct kn_batch, node));
+    while ((node = kn_queue_pop(&engine->deliveries)))
+        kn_engine_delivered(engine, KN_LIST_ENTRY(node, struct kn_batch, node));
     CHECK_EQ(kn_engine_outstanding(engine), 0);
     kn_engine_stop(engine);
     kn_engine_free(engine);
@@ -54,27 +57,39 @@ static void end(void)
 
 /* --- what a fetch brought --- */
 
-/* A batch of records with values "000", "001" ... from `offset` on, each a millisecond after the one before. */
-static struct kn_buffer *batch_bytes(int64_t offset, int32_t count, int codec_id, int16_t attributes)
+/* A batch of records with values "000", "001" ... from `offset` on, each a millisecond after the
+ * one before. */
+static struct kn_buffer *batch_bytes(int64_t offset, int32_t count, int codec_id,
+                                     int16_t attributes)
 {
     struct kn_batch_writer writer;
-    struct kn_batch_meta meta = {.base_offset = offset, .attributes = (int16_t)(attributes | codec_id), .producer_id = 77, .producer_epoch = 3, .base_sequence = 5};
-    struct kn_buffer *plain = kn_buffer_take(NULL, (size_t)1 << 20), *out = kn_buffer_take(NULL, (size_t)1 << 20);
+    struct kn_batch_meta meta = {.base_offset = offset,
+                                 .attributes = (int16_t)(attributes | codec_id),
+                                 .producer_id = 77,
+                                 .producer_epoch = 3,
+                                 .base_sequence = 5};
+    struct kn_buffer *plain = kn_buffer_take(NULL, (size_t)1 << 20),
+                     *out = kn_buffer_take(NULL, (size_t)1 << 20);
     CHECK_EQ(kn_batch_writer_init(&writer, plain), KN_OK);
     for (int32_t i = 0; i < count; i++) {
         char value[16];
         uint8_t header[32];
         int size = snprintf(value, sizeof value, "%03d", (int)i);
         size_t header_bytes = (size_t)(kn_header_encode(header, "h", 1, value, size) - header);
-        CHECK_EQ(kn_batch_writer_append(&writer, plain, T0 + i, (const uint8_t *)"k", 1, (const uint8_t *)value, size, header, header_bytes, 1), KN_OK);
+        CHECK_EQ(kn_batch_writer_append(&writer, plain, T0 + i, (const uint8_t *)"k", 1,
+                                        (const uint8_t *)value, size, header, header_bytes, 1),
+                 KN_OK);
     }
     if (codec_id == KN_CODEC_NONE) {
         kn_buffer_give(out);
         out = plain;
     } else {
-        const struct kn_codec *codec = &engine->codecs.codecs[codec_id];
+        const struct kn_codec *codec = &engine->client.codecs.codecs[codec_id];
         out->size_bytes = KN_BATCH_HEADER_BYTES;
-        CHECK_EQ(codec->compress(plain->data + KN_BATCH_HEADER_BYTES, plain->size_bytes - KN_BATCH_HEADER_BYTES, KN_CODEC_LEVEL_DEFAULT, &out), KN_OK);
+        CHECK_EQ(codec->compress(plain->data + KN_BATCH_HEADER_BYTES,
+                                 plain->size_bytes - KN_BATCH_HEADER_BYTES, KN_CODEC_LEVEL_DEFAULT,
+                                 &out),
+                 KN_OK);
         kn_buffer_give(plain);
     }
     kn_batch_close(out, &writer, &meta);
@@ -84,7 +99,8 @@ static struct kn_buffer *batch_bytes(int64_t offset, int32_t count, int codec_id
 static void patch(struct kn_buffer *batch, size_t at, int32_t value)
 {
     kn_put_i32(batch->data + at, value);
-    kn_put_i32(batch->data + AT_CRC, (int32_t)kn_crc32c(0, batch->data + AT_ATTRIBUTES, batch->size_bytes - AT_ATTRIBUTES));
+    kn_put_i32(batch->data + AT_CRC, (int32_t)kn_crc32c(0, batch->data + AT_ATTRIBUTES,
+                                                        batch->size_bytes - AT_ATTRIBUTES));
 }
 
 /* Two batches, one behind the other. Takes both buffers. */
@@ -103,11 +119,13 @@ static struct kn_fetched *fetched_of(struct kn_buffer *bytes)
     int32_t count = 0;
     while (kn_batch_view_next(&span, &views[count]) == KN_OK) count++;
     CHECK(count > 0 && count < 64);
-    struct kn_fetched *fetched = malloc(sizeof *fetched + (size_t)count * sizeof fetched->batches[0]);
+    struct kn_fetched *fetched = malloc(sizeof *fetched +
+                                        (size_t)count * sizeof fetched->batches[0]);
     struct kn_chunk *chunk = kn_chunk_new(bytes);
     fetched->count = count;
     fetched->next = 0;
-    for (int32_t i = 0; i < count; i++) fetched->batches[i] = (struct kn_segment_batch){views[i], i ? kn_chunk_ref(chunk) : chunk};
+    for (int32_t i = 0; i < count; i++)
+        fetched->batches[i] = (struct kn_segment_batch){views[i], i ? kn_chunk_ref(chunk) : chunk};
     return fetched;
 }
 
@@ -138,17 +156,19 @@ static void deliver(int64_t base_offset)
     if (!node) target()->open = NULL;
     atomic_fetch_sub(&target()->batches, 1);
     batch->base_offset = base_offset;
-    kn_engine_deliver(engine, batch);
+    kn_client_deliver(&engine->client, batch);
 }
 
-/* As it is sent to a broker with this version of Produce: numbers first .. first + count - 1, one after the other, as the source had them. */
-static void check_sent(struct kn_batch *batch, int16_t version, int codec_id, int32_t first, int32_t count, int64_t row)
+/* As it is sent to a broker with this version of Produce: numbers first .. first + count - 1, one
+ * after the other, as the source had them. */
+static void check_sent(struct kn_batch *batch, int16_t version, int codec_id, int32_t first,
+                       int32_t count, int64_t row)
 {
     struct kn_batch_view view;
     struct kn_record_reader reader;
     struct kn_record record;
     struct kn_buffer *opened;
-    CHECK_EQ(kn_batch_prepare(engine, batch, version), KN_OK);
+    CHECK_EQ(kn_batch_prepare(&engine->producer, batch, version), KN_OK);
     struct kn_span span = kn_span_of(batch->wire->data, batch->wire->size_bytes);
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
     CHECK_EQ(kn_span_left(&span), 0);
@@ -158,7 +178,9 @@ static void check_sent(struct kn_batch *batch, int16_t version, int codec_id, in
     CHECK_EQ(view.producer_id, -1);
     CHECK_EQ(view.base_sequence, -1);
     CHECK_EQ(view.attributes, codec_id); /* nothing else of the source's */
-    CHECK_EQ(kn_batch_view_open(&view, &engine->codecs, 1 << 20, engine->pool, &opened), KN_OK);
+    CHECK_EQ(
+        kn_batch_view_open(&view, &engine->client.codecs, 1 << 20, engine->client.pool, &opened),
+        KN_OK);
     CHECK_EQ(kn_record_reader_init(&reader, &view), KN_OK);
     CHECK_EQ(batch->writer.record_count, count);
     for (int32_t i = 0; i < count; i++) {
@@ -205,7 +227,8 @@ static int is_whole(const struct kn_batch *batch) { return !batch->plain && batc
 static void test_batches_go_whole(void)
 {
     begin(KN_CODEC_NONE, 0);
-    struct kn_buffer *two = joined(batch_bytes(1000, COUNT, KN_CODEC_GZIP, KN_ATTR_TRANSACTIONAL), batch_bytes(1000 + COUNT, COUNT, KN_CODEC_NONE, 0));
+    struct kn_buffer *two = joined(batch_bytes(1000, COUNT, KN_CODEC_GZIP, KN_ATTR_TRANSACTIONAL),
+                                   batch_bytes(1000 + COUNT, COUNT, KN_CODEC_NONE, 0));
     int64_t bytes = (int64_t)two->size_bytes;
     kn_relay_give(&relay, fetched_of(two), 1000, ALL);
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
@@ -227,7 +250,11 @@ static void test_batches_go_whole(void)
 static void test_whole_batches_keep_their_place(void)
 {
     begin(KN_CODEC_GZIP, 0);
-    struct kn_message message = {.value = (const uint8_t *)"v", .value_bytes = 1, .key_bytes = -1, .partition = 1, .timestamp_ms = T0};
+    struct kn_message message = {.value = (const uint8_t *)"v",
+                                 .value_bytes = 1,
+                                 .key_bytes = -1,
+                                 .partition = 1,
+                                 .timestamp_ms = T0};
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
@@ -245,7 +272,8 @@ static void test_whole_batches_keep_their_place(void)
 }
 
 /* What of it doesn't go whole, and how it is sent then. */
-static void check_read(struct kn_buffer *bytes, int64_t first, int64_t end_offset, int32_t number, int32_t count)
+static void check_read(struct kn_buffer *bytes, int64_t first, int64_t end_offset, int32_t number,
+                       int32_t count)
 {
     int64_t row = relay.rows;
     kn_relay_give(&relay, fetched_of(bytes), first, end_offset);
@@ -253,7 +281,7 @@ static void check_read(struct kn_buffer *bytes, int64_t first, int64_t end_offse
     CHECK(relay.fetched == NULL);
     CHECK_EQ(relay.rows, row + count);
     CHECK(next()->plain != NULL);
-    check_sent(next(), 9, engine->config.codec, number, count, row);
+    check_sent(next(), 9, engine->config.produce.codec, number, count, row);
     deliver(row);
 }
 
@@ -269,11 +297,13 @@ static void test_what_cannot_go_whole_is_read(void)
     check_reported(1, &(struct kn_run){0, 0, 289});
     end();
     begin(KN_CODEC_GZIP, 0);
-    check_read(batch_bytes(0, COUNT, KN_CODEC_NONE, 0), 0, ALL, 0, COUNT); /* another codec was asked for */
+    /* another codec was asked for */
+    check_read(batch_bytes(0, COUNT, KN_CODEC_NONE, 0), 0, ALL, 0, COUNT);
     check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
     begin(KN_CODEC_NONE, COUNT - 1);
-    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_NONE, 0)), KN_ERR_FULL); /* more than the queue takes at all */
+    /* more than the queue takes at all */
+    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_NONE, 0)), KN_ERR_FULL);
     CHECK_EQ(relay.rows, COUNT - 1);
     deliver(0);
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
@@ -310,7 +340,9 @@ static void test_small_batches_are_gathered(void)
 static void test_a_full_queue_is_gone_on_with(void)
 {
     begin(KN_CODEC_NONE, COUNT + COUNT / 2);
-    CHECK_EQ(relay_all(joined(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0), batch_bytes(COUNT, COUNT, KN_CODEC_GZIP, 0))), KN_ERR_FULL);
+    CHECK_EQ(relay_all(joined(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0),
+                              batch_bytes(COUNT, COUNT, KN_CODEC_GZIP, 0))),
+             KN_ERR_FULL);
     CHECK_EQ(relay.rows, COUNT);
     CHECK_EQ(kn_relay_run_waiting(&relay, ALL, kn_clock_us() + 2000), KN_ERR_FULL);
     deliver(0);
@@ -395,10 +427,10 @@ static void test_a_closing_client_takes_nothing(void)
 {
     begin(KN_CODEC_NONE, 0);
     kn_relay_give(&relay, fetched_of(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), 0, ALL);
-    atomic_store(&engine->refusing, KN_ERR_FATAL);
+    atomic_store(&engine->producer.refusing, KN_ERR_FATAL);
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_ERR_FATAL);
     CHECK_EQ(kn_relay_run_waiting(&relay, ALL, KN_NEVER), KN_ERR_FATAL);
-    atomic_store(&engine->refusing, KN_OK);
+    atomic_store(&engine->producer.refusing, KN_OK);
     CHECK_EQ(relay.rows, 0);
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
     deliver(0);
@@ -410,11 +442,11 @@ static void test_older_brokers_get_what_they_take(void)
 {
     begin(KN_CODEC_NONE, 0);
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
-    CHECK_EQ(kn_batch_prepare(engine, next(), 2), KN_OK); /* message sets */
+    CHECK_EQ(kn_batch_prepare(&engine->producer, next(), 2), KN_OK); /* message sets */
     CHECK_EQ(next()->magic, 1);
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, 0); /* and the next leader is newer */
     deliver(0);
-    if (engine->codecs.codecs[KN_CODEC_ZSTD].compress) {
+    if (engine->client.codecs.codecs[KN_CODEC_ZSTD].compress) {
         CHECK_EQ(relay_all(batch_bytes(COUNT, COUNT, KN_CODEC_ZSTD, 0)), KN_OK);
         CHECK(is_whole(next()));
         check_sent(next(), 6, KN_CODEC_NONE, 0, COUNT, COUNT);
@@ -428,7 +460,8 @@ static void test_a_whole_batch_is_split(void)
 {
     begin(KN_CODEC_NONE, 0);
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
-    struct kn_batch *batch = KN_LIST_ENTRY(kn_list_pop_front(&target()->waiting), struct kn_batch, node);
+    struct kn_batch *batch = KN_LIST_ENTRY(kn_list_pop_front(&target()->waiting), struct kn_batch,
+                                           node);
     target()->in_flight++; /* as if it had been taken */
     CHECK_EQ(kn_accumulator_split(target(), batch, 30), KN_OK);
     check_sent(next(), 9, KN_CODEC_NONE, 0, 30, 0);
@@ -444,7 +477,8 @@ static void test_a_failed_batch_tells_each_row_once(void)
     begin(KN_CODEC_NONE, 0);
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
     kn_topic_purge(topic);
-    struct kn_batch *failed = KN_LIST_ENTRY(kn_queue_pop(&engine->deliveries), struct kn_batch, node);
+    struct kn_batch *failed = KN_LIST_ENTRY(kn_queue_pop(&engine->deliveries), struct kn_batch,
+                                            node);
     CHECK(failed->plain == NULL && failed->wire == NULL);
     for (int32_t i = 0; i < COUNT; i++) CHECK_EQ(kn_token_row(failed->opaques[i]), i);
     kn_delivery_counter_settle(relay.counter, COUNT, 0);
@@ -461,7 +495,7 @@ static void test_a_segment_gives_its_batches(void)
 {
     static const uint8_t no_id[16];
     begin(KN_CODEC_NONE, 0);
-    struct kn_cursor *cursor = kn_cursor_new(engine, "t", 1, no_id, 0, 1);
+    struct kn_cursor *cursor = kn_cursor_new(&engine->consumer, "t", 1, no_id, 0, 1);
     struct kn_segment *segment = kn_segment_new(KN_SEGMENT_DATA, cursor, 0, 2);
     struct kn_chunk *chunk = kn_chunk_new(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0));
     struct kn_span span = kn_span_of(chunk->buffer->data, chunk->buffer->size_bytes);

@@ -1,6 +1,8 @@
-/* What must not get lost can be had without memory, as often as the reserve says, and again once it was given back.
+/* What must not get lost can be had without memory, as often as the reserve says, and again once it
+ * was given back.
  *
- * The program brings its own calloc (glibc's underneath), which fails as long as a test says so. The sanitizers bring theirs: see test_engine_nomem.c.
+ * The program brings its own calloc (glibc's underneath), which fails as long as a test says so.
+ * The sanitizers bring theirs: see test_engine_nomem.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -9,7 +11,7 @@
 #include <string.h>
 #include "base/status.h"
 #include "check.h"
-#include "engine/reserve.h"
+#include "net/reserve.h"
 
 #if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
@@ -31,8 +33,14 @@ extern void *__libc_malloc(size_t size_bytes);
 static int out_of_memory;
 static long mallocs_left = -1; /* until malloc() fails; < 0: it doesn't */
 
-void *calloc(size_t count, size_t size_bytes) { return out_of_memory ? NULL : __libc_calloc(count, size_bytes); }
-void *malloc(size_t size_bytes) { return mallocs_left >= 0 && mallocs_left-- == 0 ? NULL : __libc_malloc(size_bytes); }
+void *calloc(size_t count, size_t size_bytes)
+{
+    return out_of_memory ? NULL : __libc_calloc(count, size_bytes);
+}
+void *malloc(size_t size_bytes)
+{
+    return mallocs_left >= 0 && mallocs_left-- == 0 ? NULL : __libc_malloc(size_bytes);
+}
 
 static int is_zero(const unsigned char *piece)
 {
@@ -51,12 +59,14 @@ static void test_pieces_are_there_without_memory(void)
         for (int i = 0; i < COUNT; i++) {
             CHECK((pieces[i] = kn_reserve_take(&reserve)));
             CHECK(is_zero(pieces[i]));
-            memset(pieces[i], 0xff, PIECE_BYTES); /* as its user would; the next one must not see it */
+            /* as its user would; the next one must not see it */
+            memset(pieces[i], 0xff, PIECE_BYTES);
         }
         CHECK(!kn_reserve_take(&reserve));
         out_of_memory = 0;
         CHECK((pieces[COUNT] = kn_reserve_take(&reserve))); /* malloc's own */
-        for (int i = COUNT; i >= 0; i--) kn_reserve_give(&reserve, pieces[i]); /* one of them is too many, and is freed */
+        /* one of them is too many, and is freed */
+        for (int i = COUNT; i >= 0; i--) kn_reserve_give(&reserve, pieces[i]);
     }
     kn_reserve_deinit(&reserve);
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include "base/status.h"
 #include "check.h"
-#include "engine/schedule.h"
+#include "produce/schedule.h"
 
 #define MEMBERS 300
 
@@ -38,7 +38,8 @@ static void test_each_is_in_once_at_its_earliest_time(void)
     kn_schedule_init(&schedule);
     for (int i = 0; i < MEMBERS; i++) model[i] = -1;
     for (int turn = 0; turn < 60000; turn++) {
-        int adding = (turn / 2000) % 2 ? next_random() % 4 == 0 : next_random() % 4 != 0; /* waves: it fills, and empties */
+        /* waves: it fills, and empties */
+        int adding = (turn / 2000) % 2 ? next_random() % 4 == 0 : next_random() % 4 != 0;
         if (adding) {
             int i = (int)(next_random() % MEMBERS);
             int64_t at_us = next_random() % 1000;
@@ -46,7 +47,8 @@ static void test_each_is_in_once_at_its_earliest_time(void)
             if (model[i] < 0 || at_us < model[i]) model[i] = at_us;
         } else if (check_first(&schedule)) {
             struct kn_schedule_entry entry = kn_schedule_pop(&schedule);
-            int i = (int)(((char *)(void *)entry.accumulator - members[0]) / (int)sizeof members[0]);
+            int i = (int)(((char *)(void *)entry.accumulator - members[0]) /
+                          (int)sizeof members[0]);
             CHECK(model[i] == entry.at_us);
             model[i] = -1;
         }

@@ -1,4 +1,5 @@
-/* A broker's producing half with a scripted broker behind it: what goes out, and what becomes of each batch. */
+/* A broker's producing half with a scripted broker behind it: what goes out, and what becomes of
+ * each batch. */
 #include "sender_check.h"
 
 /* The frame as it would be on the wire; the caller frees it. */
@@ -47,21 +48,29 @@ static void test_one_request_carries_a_batch_of_each_ready_partition(void)
     size_t size;
     uint8_t *frame = frame_of(request, &size);
     CHECK(frame[4] == 0 && frame[5] == 0 && frame[7] == 12);
-    CHECK_MEM(frame + 12, "\x00\x04test\x00", 7);             /* client id, tags */
-    CHECK_MEM(frame + 19, "\x00\xff\xff\x00\x00\x75\x30\x03", 8); /* no transaction, acks=all, 30 s, two topics */
+    CHECK_MEM(frame + 12, "\x00\x04test\x00", 7); /* client id, tags */
+    /* no transaction, acks=all, 30 s, two topics */
+    CHECK_MEM(frame + 19, "\x00\xff\xff\x00\x00\x75\x30\x03", 8);
     free(frame);
-    for (int i = 0; i < 3; i++) CHECK_EQ(check_wire(&request->partitions[i], request->partitions[i].partition == 5 ? 2 : 1), KN_CODEC_NONE);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(check_wire(&request->partitions[i], request->partitions[i].partition == 5 ? 2 : 1),
+                 KN_CODEC_NONE);
     int32_t topics = 1;
-    for (int i = 1; i < 3; i++) topics += request->batches[i]->topic != request->batches[i - 1]->topic;
+    for (int i = 1; i < 3; i++)
+        topics += request->batches[i]->topic != request->batches[i - 1]->topic;
     CHECK_EQ(topics, 2); /* grouped */
-    answer_with(request, (struct answer[]){{"two", 0, 0, NULL, 0}, {"one", 1, 0, NULL, 0}, {"one", 5, 0, NULL, 0}}, 3, 0);
+    answer_with(
+        request,
+        (struct answer[]){{"two", 0, 0, NULL, 0}, {"one", 1, 0, NULL, 0}, {"one", 5, 0, NULL, 0}},
+        3, 0);
     CHECK_EQ(list_count(&fake.delivered), 3);
     for (int i = 0; i < 3; i++) {
         struct kn_batch *batch = delivered_first();
         CHECK_EQ(batch->status, KN_OK);
         CHECK_EQ(batch->base_offset, 500 + batch->partition);
         CHECK_EQ(batch->persistence, KN_PERSISTED);
-        CHECK(batch->sent_us > 0 && batch->acked_us >= batch->sent_us && batch->sent_us >= batch->created_us);
+        CHECK(batch->sent_us > 0 && batch->acked_us >= batch->sent_us &&
+              batch->sent_us >= batch->created_us);
         kn_batch_free(batch);
     }
     check_idle();
@@ -88,10 +97,10 @@ static void test_lingering_partition_is_looked_at_again_in_time(void)
 static void test_flushing_sends_what_lingers_at_once(void)
 {
     setup_with(NULL);
-    engine->config.linger_us = 900000000;
+    engine->config.produce.linger_us = 900000000;
     produce(topic, 0, "a");
     CHECK(step() > kn_clock_us() + 800000000);
-    atomic_fetch_add(&engine->flushing, 1);
+    atomic_fetch_add(&engine->producer.flushing, 1);
     step();
     struct kn_produce *request = sent_first();
     CHECK(request);
@@ -102,8 +111,8 @@ static void test_flushing_sends_what_lingers_at_once(void)
 
 static void small_batches(struct kn_engine_config *config)
 {
-    config->linger_us = 0;
-    config->batch_messages = 1;
+    config->produce.linger_us = 0;
+    config->produce.batch_messages = 1;
 }
 
 static void test_requests_in_flight_and_unsent_bytes_are_limited(void)
@@ -112,12 +121,14 @@ static void test_requests_in_flight_and_unsent_bytes_are_limited(void)
     for (int i = 0; i < 20; i++) produce(topic, 0, "x");
     CHECK_EQ(step(), KN_NEVER);
     CHECK_EQ(list_count(&fake.sent), 5);
-    for (int i = 0; i < 5; i++) CHECK_EQ(KN_LIST_ENTRY(fake.sent.next, struct kn_request, node)->api_key, 0);
-    engine->config.max_in_flight = 1;
-    for (int i = 0; i < 5; i++) answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(KN_LIST_ENTRY(fake.sent.next, struct kn_request, node)->api_key, 0);
+    engine->config.produce.max_in_flight = 1;
+    for (int i = 0; i < 5; i++)
+        answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
     step();
     CHECK_EQ(list_count(&fake.sent), 1);
-    engine->config.max_in_flight = 100;
+    engine->config.produce.max_in_flight = 100;
     fake.unsent_bytes = 3 << 20;
     step();
     CHECK_EQ(list_count(&fake.sent), 1);
@@ -139,17 +150,19 @@ static void test_unsent_requests_are_limited_where_asked(void)
     produce(topic, 0, "x");
     step();
     CHECK_EQ(list_count(&fake.sent), 1); /* not asked */
-    engine->config.backpressure_requests = 2;
+    engine->config.produce.backpressure_requests = 2;
     produce(topic, 1, "x");
     CHECK_EQ(step(), KN_NEVER);
     CHECK_EQ(list_count(&fake.sent), 1);
-    CHECK(atomic_load(&sender->blocked_since_us) > 0);
+    CHECK(atomic_load(&broker.blocked_since_us) > 0);
     fake.unsent_requests = 1; /* one was written */
     produce(topic, 2, "x");
     step();
     CHECK_EQ(list_count(&fake.sent), 2);
     answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
-    answer_with(sent_first(), (struct answer[]){{"one", 1, 0, NULL, 0}, {"one", 2, 0, NULL, 0}}, 2, 0); /* they came together */
+    /* they came together */
+    answer_with(sent_first(), (struct answer[]){{"one", 1, 0, NULL, 0}, {"one", 2, 0, NULL, 0}}, 2,
+                0);
     check_idle();
     teardown();
 }
@@ -166,7 +179,8 @@ static void test_request_ends_at_about_a_megabyte(void)
         struct kn_produce *request = sent_first();
         CHECK_EQ(request->batch_count, counts[i]);
         struct answer answers[4];
-        for (int j = 0; j < 4; j++) answers[j] = (struct answer){"one", request->batches[j]->partition, 0, NULL, 0};
+        for (int j = 0; j < 4; j++)
+            answers[j] = (struct answer){"one", request->batches[j]->partition, 0, NULL, 0};
         answer_with(request, answers, 4, 0);
     }
     check_idle();
@@ -188,7 +202,8 @@ static void test_topic_ids_are_used_only_when_every_topic_has_one(void)
     /* header: topic id, one partition; then the throttle time */
     uint8_t body[128], *to = body;
     *to++ = 2, memcpy(to, id, 16), to += 16, *to++ = 2;
-    to = kn_put_i32(to, 0), to = kn_put_i16(to, 0), to = kn_put_i64(to, 9), to = kn_put_i64(to, -1), to = kn_put_i64(to, 0);
+    to = kn_put_i32(to, 0), to = kn_put_i16(to, 0), to = kn_put_i64(to, 9), to = kn_put_i64(to, -1),
+    to = kn_put_i64(to, 0);
     *to++ = 1, *to++ = 0, *to++ = 0, *to++ = 0, to = kn_put_i32(to, 0), *to++ = 0;
     finish(request, 1, KN_OK, body, (size_t)(to - body));
     struct kn_batch *batch = delivered_first();
@@ -238,10 +253,10 @@ static int refuse(const uint8_t *src, size_t size_bytes, int level, struct kn_bu
 
 static void zstd(struct kn_engine_config *config)
 {
-    config->linger_us = 0;
-    config->codec = KN_CODEC_ZSTD;
-    config->codec_level = 7;
-    config->report_all = 0;
+    config->produce.linger_us = 0;
+    config->produce.codec = KN_CODEC_ZSTD;
+    config->produce.codec_level = 7;
+    config->produce.report_all = 0;
 }
 
 /* Sends one batch and returns the codec that it went out with. */
@@ -260,13 +275,13 @@ static int send_one(int settle)
 static void test_compressed_form_is_sent_where_it_is_smaller(void)
 {
     setup_with(zstd);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = halve;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = halve;
     CHECK_EQ(send_one(1), KN_CODEC_ZSTD);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = inflate_it;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = inflate_it;
     CHECK_EQ(send_one(1), KN_CODEC_NONE);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = refuse;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = refuse;
     CHECK_EQ(send_one(1), KN_CODEC_NONE);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = NULL;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = NULL;
     CHECK_EQ(send_one(1), KN_CODEC_NONE);
     CHECK(kn_batch_live() == 4);
     teardown();
@@ -275,7 +290,7 @@ static void test_compressed_form_is_sent_where_it_is_smaller(void)
 static void test_zstd_isnt_sent_to_a_broker_that_doesnt_know_it(void)
 {
     setup_with(zstd);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = halve;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = halve;
     sender->produce_version = 6;
     CHECK_EQ(send_one(0), KN_CODEC_NONE);
     struct kn_produce *request = sent_first();
@@ -288,14 +303,14 @@ static void test_zstd_isnt_sent_to_a_broker_that_doesnt_know_it(void)
 static void test_plain_bytes_are_kept_only_if_a_report_may_need_them(void)
 {
     setup_with(zstd);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = halve;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = halve;
     send_one(1);
     struct kn_batch *batch = delivered_first();
     CHECK(batch->plain == NULL && batch->wire);
     struct kn_batch_view view;
     CHECK_EQ(kn_batch_view_plain(batch, &view), KN_ERR_INVALID);
     kn_batch_free(batch);
-    engine->config.report_all = 1;
+    engine->config.produce.report_all = 1;
     send_one(1);
     batch = delivered_first();
     CHECK(batch->plain && batch->wire && batch->plain != batch->wire);
@@ -329,7 +344,8 @@ static void test_leader_change_asks_for_metadata_and_retries_the_same_bytes(void
     CHECK(kn_list_empty(&fake.delivered));
     produce(topic, 0, "younger");
     int64_t now_us = kn_clock_us(), at_us = step();
-    CHECK(at_us >= now_us + 75000 && at_us <= now_us + 121000); /* 100 ms, give or take the jitter */
+    /* 100 ms, give or take the jitter */
+    CHECK(at_us >= now_us + 75000 && at_us <= now_us + 121000);
     CHECK(kn_list_empty(&fake.sent));
     step_at(at_us);
     request = sent_first();
@@ -356,11 +372,12 @@ static void test_backoff_doubles_up_to_its_maximum(void)
     for (int i = 0; i < 6; i++) {
         answer_with(sent_first(), (struct answer[]){{"one", 0, 19, NULL, 0}}, 1, 0);
         int64_t answered_us = kn_clock_us(), at_us = step();
-        CHECK(at_us - answered_us >= expected_ms[i] * 800 - 20000 && at_us - answered_us <= expected_ms[i] * 1200);
+        CHECK(at_us - answered_us >= expected_ms[i] * 800 - 20000 &&
+              at_us - answered_us <= expected_ms[i] * 1200);
         step_at(at_us);
     }
     answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
-    CHECK(kn_list_empty(&fake.events)); /* nothing wrong with the metadata */
+    CHECK(kn_list_empty(&engine->client.events.items)); /* nothing wrong with the metadata */
     teardown();
 }
 
@@ -370,7 +387,9 @@ static void test_permanent_error_is_reported_with_the_brokers_words(void)
     produce(topic, 0, "a");
     produce(topic, 1, "b");
     step();
-    answer_with(sent_first(), (struct answer[]){{"one", 0, 10, "too large for me", 0}, {"one", 1, 0, NULL, 0}}, 2, 0);
+    answer_with(sent_first(),
+                (struct answer[]){{"one", 0, 10, "too large for me", 0}, {"one", 1, 0, NULL, 0}}, 2,
+                0);
     struct kn_batch *batch = delivered_first();
     CHECK_EQ(batch->error_code, 10);
     CHECK_EQ(batch->persistence, KN_NOT_PERSISTED);
@@ -385,9 +404,9 @@ static void test_permanent_error_is_reported_with_the_brokers_words(void)
 
 static void few_retries(struct kn_engine_config *config)
 {
-    config->linger_us = 0;
-    config->retries = 1;
-    config->retry_backoff_ms = config->retry_backoff_max_ms = 1;
+    config->produce.linger_us = 0;
+    config->produce.retries = 1;
+    config->produce.retry_backoff_ms = config->produce.retry_backoff_max_ms = 1;
 }
 
 static void test_lost_connection_is_retried_and_counts_only_what_was_written(void)
@@ -432,7 +451,7 @@ static void test_clean_refusal_doesnt_undo_possibly_persisted(void)
 static void test_message_timeout_ends_retries(void)
 {
     setup();
-    engine->config.message_timeout_ms = 1;
+    engine->config.produce.message_timeout_ms = 1;
     produce(topic, 0, "a");
     step();
     struct kn_produce *request = sent_first();
@@ -452,7 +471,7 @@ static void test_closing_client_settles_instead_of_retrying(void)
     setup();
     produce(topic, 0, "a");
     step();
-    atomic_store(&engine->refusing, KN_ERR_CLOSED);
+    atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
     finish(sent_first(), 1, KN_ERR_CLOSED, NULL, 0);
     struct kn_batch *batch = delivered_first();
     CHECK_EQ(batch->status, KN_ERR_PURGED_IN_FLIGHT);
@@ -516,8 +535,8 @@ static void test_response_that_cant_be_is_believed_in_no_part(void)
 
 static void acks_0(struct kn_engine_config *config)
 {
-    config->linger_us = 0;
-    config->acks = 0;
+    config->produce.linger_us = 0;
+    config->produce.acks = 0;
 }
 
 static void test_without_acks_written_is_all_there_is(void)
@@ -566,11 +585,13 @@ static void test_throttle_time_has_a_bound(void)
         step();
         answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, said_ms[i]);
         struct kn_event *event = event_first();
-        CHECK_EQ(event->throttle_ms, said_ms[i]); /* as the broker said it: who is told sees that it was cut */
+        /* as the broker said it: who is told sees that it was cut */
+        CHECK_EQ(event->throttle_ms, said_ms[i]);
         kn_event_free(event);
         produce(topic, 0, "b");
         int64_t now_us = kn_clock_us(), at_us = step();
-        CHECK(at_us > now_us + (int64_t)(KN_THROTTLE_MAX_MS - 1000) * 1000 && at_us <= now_us + (int64_t)KN_THROTTLE_MAX_MS * 1000);
+        CHECK(at_us > now_us + (int64_t)(KN_THROTTLE_MAX_MS - 1000) * 1000 &&
+              at_us <= now_us + (int64_t)KN_THROTTLE_MAX_MS * 1000);
         teardown();
     }
 }
@@ -588,14 +609,14 @@ static void test_negative_throttle_time_is_none(void)
     teardown();
 }
 
-static int64_t blocked_since(void) { return atomic_load(&sender->blocked_since_us); }
+static int64_t blocked_since(void) { return atomic_load(&broker.blocked_since_us); }
 
 static void test_sender_says_since_when_it_is_blocked(void)
 {
     setup();
     step_at(5000);
     CHECK_EQ(blocked_since(), 0); /* nothing to send */
-    engine->config.max_in_flight = 1;
+    engine->config.produce.max_in_flight = 1;
     produce(topic, 0, "a");
     int64_t now_us = kn_clock_us();
     step_at(now_us);
@@ -616,8 +637,9 @@ static void test_sender_says_since_when_it_is_blocked(void)
     step_at(now_us + 4000);
     CHECK_EQ(blocked_since(), now_us + 1000);
     step_at(now_us + 9000);
-    CHECK_EQ(sender->in_flight, 1);
-    CHECK(blocked_since() > now_us + 9000); /* "a" is due after its backoff, and the one request is out */
+    CHECK_EQ(broker.in_flight, 1);
+    /* "a" is due after its backoff, and the one request is out */
+    CHECK(blocked_since() > now_us + 9000);
     kn_topic_fail(topic, KN_ERR_CLOSED, 0, NULL);
     finish(sent_first(), 1, KN_OK, NULL, 0);
     sender->produce_version = -1;
@@ -641,17 +663,19 @@ static void test_partition_that_moved_away_needs_no_connection(void)
     teardown();
 }
 
-/* The bug behind CVE-2026-35554: a batch expires while its request is still being written, its buffer is reused, and other bytes go out. */
+/* The bug behind CVE-2026-35554: a batch expires while its request is still being written, its
+ * buffer is reused, and other bytes go out. */
 static void test_expiry_never_touches_bytes_that_a_request_points_into(void)
 {
     setup();
-    engine->config.message_timeout_ms = 1;
+    engine->config.produce.message_timeout_ms = 1;
     produce(topic, 0, "the bytes that were promised");
     step();
     struct kn_produce *request = sent_first();
     kn_topic_expire(topic, kn_clock_us() + 3600000000);
     CHECK(kn_list_empty(&fake.delivered));
-    for (int i = 0; i < 50; i++) produce(second_topic, 0, "somebody else's bytes, which may come to lie anywhere");
+    for (int i = 0; i < 50; i++)
+        produce(second_topic, 0, "somebody else's bytes, which may come to lie anywhere");
     size_t size;
     uint8_t *frame = frame_of(request, &size);
     CHECK(memmem(frame, size, "the bytes that were promised", 28));

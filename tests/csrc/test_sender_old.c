@@ -1,33 +1,30 @@
-/* A broker's producing half where the broker is older than 0.11: message sets go out, and batches survive a leader of another era. */
-#include "engine/produce_request.h"
+/* A broker's producing half where the broker is older than 0.11: message sets go out, and batches
+ * survive a leader of another era. */
 #include "base/endian.h"
 #include "produce_fakes.h"
 
 static struct kn_engine *engine;
 static struct kn_topic *topic;
 static struct kn_broker broker;
-static struct kn_sender *sender;
+static struct kn_sender the_sender, *sender = &the_sender;
 
 static void setup_with(int16_t produce_version, void (*configure)(struct kn_engine_config *config))
 {
     engine = fake_engine();
-    engine->config.linger_us = 0;
-    engine->config.retry_backoff_ms = 0;
+    engine->config.produce.linger_us = 0;
+    engine->config.produce.retry_backoff_ms = 0;
     if (configure) configure(&engine->config);
-    memset(&broker, 0, sizeof broker);
-    broker.engine = engine;
-    broker.means.on = &engine->measuring;
-    sender = &broker.sender;
-    kn_sender_init(sender, &broker);
+    fake_broker_init(&broker, engine);
+    kn_sender_init(sender, &broker, &engine->producer);
     sender->produce_version = produce_version;
-    topic = kn_topic_new(engine, "one", 3, 71);
+    topic = kn_topic_new(&engine->producer, "one", 3, 71);
     struct kn_broker *leaders[1] = {&broker};
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 1, leaders, NULL), KN_OK);
 }
 
 static void teardown(void)
 {
-    CHECK_EQ(sender->in_flight, 0);
+    CHECK_EQ(broker.in_flight, 0);
     kn_sender_deinit(sender);
     kn_topic_free(topic);
     fake_engine_free(engine);
@@ -40,13 +37,16 @@ static void produce(const char *value)
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
 }
 
-static struct kn_produce *send(void)
+static struct kn_produce *send_now(void)
 {
-    for (long i = 0; i < fake.notice_count; i++) CHECK_EQ(kn_sender_add(sender, fake.notices[i].accumulator, fake.notices[i].at_us), KN_OK);
+    for (long i = 0; i < fake.notice_count; i++)
+        CHECK_EQ(kn_sender_add(sender, fake.notices[i].accumulator, fake.notices[i].at_us), KN_OK);
     fake.notice_count = 0;
     kn_sender_step(sender, kn_clock_us() + 1000);
     struct kn_list *node = kn_list_pop_front(&fake.sent);
-    return node ? KN_LIST_ENTRY(KN_LIST_ENTRY(node, struct kn_request, node), struct kn_produce, request) : NULL;
+    return node ? KN_LIST_ENTRY(KN_LIST_ENTRY(node, struct kn_request, node), struct kn_produce,
+                                request)
+                : NULL;
 }
 
 /* The response of a version before 9. */
@@ -58,7 +58,8 @@ static void answer(struct kn_produce *request, int16_t error_code, int64_t appen
     to = kn_put_i16(to, 3);
     memcpy(to, "one", 3), to += 3;
     to = kn_put_i32(to, 1);
-    to = kn_put_i32(to, 0), to = kn_put_i16(to, error_code), to = kn_put_i64(to, error_code ? -1 : 42);
+    to = kn_put_i32(to, 0), to = kn_put_i16(to, error_code),
+    to = kn_put_i64(to, error_code ? -1 : 42);
     if (version >= 2) to = kn_put_i64(to, append_time_ms);
     if (version >= 5) to = kn_put_i64(to, 0);
     if (version >= 8) to = kn_put_i32(to, 0), to = kn_put_i16(to, -1);
@@ -66,11 +67,13 @@ static void answer(struct kn_produce *request, int16_t error_code, int64_t appen
     request->request.was_written = 1;
     request->request.sent_us = kn_clock_us();
     struct kn_chunk chunk;
-    request->request.on_done(&request->request, KN_OK, &chunk, kn_span_of(body, (size_t)(to - body)));
+    request->request.on_done(&request->request, KN_OK, &chunk,
+                             kn_span_of(body, (size_t)(to - body)));
 }
 
 /* Checks what goes out for the one partition: `values` separated by spaces, in this form. */
-static void check_wire(const struct kn_produce *request, int8_t magic, int codec, const char *values)
+static void check_wire(const struct kn_produce *request, int8_t magic, int codec,
+                       const char *values)
 {
     static struct text_join join;
     const struct kn_produce_partition *sent = &request->partitions[0];
@@ -84,7 +87,7 @@ static void check_wire(const struct kn_produce *request, int8_t magic, int codec
         CHECK_EQ(view.magic, magic);
         CHECK_EQ(kn_batch_view_codec(&view), codec);
         CHECK_EQ(kn_batch_view_check(&view), KN_OK);
-        CHECK_EQ(kn_batch_view_open(&view, &engine->codecs, 1 << 20, NULL, &opened), KN_OK);
+        CHECK_EQ(kn_batch_view_open(&view, &engine->client.codecs, 1 << 20, NULL, &opened), KN_OK);
         CHECK_EQ(kn_record_reader_init(&reader, &view), KN_OK);
         while (kn_record_reader_next(&reader, &record) == KN_OK) {
             CHECK_EQ(record.timestamp_ms, magic ? 1700000000000 : -1);
@@ -116,10 +119,14 @@ static void test_each_old_version_carries_the_newest_form_that_it_may(void)
         setup_with(version, NULL);
         produce("a");
         produce("b");
-        struct kn_produce *request = send();
+        struct kn_produce *request = send_now();
         CHECK_EQ(request->request.api_version, version);
         CHECK_EQ(request->request.flags, 0);
-        check_wire(request, (int8_t)(version == 3 ? 2 : version == 2 ? 1 : 0), KN_CODEC_NONE, "a b");
+        check_wire(request,
+                   (int8_t)(version == 3   ? 2
+                            : version == 2 ? 1
+                                           : 0),
+                   KN_CODEC_NONE, "a b");
         answer(request, 0, 77);
         check_delivered(version >= 2 ? 77 : -1, "a b");
         teardown();
@@ -128,30 +135,34 @@ static void test_each_old_version_carries_the_newest_form_that_it_may(void)
 
 /* --- compression --- */
 
-static int take_half(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out) /* keeps the first byte of each pair */
+/* keeps the first byte of each pair */
+static int take_half(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
 {
     CHECK_EQ(level, 7);
     int status = kn_buffer_reserve(out, size_bytes / 2);
-    for (size_t i = 0; status == KN_OK && i + 1 < size_bytes; i += 2) (*out)->data[(*out)->size_bytes++] = src[i];
+    for (size_t i = 0; status == KN_OK && i + 1 < size_bytes; i += 2)
+        (*out)->data[(*out)->size_bytes++] = src[i];
     return status;
 }
 
 static void gzip(struct kn_engine_config *config)
 {
-    config->codec = KN_CODEC_GZIP;
-    config->codec_level = 7;
-    config->report_all = 0;
+    config->produce.codec = KN_CODEC_GZIP;
+    config->produce.codec_level = 7;
+    config->produce.report_all = 0;
 }
-static void zstd(struct kn_engine_config *config) { config->codec = KN_CODEC_ZSTD; }
+static void zstd(struct kn_engine_config *config) { config->produce.codec = KN_CODEC_ZSTD; }
 
 static void test_compressed_set_is_one_message(void)
 {
     setup_with(2, gzip);
-    engine->codecs.codecs[KN_CODEC_GZIP].compress = take_half; /* whoever serves it: only its place matters */
+    /* whoever serves it: only its place matters */
+    engine->client.codecs.codecs[KN_CODEC_GZIP].compress = take_half;
     produce("one that is long enough to be worth it");
     produce("and another one of some length");
-    struct kn_produce *request = send();
-    struct kn_span span = kn_span_of(request->partitions[0].records, request->partitions[0].records_bytes);
+    struct kn_produce *request = send_now();
+    struct kn_span span = kn_span_of(request->partitions[0].records,
+                                     request->partitions[0].records_bytes);
     struct kn_batch_view view = {0};
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
     CHECK_EQ(kn_span_left(&span), 0);
@@ -159,24 +170,26 @@ static void test_compressed_set_is_one_message(void)
     CHECK_EQ(view.last_offset, 1);
     CHECK_EQ(kn_batch_view_check(&view), KN_OK);
     answer(request, 0, -1);
-    check_delivered(-1, "one that is long enough to be worth it and another one of some length"); /* kept all the same */
+    /* kept all the same */
+    check_delivered(-1, "one that is long enough to be worth it and another one of some length");
     teardown();
 }
 
 static void test_zstd_fails_each_message_with_a_reason(void)
 {
     setup_with(2, zstd);
-    engine->codecs.codecs[KN_CODEC_ZSTD].compress = take_half;
+    engine->client.codecs.codecs[KN_CODEC_ZSTD].compress = take_half;
     produce("a");
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     struct kn_batch *batch = delivered_first();
     CHECK(batch);
     CHECK_EQ(batch->status, KN_ERR_UNSUPPORTED);
-    CHECK_STR(batch->error_text, "zstd can't be sent to a broker that has Produce up to version 2 only");
+    CHECK_STR(batch->error_text,
+              "zstd can't be sent to a broker that has Produce up to version 2 only");
     CHECK_EQ(batch->persistence, KN_NOT_PERSISTED);
     kn_batch_free(batch);
     produce("b"); /* and the partition isn't stuck */
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     CHECK_EQ(list_count(&fake.delivered), 1);
     teardown();
 }
@@ -185,20 +198,23 @@ static void test_zstd_fails_each_message_with_a_reason(void)
 
 static void test_retry_is_written_in_the_form_of_the_new_leader(void)
 {
-    static const struct { int16_t version; int8_t magic; } eras[] = {{8, 2}, {2, 1}, {0, 0}, {1, 0}, {3, 2}, {2, 1}};
+    static const struct {
+        int16_t version;
+        int8_t magic;
+    } eras[] = {{8, 2}, {2, 1}, {0, 0}, {1, 0}, {3, 2}, {2, 1}};
     setup_with(0, NULL);
     produce("a");
     produce("b");
     for (size_t i = 0; i < sizeof eras / sizeof eras[0]; i++) {
         sender->produce_version = eras[i].version;
-        struct kn_produce *request = send();
+        struct kn_produce *request = send_now();
         CHECK(request);
         CHECK_EQ(request->request.api_version, eras[i].version);
         check_wire(request, eras[i].magic, KN_CODEC_NONE, "a b");
         answer(request, 19, -1);
         CHECK(kn_list_empty(&fake.delivered));
     }
-    answer(send(), 0, -1);
+    answer(send_now(), 0, -1);
     check_delivered(-1, "a b");
     teardown();
 }
@@ -206,25 +222,29 @@ static void test_retry_is_written_in_the_form_of_the_new_leader(void)
 #if defined(KN_HAVE_LZ4)
 static void lz4(struct kn_engine_config *config)
 {
-    config->codec = KN_CODEC_LZ4;
-    config->report_all = 0; /* the plain bytes are given up */
+    config->produce.codec = KN_CODEC_LZ4;
+    config->produce.report_all = 0; /* the plain bytes are given up */
 }
 
 static void test_compressed_batch_finds_back_to_its_records(void)
 {
-    static const char value[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    static const struct { int16_t version; int8_t magic; } eras[] = {{8, 2}, {2, 1}, {0, 0}, {8, 2}, {0, 0}};
+    static const char value[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+                                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    static const struct {
+        int16_t version;
+        int8_t magic;
+    } eras[] = {{8, 2}, {2, 1}, {0, 0}, {8, 2}, {0, 0}};
     setup_with(0, lz4);
     produce(value);
     for (size_t i = 0; i < sizeof eras / sizeof eras[0]; i++) {
         sender->produce_version = eras[i].version;
-        struct kn_produce *request = send();
+        struct kn_produce *request = send_now();
         CHECK(request);
         check_wire(request, eras[i].magic, KN_CODEC_LZ4, value);
         CHECK_EQ(request->batches[0]->plain == NULL, eras[i].magic == 2);
         answer(request, 19, -1);
     }
-    answer(send(), 0, -1);
+    answer(send_now(), 0, -1);
     check_delivered(-1, value);
     teardown();
 }
@@ -235,12 +255,12 @@ static void test_set_too_large_for_the_broker_is_halved(void)
     setup_with(1, NULL);
     produce("a");
     produce("b");
-    answer(send(), 10, -1);
-    struct kn_produce *first = send(), *second = NULL;
+    answer(send_now(), 10, -1);
+    struct kn_produce *first = send_now(), *second = NULL;
     CHECK(first);
     check_wire(first, 0, KN_CODEC_NONE, "a");
     answer(first, 0, -1);
-    second = send();
+    second = send_now();
     check_wire(second, 0, KN_CODEC_NONE, "b");
     answer(second, 0, -1);
     check_delivered(-1, "a");
@@ -250,14 +270,19 @@ static void test_set_too_large_for_the_broker_is_halved(void)
 
 /* --- idempotence --- */
 
-static void idempotent(struct kn_engine_config *config) { config->idempotence = KN_IDEMPOTENCE_DEMANDED; }
+static void idempotent(struct kn_engine_config *config)
+{
+    config->produce.idempotence = KN_IDEMPOTENCE_DEMANDED;
+}
 
 static void check_refused(const char *values)
 {
     struct kn_batch *batch = delivered_first();
     CHECK(batch);
     CHECK_EQ(batch->status, KN_ERR_UNSUPPORTED);
-    CHECK_STR(batch->error_text, "enable.idempotence needs brokers from 0.11 on, and this partition's leader is older");
+    CHECK_STR(
+        batch->error_text,
+        "enable.idempotence needs brokers from 0.11 on, and this partition's leader is older");
     CHECK_STR(values_of(batch), values);
     kn_batch_free(batch);
 }
@@ -266,18 +291,18 @@ static void test_idempotence_fails_at_once_where_the_leader_cant_have_it(void)
 {
     setup_with(2, idempotent);
     produce("without an id"); /* nobody grants one */
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     check_refused("without an id");
     produce("again");
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     check_refused("again");
     kn_topic_grant(topic, 1000, 3); /* from another broker of the cluster */
     produce("with an id");
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     check_refused("with an id");
     sender->produce_version = 8; /* the broker was upgraded */
     produce("now");
-    struct kn_produce *request = send();
+    struct kn_produce *request = send_now();
     CHECK(request);
     check_wire(request, 2, KN_CODEC_NONE, "now");
     CHECK_EQ(request->batches[0]->base_sequence, 0);
@@ -286,14 +311,17 @@ static void test_idempotence_fails_at_once_where_the_leader_cant_have_it(void)
     teardown();
 }
 
-static void wanted(struct kn_engine_config *config) { config->idempotence = KN_IDEMPOTENCE_WANTED; }
+static void wanted(struct kn_engine_config *config)
+{
+    config->produce.idempotence = KN_IDEMPOTENCE_WANTED;
+}
 
 static void test_idempotence_that_is_only_wanted_is_done_without_where_the_leader_cant_have_it(void)
 {
     setup_with(2, wanted);
     kn_topic_grant(topic, 1000, 3); /* from another broker of the cluster */
     produce("numbered in vain");
-    struct kn_produce *request = send();
+    struct kn_produce *request = send_now();
     CHECK(request);
     answer(request, 0, -1);
     check_delivered(-1, "numbered in vain");
@@ -302,15 +330,15 @@ static void test_idempotence_that_is_only_wanted_is_done_without_where_the_leade
 
 static void gapless(struct kn_engine_config *config)
 {
-    config->idempotence = KN_IDEMPOTENCE_DEMANDED;
-    config->gapless = 1;
+    config->produce.idempotence = KN_IDEMPOTENCE_DEMANDED;
+    config->produce.gapless = 1;
 }
 
 static void test_without_gaps_that_is_the_end(void)
 {
     setup_with(0, gapless);
     produce("a");
-    CHECK(send() == NULL);
+    CHECK(send_now() == NULL);
     check_refused("a");
     struct kn_event *event = event_first();
     CHECK(event);

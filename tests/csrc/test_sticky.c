@@ -1,6 +1,6 @@
 /* Where keyless records go: how long they stick to a partition, and which one is next. */
 #include <time.h>
-#include "engine/sticky.h"
+#include "produce/sticky.h"
 #include "produce_fakes.h"
 
 static struct kn_engine *engine;
@@ -13,9 +13,9 @@ static void setup(int32_t partitions)
     struct kn_broker *leaders[256];
     engine = fake_engine();
     memset(brokers, 0, sizeof brokers);
-    for (int i = 0; i < 4; i++) brokers[i].engine = engine;
+    for (int i = 0; i < 4; i++) fake_broker_init(&brokers[i], engine);
     for (int32_t i = 0; i < partitions; i++) leaders[i] = &brokers[i % 4];
-    topic = kn_topic_new(engine, "orders", 6, 77);
+    topic = kn_topic_new(&engine->producer, "orders", 6, 77);
     CHECK(topic);
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, partitions, leaders, NULL), KN_OK);
 }
@@ -30,7 +30,7 @@ static void teardown(void)
 static const struct kn_partition_table *table(void) { return atomic_load(&topic->table); }
 static int32_t now_at(void)
 {
-    const struct kn_accumulator *sticky = atomic_load(&topic->sticky);
+    const struct kn_accumulator *sticky = atomic_load(&topic->sticky.accumulator);
     return sticky ? sticky->partition : -1;
 }
 
@@ -56,7 +56,8 @@ static void take_all(int32_t partition)
     struct kn_accumulator *accumulator = table()->partitions[partition];
     struct kn_batch *batch;
     int64_t next_us;
-    while ((batch = kn_accumulator_take(accumulator, &brokers[partition % 4], kn_clock_us() + 1000000, &next_us))) {
+    while ((batch = kn_topic_take(accumulator, &brokers[partition % 4], kn_clock_us() + 1000000,
+                                  &next_us))) {
         kn_accumulator_settle(accumulator, batch);
     }
 }
@@ -73,8 +74,8 @@ static void deliver_all(void)
 static void test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch(void)
 {
     setup(4);
-    topic->sticky_linger_ms = 900000;
-    engine->config.batch_bytes = 20000;
+    topic->sticky.linger_ms = 900000;
+    engine->config.produce.batch_bytes = 20000;
     for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 20000;
     int32_t stays = 0, bytes = 0;
     int32_t seen[4] = {0};
@@ -88,7 +89,8 @@ static void test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch(void)
             CHECK(bytes > 15000);
             CHECK(bytes < 24000);
         }
-        CHECK(!table()->partitions[last]->open || table()->partitions[last]->open->writer.record_count <= 1);
+        CHECK(!table()->partitions[last]->open ||
+              table()->partitions[last]->open->writer.record_count <= 1);
         seen[last]++;
         bytes = 0;
         last = now_at();
@@ -102,7 +104,7 @@ static void test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch(void)
 static void test_bytes_are_made_up_for_when_keyed_records_end_the_batches(void)
 {
     setup(2);
-    topic->sticky_linger_ms = 900000;
+    topic->sticky.linger_ms = 900000;
     topic->partitioner = KN_PARTITIONER_MURMUR2_RANDOM;
     for (int32_t i = 0; i < 2; i++) table()->partitions[i]->batch_limit_bytes = 20000;
     int64_t bytes[2] = {0};
@@ -122,14 +124,16 @@ static void test_bytes_are_made_up_for_when_keyed_records_end_the_batches(void)
 static void test_a_stay_lasts_its_time_where_a_clock_is_read(void)
 {
     setup(4);
-    topic->sticky_linger_ms = 20;
-    for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 256 << 20; /* not because of bytes */
+    topic->sticky.linger_ms = 20;
+    /* not because of bytes */
+    for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 256 << 20;
     int32_t stays = 0;
     produce_at(0, NULL, 1);
     int32_t last = now_at();
     int64_t begin_us = kn_clock_us(), since_us = begin_us;
     while (kn_clock_us() < begin_us + 300000) {
-        int64_t before_us = kn_clock_us(); /* a stay begins no earlier, however long this thread is kept from running */
+        /* a stay begins no earlier, however long this thread is kept from running */
+        int64_t before_us = kn_clock_us();
         produce_at(0, NULL, 1);
         if (now_at() == last) continue;
         if (stays++) CHECK(kn_clock_us() - since_us > 18000); /* milliseconds are cut off */
@@ -163,10 +167,11 @@ static void test_batches_that_begin_and_leave_look_at_the_time(void)
     teardown();
 }
 
-/* Whether the next message's stay is another one at the same partition, where `next` would be the choice: its queue is by far the shortest. */
+/* Whether the next message's stay is another one at the same partition, where `next` would be the
+ * choice: its queue is by far the shortest. */
 static int32_t stays_where_it_was(int32_t next)
 {
-    for (int i = 0; i < 4; i++) brokers[i].sender.in_flight = i == next ? 0 : 1000000;
+    for (int i = 0; i < 4; i++) brokers[i].in_flight = i == next ? 0 : 1000000;
     int32_t before = now_at();
     sleep_ms(15);
     produce_at(0, NULL, 1);
@@ -176,30 +181,32 @@ static int32_t stays_where_it_was(int32_t next)
 static void test_a_stay_goes_on_while_no_other_broker_takes_any_sooner(void)
 {
     setup(4);
-    engine->config.adaptive_partitioning = 1;
-    atomic_store(&topic->sticky, table()->partitions[0]);
+    engine->config.produce.adaptive_partitioning = 1;
+    atomic_store(&topic->sticky.accumulator, table()->partitions[0]);
     int64_t now_us = kn_clock_us();
-    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].sender.blocked_since_us, now_us - 5000);
+    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].blocked_since_us, now_us - 5000);
     CHECK(stays_where_it_was(1));
-    CHECK(atomic_load(&topic->sticky_until_ms) > kn_wall_ms()); /* for as long again */
-    atomic_store(&brokers[1].sender.blocked_since_us, now_us - 9000);
+    CHECK(atomic_load(&topic->sticky.until_ms) > kn_wall_ms()); /* for as long again */
+    atomic_store(&brokers[1].blocked_since_us, now_us - 9000);
     CHECK(stays_where_it_was(1));
-    atomic_store(&brokers[2].sender.blocked_since_us, now_us - 1000); /* has taken something more lately */
+    atomic_store(&brokers[2].blocked_since_us, now_us - 1000); /* has taken something more lately */
     CHECK(!stays_where_it_was(2));
     CHECK_EQ(now_at(), 2);
-    atomic_store(&brokers[3].sender.blocked_since_us, now_us + 60000000); /* nothing is due there yet */
+    atomic_store(&brokers[3].blocked_since_us, now_us + 60000000); /* nothing is due there yet */
     CHECK(!stays_where_it_was(3));
     CHECK(!stays_where_it_was(0)); /* what is due at 0 waits, but here nothing does */
-    atomic_store(&brokers[1].sender.blocked_since_us, 0);
+    atomic_store(&brokers[1].blocked_since_us, 0);
     CHECK(!stays_where_it_was(1));
     teardown();
 }
 
-static void test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_none_goes_on_where_nothing_adapts(void)
+static void
+test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_none_goes_on_where_nothing_adapts(
+    void)
 {
     setup(4);
-    engine->config.adaptive_partitioning = 1;
-    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].sender.blocked_since_us, 1);
+    engine->config.produce.adaptive_partitioning = 1;
+    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].blocked_since_us, 1);
     for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 5000;
     int32_t seen[4] = {0};
     for (int i = 0; i < 400; i++) {
@@ -210,8 +217,8 @@ static void test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_none_
     teardown();
 
     setup(4);
-    engine->config.adaptive_partitioning = 0;
-    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].sender.blocked_since_us, 1);
+    engine->config.produce.adaptive_partitioning = 0;
+    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].blocked_since_us, 1);
     produce_at(0, NULL, 1);
     int32_t first = now_at();
     sleep_ms(15);
@@ -225,17 +232,17 @@ static void test_a_clock_that_was_set_back_keeps_nobody(void)
     setup(4);
     produce_at(0, NULL, 1);
     int32_t first = now_at();
-    atomic_store(&topic->sticky_until_ms, kn_wall_ms() + 3600000);
+    atomic_store(&topic->sticky.until_ms, kn_wall_ms() + 3600000);
     produce_at(0, NULL, 1);
     CHECK(now_at() != first);
-    CHECK(atomic_load(&topic->sticky_until_ms) <= kn_wall_ms() + 10);
+    CHECK(atomic_load(&topic->sticky.until_ms) <= kn_wall_ms() + 10);
     teardown();
 }
 
 static void test_nothing_sticks_with_a_time_of_zero(void)
 {
     setup(4);
-    topic->sticky_linger_ms = 0;
+    topic->sticky.linger_ms = 0;
     for (int i = 0; i < 4000; i++) produce_at(0, NULL, 1);
     CHECK_EQ(now_at(), -1);
     for (int i = 0; i < 4; i++) {
@@ -248,7 +255,7 @@ static void test_nothing_sticks_with_a_time_of_zero(void)
 static void test_one_partition_has_no_choice(void)
 {
     setup(1);
-    engine->config.adaptive_partitioning = 1;
+    engine->config.produce.adaptive_partitioning = 1;
     for (int i = 0; i < 10; i++) {
         produce_at(0, NULL, 1);
         sleep_ms(2);
@@ -265,28 +272,31 @@ static void test_one_partition_has_no_choice(void)
 static void draw(int32_t counts[4])
 {
     memset(counts, 0, 4 * sizeof *counts);
-    for (int i = 0; i < DRAWS; i++) counts[kn_sticky_choose(topic, table(), 0) % 4]++;
+    for (int i = 0; i < DRAWS; i++) counts[kn_sticky_choose(&topic->sticky, table(), 0) % 4]++;
 }
 
-static void check_share(int32_t count, double expected) { CHECK(count > DRAWS * (expected - 0.02) && count < DRAWS * (expected + 0.02)); }
+static void check_share(int32_t count, double expected)
+{
+    CHECK(count > DRAWS * (expected - 0.02) && count < DRAWS * (expected + 0.02));
+}
 
 static void test_a_partition_weighs_what_its_queue_is_shorter(void)
 {
     setup(4);
-    engine->config.adaptive_partitioning = 1;
+    engine->config.produce.adaptive_partitioning = 1;
     int32_t counts[4];
     draw(counts);
     for (int i = 0; i < 4; i++) check_share(counts[i], 0.25);
     /* queues 3 (two waiting, one open), 1, 0, 2 (its broker's requests): weights 1, 3, 4, 2 */
-    engine->config.batch_messages = 1;
+    engine->config.produce.batch_messages = 1;
     struct kn_message message = message_of_text("k", "v");
     message.partition = 0;
     for (int i = 0; i < 2; i++) CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
-    engine->config.batch_messages = 10;
+    engine->config.produce.batch_messages = 10;
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
     message.partition = 1;
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
-    brokers[3].sender.in_flight = 2;
+    brokers[3].in_flight = 2;
     draw(counts);
     check_share(counts[0], 0.1);
     check_share(counts[1], 0.3);
@@ -294,11 +304,12 @@ static void test_a_partition_weighs_what_its_queue_is_shorter(void)
     check_share(counts[3], 0.2);
     /* taken and not answered: still its queue */
     int64_t next_us;
-    struct kn_batch *batch = kn_accumulator_take(table()->partitions[0], &brokers[0], kn_clock_us() + 1000000, &next_us);
+    struct kn_batch *batch = kn_topic_take(table()->partitions[0], &brokers[0],
+                                           kn_clock_us() + 1000000, &next_us);
     draw(counts);
     check_share(counts[0], 0.1);
     kn_accumulator_settle(table()->partitions[0], batch);
-    engine->config.adaptive_partitioning = 0; /* any but the last, however long its queue */
+    engine->config.produce.adaptive_partitioning = 0; /* any but the last, however long its queue */
     draw(counts);
     CHECK_EQ(counts[0], 0);
     for (int i = 1; i < 4; i++) check_share(counts[i], 1 / 3.0);
@@ -308,19 +319,20 @@ static void test_a_partition_weighs_what_its_queue_is_shorter(void)
 static void test_a_broker_that_is_not_ready_is_left_out(void)
 {
     setup(4);
-    engine->config.adaptive_partitioning = 1;
-    engine->config.availability_timeout_ms = 100;
+    engine->config.produce.adaptive_partitioning = 1;
+    engine->config.produce.availability_timeout_ms = 100;
     int32_t counts[4];
-    atomic_store(&brokers[2].sender.blocked_since_us, kn_clock_us() - 150000);
-    atomic_store(&brokers[1].sender.blocked_since_us, kn_clock_us() + 60000000); /* what lingers is due then */
+    atomic_store(&brokers[2].blocked_since_us, kn_clock_us() - 150000);
+    /* what lingers is due then */
+    atomic_store(&brokers[1].blocked_since_us, kn_clock_us() + 60000000);
     draw(counts);
     CHECK_EQ(counts[2], 0);
     check_share(counts[1], 1 / 3.0);
-    engine->config.availability_timeout_ms = 0; /* off */
+    engine->config.produce.availability_timeout_ms = 0; /* off */
     draw(counts);
     check_share(counts[2], 0.25);
-    engine->config.availability_timeout_ms = 100;
-    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].sender.blocked_since_us, 1);
+    engine->config.produce.availability_timeout_ms = 100;
+    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].blocked_since_us, 1);
     draw(counts); /* nobody is: as without weights */
     for (int i = 1; i < 4; i++) check_share(counts[i], 1 / 3.0);
     teardown();
@@ -329,9 +341,9 @@ static void test_a_broker_that_is_not_ready_is_left_out(void)
 static void test_partitions_of_a_large_topic_are_all_drawn(void)
 {
     setup(200);
-    engine->config.adaptive_partitioning = 1;
+    engine->config.produce.adaptive_partitioning = 1;
     int32_t seen[200] = {0};
-    for (int i = 0; i < 100000; i++) seen[kn_sticky_choose(topic, table(), 0)]++;
+    for (int i = 0; i < 100000; i++) seen[kn_sticky_choose(&topic->sticky, table(), 0)]++;
     for (int i = 0; i < 200; i++) CHECK(seen[i] > 350 && seen[i] < 650);
     teardown();
 }
@@ -339,7 +351,7 @@ static void test_partitions_of_a_large_topic_are_all_drawn(void)
 static void test_partitions_without_a_leader_are_left_out(void)
 {
     setup(4);
-    engine->config.adaptive_partitioning = 1;
+    engine->config.produce.adaptive_partitioning = 1;
     kn_accumulator_set_leader(table()->partitions[1], NULL, -1);
     int32_t counts[4];
     draw(counts);

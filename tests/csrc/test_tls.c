@@ -1,12 +1,14 @@
-/* The TLS transport over functions that stand for OpenSSL's: what is given to them, in which pieces, and what becomes of their outcomes. The real
- * OpenSSL is tried by tests in Python, which have one. */
+/* The TLS transport over functions that stand for OpenSSL's: what is given to them, in which
+ * pieces, and what becomes of their outcomes. The real OpenSSL is tried by tests in Python, which
+ * have one. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "engine_check.h"
 #include "base/status.h"
-#include "engine/chunk.h"
-#include "engine/tls.h"
+#include "net/chunk.h"
+#include "net/tls.h"
+#include "net/transport.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -16,15 +18,22 @@
 
 /* --- a library of the test's: one session at a time --- */
 
-enum { NONE = 0, SSL_FAILED = 1, WANT_READ = 2, WANT_WRITE = 3, SYSCALL_FAILED = 5, ZERO_RETURN = 6 };
+enum {
+    NONE = 0,
+    SSL_FAILED = 1,
+    WANT_READ = 2,
+    WANT_WRITE = 3,
+    SYSCALL_FAILED = 5,
+    ZERO_RETURN = 6
+};
 
 static struct {
     int handshakes_left; /* before it succeeds */
     int outcome;         /* of the next call that can't go on */
     const char *reason;  /* of SSL_FAILED */
     int error_queued;
-    size_t room;         /* bytes that SSL_write() takes before it says WANT_WRITE */
-    size_t pending;      /* bytes of the call that said so */
+    size_t room;    /* bytes that SSL_write() takes before it says WANT_WRITE */
+    size_t pending; /* bytes of the call that said so */
     uint8_t written[200000];
     size_t written_bytes;
     const uint8_t *last; /* what the last SSL_write() was given */
@@ -38,16 +47,17 @@ static struct {
     char host[300], ip_bytes, sni[300];
     int sessions, tickets, contexts_used, resumed, shutdowns, bios, host_refused, certificates;
     unsigned int host_flags;
-    int takes_up;        /* this handshake resumes a session */
-    int cipher_bits;     /* 0: a suite that doesn't encrypt */
-    int no_certificate;  /* the peer has shown none, and was accepted */
+    int takes_up;       /* this handshake resumes a session */
+    int cipher_bits;    /* 0: a suite that doesn't encrypt */
+    int no_certificate; /* the peer has shown none, and was accepted */
     long verify_result;
-    void *current;       /* what a verification failed on; NULL: the peer's own certificate */
-    char der[40];        /* written to the BIO and not read yet */
+    void *current; /* what a verification failed on; NULL: the peer's own certificate */
+    char der[40];  /* written to the BIO and not read yet */
     void *context;
 } lib;
 
-static int ssl_object, ticket_object, certificate_object, issuer_object, cipher_object, bio_object, param_object;
+static int ssl_object, ticket_object, certificate_object, issuer_object, cipher_object, bio_object,
+    param_object;
 
 static void *f_SSL_new(void *context)
 {
@@ -60,7 +70,10 @@ static void f_SSL_free(void *ssl) { (void)ssl, lib.sessions--; }
 static int f_SSL_set_fd(void *ssl, int fd) { return (void)ssl, fd >= 0; }
 static long f_SSL_set_mode(void *ssl, long mode) { return (void)ssl, mode; }
 static void f_SSL_set_connect_state(void *ssl) { (void)ssl; }
-static long f_SSL_set_tlsext_host_name(void *ssl, const char *name) { return (void)ssl, snprintf(lib.sni, sizeof lib.sni, "%s", name) > 0; }
+static long f_SSL_set_tlsext_host_name(void *ssl, const char *name)
+{
+    return (void)ssl, snprintf(lib.sni, sizeof lib.sni, "%s", name) > 0;
+}
 static void f_SSL_set_verify(void *ssl, int mode, int (*callback)(int, void *))
 {
     (void)ssl;
@@ -74,8 +87,14 @@ static int f_X509_VERIFY_PARAM_set1_host(void *param, const char *name, size_t s
     snprintf(lib.host, sizeof lib.host, "%.*s", (int)size, name);
     return !lib.host_refused;
 }
-static int f_X509_VERIFY_PARAM_set1_ip(void *param, const unsigned char *ip, size_t size) { return (void)param, (void)ip, lib.ip_bytes = (char)size, 1; }
-static void f_X509_VERIFY_PARAM_set_hostflags(void *param, unsigned int flags) { (void)param, lib.host_flags = flags; }
+static int f_X509_VERIFY_PARAM_set1_ip(void *param, const unsigned char *ip, size_t size)
+{
+    return (void)param, (void)ip, lib.ip_bytes = (char)size, 1;
+}
+static void f_X509_VERIFY_PARAM_set_hostflags(void *param, unsigned int flags)
+{
+    (void)param, lib.host_flags = flags;
+}
 static const void *f_SSL_get_current_cipher(const void *ssl) { return (void)ssl, &cipher_object; }
 static int f_SSL_CIPHER_get_bits(const void *cipher, int *algorithm_bits)
 {
@@ -90,7 +109,10 @@ static void *f_SSL_get_peer_certificate(const void *ssl)
     return &certificate_object;
 }
 static long f_SSL_get_verify_result(const void *ssl) { return (void)ssl, lib.verify_result; }
-static void f_X509_free(void *certificate) { lib.certificates -= certificate == &certificate_object; }
+static void f_X509_free(void *certificate)
+{
+    lib.certificates -= certificate == &certificate_object;
+}
 static int failed(void)
 {
     lib.error_queued = lib.outcome == SSL_FAILED;
@@ -107,7 +129,8 @@ static int f_SSL_do_handshake(void *ssl)
         }
     }
     if (lib.handshakes_left-- > 0) return failed();
-    if (lib.verify && !lib.takes_up) CHECK_EQ(lib.verify(1, NULL), 1); /* a resumed session verifies nothing */
+    /* a resumed session verifies nothing */
+    if (lib.verify && !lib.takes_up) CHECK_EQ(lib.verify(1, NULL), 1);
     return 1;
 }
 static int f_SSL_read(void *ssl, void *to, int size)
@@ -140,7 +163,10 @@ static int f_SSL_write(void *ssl, const void *from, int size)
     return (int)taken;
 }
 static int f_SSL_shutdown(void *ssl) { return (void)ssl, lib.shutdowns++, 0; }
-static int f_SSL_get_error(const void *ssl, int result) { return (void)ssl, (void)result, lib.outcome; }
+static int f_SSL_get_error(const void *ssl, int result)
+{
+    return (void)ssl, (void)result, lib.outcome;
+}
 static void *f_SSL_get1_session(void *ssl) { return (void)ssl, lib.tickets++, &ticket_object; }
 static int f_SSL_set_session(void *ssl, void *session)
 {
@@ -151,10 +177,16 @@ static int f_SSL_set_session(void *ssl, void *session)
 static void f_SSL_SESSION_free(void *session) { (void)session, lib.tickets--; }
 static unsigned long f_ERR_get_error(void) { return (unsigned long)lib.error_queued; }
 static void f_ERR_clear_error(void) { lib.error_queued = 0; }
-static const char *f_ERR_reason_error_string(unsigned long error) { return (void)error, lib.reason; }
+static const char *f_ERR_reason_error_string(unsigned long error)
+{
+    return (void)error, lib.reason;
+}
 static int f_X509_STORE_CTX_get_error(void *store) { return (void)store, 62; }
 static void *f_X509_STORE_CTX_get0_cert(void *store) { return (void)store, &certificate_object; }
-static void *f_X509_STORE_CTX_get_current_cert(void *store) { return (void)store, lib.current ? lib.current : &certificate_object; }
+static void *f_X509_STORE_CTX_get_current_cert(void *store)
+{
+    return (void)store, lib.current ? lib.current : &certificate_object;
+}
 static int f_i2d_X509_bio(void *bio, void *certificate)
 {
     (void)bio;
@@ -163,7 +195,10 @@ static int f_i2d_X509_bio(void *bio, void *certificate)
     return 1;
 }
 static const void *f_BIO_s_mem(void) { return &bio_object; }
-static void *f_BIO_new(const void *method) { return (void)method, lib.bios++, lib.der[0] = 0, &bio_object; }
+static void *f_BIO_new(const void *method)
+{
+    return (void)method, lib.bios++, lib.der[0] = 0, &bio_object;
+}
 static int f_BIO_read(void *bio, void *to, int size)
 {
     (void)bio;
@@ -181,7 +216,8 @@ static struct kn_tls *tls_new(int verifies, int identifies)
     struct kn_tls *tls = kn_tls_new(verifies, identifies);
     CHECK(tls);
     CHECK(kn_tls_missing(tls) != NULL);
-#define SET(name, result, parameters) CHECK_EQ(kn_tls_set_function(tls, #name, (uintptr_t)f_##name), 0);
+#define SET(name, result, parameters)                                                              \
+    CHECK_EQ(kn_tls_set_function(tls, #name, (uintptr_t)f_##name), 0);
     KN_TLS_FUNCTIONS(SET)
 #undef SET
     CHECK_EQ(kn_tls_set_function(tls, "SSL_of_another_age", 1), -1);
@@ -251,7 +287,8 @@ static void test_an_address_is_verified_as_an_address_and_sends_no_name(void)
     stream_down(&stream, tls);
 }
 
-/* No wildcard in the middle of a label, and no common name in place of subjectAltName: for names as for addresses. */
+/* No wildcard in the middle of a label, and no common name in place of subjectAltName: for names as
+ * for addresses. */
 static void test_a_host_is_looked_for_in_the_alternative_names_alone(void)
 {
     const char *hosts[3] = {"b1.example", "10.1.2.3", "2001:db8::1"};
@@ -325,7 +362,8 @@ static void test_a_certificate_above_that_is_the_cause_comes_behind_the_peers(vo
     stream_down(&stream, tls);
 }
 
-/* Whatever made the library accept it: its configuration file, a suite of a later version, a mistake of ours. */
+/* Whatever made the library accept it: its configuration file, a suite of a later version, a
+ * mistake of ours. */
 static void test_a_handshake_that_protects_nothing_is_none(void)
 {
     for (int flaw = 0; flaw < 3; flaw++) {
@@ -338,7 +376,8 @@ static void test_a_handshake_that_protects_nothing_is_none(void)
             if (flaw == 1) lib.no_certificate = 1;
             if (flaw == 2) lib.verify_result = 20;
             int is_refused = flaw == 0 || verifies;
-            CHECK_EQ(stream.transport->start(&stream, "b1.example"), is_refused ? KN_STREAM_FAILED : 0);
+            CHECK_EQ(stream.transport->start(&stream, "b1.example"),
+                     is_refused ? KN_STREAM_FAILED : 0);
             CHECK_EQ(stream.text[0] != 0, is_refused);
             kn_stream_close(&stream);
             CHECK_EQ(lib.tickets, !is_refused); /* and isn't resumed */
@@ -372,18 +411,21 @@ static void test_small_pieces_share_a_record_and_large_ones_are_not_copied(void)
     stream_up(&stream, tls, "h");
     static uint8_t bytes[60000];
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 7 >> 2);
-    struct iovec pieces[6] = {{bytes, 10}, {bytes + 10, 0}, {bytes + 10, 90}, {bytes + 100, 50000}, {bytes + 50100, 5}, {bytes + 50105, 9895}};
+    struct iovec pieces[6] = {{bytes, 10},          {bytes + 10, 0},    {bytes + 10, 90},
+                              {bytes + 100, 50000}, {bytes + 50100, 5}, {bytes + 50105, 9895}};
     lib.room = sizeof bytes;
     CHECK_EQ(stream.transport->write(&stream, pieces, 6), 60000);
     CHECK_EQ(lib.written_bytes, 60000);
     CHECK(memcmp(lib.written, bytes, sizeof bytes) == 0);
     CHECK_EQ(lib.calls[0], KN_TLS_RECORD_BYTES); /* the small ones, filled up */
-    CHECK_EQ(lib.calls[1], 50100 - KN_TLS_RECORD_BYTES); /* the rest of the large one, from where it lies */
+    /* the rest of the large one, from where it lies */
+    CHECK_EQ(lib.calls[1], 50100 - KN_TLS_RECORD_BYTES);
     CHECK_EQ(lib.call_count, 4);
     stream_down(&stream, tls);
 }
 
-/* A log-in's password is one: nothing of it stays where pieces are gathered, also when the socket takes none of it yet. */
+/* A log-in's password is one: nothing of it stays where pieces are gathered, also when the socket
+ * takes none of it yet. */
 static void test_gathered_pieces_are_wiped(void)
 {
     static char secret[] = "s3cret-of-alice";
@@ -403,7 +445,8 @@ static void test_gathered_pieces_are_wiped(void)
     stream_down(&stream, tls);
 }
 
-/* Whatever the socket takes, in however many calls: the bytes come in order, each once, and a retry is given what it was given before. */
+/* Whatever the socket takes, in however many calls: the bytes come in order, each once, and a retry
+ * is given what it was given before. */
 static void test_writing_goes_on_where_the_socket_was_full(void)
 {
     static uint8_t bytes[120000];
@@ -414,14 +457,16 @@ static void test_writing_goes_on_where_the_socket_was_full(void)
         stream_up(&stream, tls, "h");
         lib.outcome = WANT_WRITE;
         size_t sizes[12], from = 0, sent = 0;
-        for (int i = 0; i < 12; i++) sizes[i] = (seed * 2654435761u >> (i % 16)) % (i % 3 ? 300 : 33000) + 1;
+        for (int i = 0; i < 12; i++)
+            sizes[i] = (seed * 2654435761u >> (i % 16)) % (i % 3 ? 300 : 33000) + 1;
         size_t total = 0;
         for (int i = 0; i < 12; i++) total += sizes[i];
         CHECK(total <= sizeof bytes);
         while (sent < total) {
             struct iovec pieces[12];
             int count = 0;
-            /* more may have been queued meanwhile: the last pieces are only there from the third try on */
+            /* more may have been queued meanwhile: the last pieces are only there from the third
+             * try on */
             from = 0;
             for (int i = 0; i < (lib.call_count < 3 ? 9 : 12); i++) {
                 size_t begin = from < sent ? sent : from, end = from + sizes[i];
@@ -514,7 +559,8 @@ static void test_a_session_is_resumed_until_the_context_is_another_one(void)
     stream_down(&stream, tls);
 }
 
-/* A resumed session shows no certificate: it stands for one that was verified for this host, and not long ago. */
+/* A resumed session shows no certificate: it stands for one that was verified for this host, and
+ * not long ago. */
 static void test_a_session_is_not_resumed_in_place_of_verifying(void)
 {
     struct kn_tls *tls = tls_new(1, 1);
@@ -535,7 +581,8 @@ static void test_a_session_is_not_resumed_in_place_of_verifying(void)
     stream_up(&stream, tls, "b2.example");
     CHECK_EQ(lib.resumed, 3);
     kn_stream_close(&stream);
-    stream.verified_us -= 60 * 1000000; /* resuming has verified nothing, so it counts from the first one */
+    /* resuming has verified nothing, so it counts from the first one */
+    stream.verified_us -= 60 * 1000000;
     stream_up(&stream, tls, "b2.example");
     CHECK_EQ(lib.resumed, 3);
     CHECK(kn_clock_us() - stream.verified_us < 60 * 1000000);

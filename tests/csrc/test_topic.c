@@ -1,4 +1,5 @@
-/* A topic that is produced to: partitions, staging, sticky choice, limits; and what kn_topic_produce() costs. */
+/* A topic that is produced to: partitions, staging, sticky choice, limits; and what
+ * kn_topic_produce() costs. */
 #include <pthread.h>
 #include <time.h>
 #include "produce_fakes.h"
@@ -11,8 +12,8 @@ static const uint8_t NO_ID[16];
 static void setup(void)
 {
     engine = fake_engine();
-    brokers[0].engine = brokers[1].engine = engine;
-    topic = kn_topic_new(engine, "orders", 6, 77);
+    for (int i = 0; i < 2; i++) fake_broker_init(&brokers[i], engine);
+    topic = kn_topic_new(&engine->producer, "orders", 6, 77);
     CHECK(topic);
 }
 
@@ -42,7 +43,10 @@ static void set_partitions(int32_t count)
     CHECK_EQ(kn_topic_set_partitions(topic, NO_ID, count, leaders, epochs), KN_OK);
 }
 
-static struct kn_accumulator *partition_of(int32_t partition) { return atomic_load(&topic->table)->partitions[partition]; }
+static struct kn_accumulator *partition_of(int32_t partition)
+{
+    return atomic_load(&topic->table)->partitions[partition];
+}
 
 /* Takes and settles everything of a partition; the values, separated by spaces. */
 static const char *drain(int32_t partition)
@@ -51,7 +55,8 @@ static const char *drain(int32_t partition)
     struct kn_batch *batch;
     int64_t next_us;
     all[0] = 0;
-    while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition % 2], kn_clock_us() + 1000000, &next_us))) {
+    while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition % 2],
+                                        kn_clock_us() + 1000000, &next_us))) {
         if (all[0]) strcat(all, " ");
         strcat(all, values_of(batch));
         kn_accumulator_settle(partition_of(partition), batch);
@@ -62,7 +67,7 @@ static const char *drain(int32_t partition)
 static void test_staged_records_move_in_order_to_where_they_belong(void)
 {
     setup();
-    engine->config.partitioner = topic->partitioner = KN_PARTITIONER_MURMUR2;
+    engine->config.produce.partitioner = topic->partitioner = KN_PARTITIONER_MURMUR2;
     CHECK_EQ(produce_to(2, NULL, "a"), KN_OK);
     CHECK_EQ(produce_to(-1, "23456", "b"), KN_OK); /* 3 of 4 */
     CHECK_EQ(produce_to(2, NULL, "c"), KN_OK);
@@ -76,8 +81,8 @@ static void test_staged_records_move_in_order_to_where_they_belong(void)
     CHECK(strcmp(drain(1), "d") == 0);
     CHECK(strcmp(drain(2), "a c f") == 0);
     CHECK(strcmp(drain(3), "b e") == 0);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
-    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.bytes), 0);
     teardown();
 }
 
@@ -98,7 +103,8 @@ static void test_staged_records_keep_key_headers_timestamp_opaque_and_age(void)
     int64_t created_us = topic->staging.open->created_us;
     set_partitions(1);
     int64_t next_us;
-    struct kn_batch *batch = kn_accumulator_take(partition_of(0), &brokers[0], kn_clock_us() + 1000000, &next_us);
+    struct kn_batch *batch = kn_accumulator_take(partition_of(0), &brokers[0],
+                                                 kn_clock_us() + 1000000, &next_us);
     CHECK_EQ(batch->created_us, created_us);
     CHECK_EQ(batch->created_ms, -1); /* the application's timestamps */
     CHECK(batch->opaques[0] == &token && batch->opaques[1] == NULL);
@@ -151,8 +157,8 @@ static void test_staged_record_of_a_partition_that_isnt_there_waits_and_is_repor
     kn_batch_free(batch);
     CHECK(kn_list_empty(&fake.delivered));
     CHECK(strcmp(drain(0), "0 2 3 5") == 0);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
-    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.bytes), 0);
     teardown();
 }
 
@@ -164,18 +170,19 @@ static void test_records_for_a_partition_that_is_yet_to_be_known_wait_for_it_in_
     CHECK_EQ(produce_to(0, NULL, "0"), KN_OK); /* isn't held up */
     CHECK_EQ(produce_to(4, NULL, "x"), KN_OK);
     CHECK_EQ(produce_to(2, NULL, "b"), KN_OK);
-    CHECK_EQ(list_count(&fake.events), 1);
+    CHECK_EQ(list_count(&engine->client.events.items), 1);
     kn_event_free(event_first());
     CHECK(strcmp(drain(0), "0") == 0);
     set_partitions(3);
     CHECK_EQ(produce_to(2, NULL, "c"), KN_OK);
     CHECK_EQ(produce_to(4, NULL, "y"), KN_OK);
-    CHECK_EQ(list_count(&fake.events), 1); /* that one wasn't heard of under these partitions */
+    /* that one wasn't heard of under these partitions */
+    CHECK_EQ(list_count(&engine->client.events.items), 1);
     kn_event_free(event_first());
     CHECK(strcmp(drain(2), "a b c") == 0);
     set_partitions(5);
     CHECK(strcmp(drain(4), "x y") == 0);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
     teardown();
 }
 
@@ -184,11 +191,12 @@ static void test_a_topic_made_anew_with_fewer_partitions_has_only_those(void)
     setup();
     static const uint8_t old_id[16] = {1}, new_id[16] = {2};
     struct kn_broker *leaders[3] = {&brokers[0], &brokers[1], &brokers[0]};
-    engine->config.partitioner = topic->partitioner = KN_PARTITIONER_MURMUR2;
+    engine->config.produce.partitioner = topic->partitioner = KN_PARTITIONER_MURMUR2;
     CHECK_EQ(kn_topic_set_partitions(topic, old_id, 3, leaders, NULL), KN_OK);
     CHECK_EQ(produce_to(0, NULL, "kept"), KN_OK);
     CHECK_EQ(produce_to(2, NULL, "gone"), KN_OK);
-    CHECK_EQ(kn_topic_set_partitions(topic, old_id, 1, leaders, NULL), KN_OK); /* some broker was behind */
+    /* some broker was behind */
+    CHECK_EQ(kn_topic_set_partitions(topic, old_id, 1, leaders, NULL), KN_OK);
     CHECK_EQ(kn_topic_partition_count(topic), 3);
     CHECK_EQ(kn_topic_set_partitions(topic, new_id, 1, leaders, NULL), KN_OK);
     CHECK_EQ(kn_topic_partition_count(topic), 1);
@@ -201,7 +209,7 @@ static void test_a_topic_made_anew_with_fewer_partitions_has_only_those(void)
     CHECK_EQ(produce_to(2, NULL, "later"), KN_OK);
     CHECK_EQ(kn_topic_set_partitions(topic, new_id, 3, leaders, NULL), KN_OK);
     CHECK(strcmp(drain(2), "later") == 0);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
     teardown();
 }
 
@@ -209,7 +217,7 @@ static void test_metadata_is_wanted_once_per_unknown_period(void)
 {
     setup();
     for (int i = 0; i < 5; i++) CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
-    CHECK_EQ(list_count(&fake.events), 1);
+    CHECK_EQ(list_count(&engine->client.events.items), 1);
     struct kn_event *event = event_first();
     CHECK_EQ(event->kind, KN_EVENT_TOPIC_WANTED);
     CHECK_EQ(event->token, 77);
@@ -221,7 +229,7 @@ static void test_metadata_is_wanted_once_per_unknown_period(void)
     CHECK_EQ(batch->writer.record_count, 5);
     kn_batch_free(batch);
     CHECK_EQ(produce_to(-1, NULL, "y"), KN_OK);
-    CHECK_EQ(list_count(&fake.events), 1);
+    CHECK_EQ(list_count(&engine->client.events.items), 1);
     set_partitions(1);
     CHECK(strcmp(drain(0), "y") == 0);
     teardown();
@@ -236,7 +244,7 @@ static void test_failed_topic_reports_what_waits_and_stages_anew(void)
     struct kn_accumulator *first = partition_of(0);
     kn_topic_fail(topic, KN_OK, 29, NULL);
     CHECK_EQ(list_count(&fake.delivered), 2);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
     CHECK_EQ(produce_to(1, NULL, "c"), KN_OK);
     CHECK(atomic_load(&topic->table) == NULL);
     set_partitions(3);
@@ -255,7 +263,7 @@ static void test_message_produced_as_soon_as_its_topic_has_failed_wants_metadata
     fake.on_deliver = produce_again;
     kn_topic_fail(topic, KN_OK, 3, "no such topic");
     CHECK_EQ(list_count(&fake.delivered), 1);
-    CHECK_EQ(list_count(&fake.events), 1);
+    CHECK_EQ(list_count(&engine->client.events.items), 1);
     kn_event_free(event_first());
     set_partitions(1);
     CHECK(strcmp(drain(0), "again") == 0);
@@ -283,7 +291,7 @@ static void test_keyless_records_prefer_a_partition_with_a_leader(void)
     leaders[11] = &brokers[1];
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 16, leaders, NULL), KN_OK);
     for (int i = 0; i < 50; i++) CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
-    CHECK_EQ(atomic_load(&topic->sticky)->partition, 11);
+    CHECK_EQ(atomic_load(&topic->sticky.accumulator)->partition, 11);
     CHECK(partition_of(11)->open && partition_of(11)->open->writer.record_count >= 49);
     teardown();
 }
@@ -292,27 +300,27 @@ static void test_limits_keep_nothing(void)
 {
     setup();
     set_partitions(1);
-    engine->config.message_max_bytes = 1000;
+    engine->config.produce.message_max_bytes = 1000;
     static char value[1001];
     memset(value, 'v', 1000);
     CHECK_EQ(produce_to(-1, NULL, value), KN_ERR_TOO_LARGE);
     value[1000 - KN_RECORD_OVERHEAD_MAX_BYTES] = 0;
     CHECK_EQ(produce_to(-1, NULL, value), KN_OK);
-    engine->budget.messages_max = 3;
+    engine->producer.budget.messages_max = 3;
     CHECK_EQ(produce_to(-1, NULL, "1"), KN_OK);
     CHECK_EQ(produce_to(-1, NULL, "2"), KN_OK);
     CHECK_EQ(produce_to(-1, NULL, "3"), KN_ERR_FULL);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 3);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 3);
     drain(0);
     CHECK_EQ(produce_to(-1, NULL, "3"), KN_OK);
-    engine->budget.messages_max = 0;
-    engine->budget.bytes_max = 100;
+    engine->producer.budget.messages_max = 0;
+    engine->producer.budget.bytes_max = 100;
     CHECK_EQ(produce_to(-1, NULL, value), KN_ERR_FULL);
     drain(0);
-    atomic_store(&engine->refusing, KN_ERR_CLOSED);
+    atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
     CHECK_EQ(produce_to(-1, NULL, "x"), KN_ERR_CLOSED);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
-    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.bytes), 0);
     teardown();
 }
 
@@ -337,7 +345,7 @@ static void test_a_run_is_what_as_many_single_calls_are(void)
     CHECK_EQ(produce_ten("hejsan", -1, &status), 10); /* staged */
     CHECK_EQ(status, KN_OK);
     CHECK_EQ(fake.notice_count, 0);
-    engine->config.partitioner = topic->partitioner = KN_PARTITIONER_MURMUR2;
+    engine->config.produce.partitioner = topic->partitioner = KN_PARTITIONER_MURMUR2;
     set_partitions(4);
     CHECK_EQ(produce_ten("hejsan", -1, &status), 10); /* 1 of 4 */
     CHECK_EQ(produce_ten(NULL, 2, &status), 10);
@@ -347,8 +355,8 @@ static void test_a_run_is_what_as_many_single_calls_are(void)
     CHECK_EQ(status, KN_OK);
     set_partitions(5);
     CHECK(strcmp(drain(4), "0 1 2 3 4 5 6 7 8 9") == 0);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
-    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.bytes), 0);
     teardown();
 }
 
@@ -357,45 +365,48 @@ static void test_a_run_stops_where_a_single_call_would_fail(void)
     setup();
     int status;
     set_partitions(1);
-    engine->budget.messages_max = 7;
+    engine->producer.budget.messages_max = 7;
     CHECK_EQ(produce_ten(NULL, 0, &status), 7);
     CHECK_EQ(status, KN_ERR_FULL);
     CHECK_EQ(produce_ten(NULL, 0, &status), 0);
     CHECK_EQ(status, KN_ERR_FULL);
     CHECK(strcmp(drain(0), "0 1 2 3 4 5 6") == 0);
-    engine->budget.messages_max = 0;
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    engine->producer.budget.messages_max = 0;
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
 
     static char large[2000001];
     memset(large, 'x', sizeof large - 1);
-    struct kn_message messages[3] = {message_of_text(NULL, "a"), message_of_text(NULL, large), message_of_text(NULL, "c")};
+    struct kn_message messages[3] = {message_of_text(NULL, "a"), message_of_text(NULL, large),
+                                     message_of_text(NULL, "c")};
     int32_t queued;
     CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_ERR_TOO_LARGE);
     CHECK_EQ(queued, 1);
     CHECK(strcmp(drain(0), "a") == 0);
     messages[1] = message_of_text(NULL, "b");
     messages[1].partition = 1;
-    CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_OK); /* "b" waits for its partition */
+    /* "b" waits for its partition */
+    CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_OK);
     CHECK_EQ(queued, 3);
     CHECK(strcmp(drain(0), "a c") == 0);
     set_partitions(2);
     CHECK(strcmp(drain(1), "b") == 0);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
-    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
-    atomic_store(&engine->refusing, KN_ERR_CLOSED);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.bytes), 0);
+    atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
     CHECK_EQ(produce_ten(NULL, 0, &status), 0);
     CHECK_EQ(status, KN_ERR_CLOSED);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
     teardown();
 }
 
-/* Small batches, so that keyless records move on in the middle of a run: none is lost, and both partitions get some. */
+/* Small batches, so that keyless records move on in the middle of a run: none is lost, and both
+ * partitions get some. */
 static void test_a_run_goes_on_elsewhere_when_a_batch_is_full(void)
 {
     setup();
     int status;
-    engine->config.batch_messages = 4;
-    engine->config.batch_bytes = 120;
+    engine->config.produce.batch_messages = 4;
+    engine->config.produce.batch_bytes = 120;
     set_partitions(2);
     for (int i = 0; i < 20; i++) CHECK_EQ(produce_ten(NULL, -1, &status), 10);
     size_t first = strlen(drain(0)), second = strlen(drain(1));
@@ -407,13 +418,13 @@ static void test_a_run_goes_on_elsewhere_when_a_batch_is_full(void)
 static void test_staged_records_expire(void)
 {
     setup();
-    engine->config.message_timeout_ms = 10;
+    engine->config.produce.message_timeout_ms = 10;
     CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
     kn_topic_expire(topic, kn_clock_us());
     CHECK(kn_list_empty(&fake.delivered));
     kn_topic_expire(topic, kn_clock_us() + 10000);
     CHECK_EQ(list_count(&fake.delivered), 1);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
     teardown();
 }
 
@@ -421,10 +432,10 @@ static void test_an_engine_that_refuses_says_so_first_and_takes_no_lock(void)
 {
     setup();
     set_partitions(1);
-    engine->budget.messages_max = 1;
+    engine->producer.budget.messages_max = 1;
     CHECK_EQ(produce_to(0, NULL, "1"), KN_OK);
     CHECK_EQ(produce_to(0, NULL, "2"), KN_ERR_FULL);
-    atomic_store(&engine->refusing, KN_ERR_CLOSED);
+    atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
     kn_mutex_lock(&partition_of(0)->lock); /* as somebody does whom a fork has left behind */
     CHECK_EQ(produce_to(0, NULL, "2"), KN_ERR_CLOSED);
     struct kn_message message = message_of_text(NULL, "2");
@@ -440,15 +451,18 @@ static void test_topic_id(void)
     setup();
     const uint8_t set[16] = {1, 2, 3}, *ids[] = {set, NO_ID, set};
     struct kn_broker *leaders[3] = {&brokers[0], &brokers[0], &brokers[0]};
-    for (int32_t count = 1; count <= 3; count++) { /* partitions that were there, and the one that is new */
+    for (int32_t count = 1; count <= 3; count++) {
+        /* partitions that were there, and the one that is new */
         CHECK_EQ(kn_topic_set_partitions(topic, ids[count - 1], count, leaders, NULL), KN_OK);
-        for (int32_t i = 0; i < count; i++) CHECK(memcmp(topic->tables->partitions[i]->topic_id, ids[count - 1], 16) == 0);
+        for (int32_t i = 0; i < count; i++)
+            CHECK(memcmp(topic->tables->partitions[i]->topic_id, ids[count - 1], 16) == 0);
     }
     CHECK_EQ(kn_topic_set_partitions(topic, NO_ID, 0, leaders, NULL), KN_ERR_INVALID);
     teardown();
 }
 
-/* --- threads: three produce with keys while the table is published, taken back by nobody, and grows; order per producer holds --- */
+/* --- threads: three produce with keys while the table is published, taken back by nobody, and
+ * grows; order per producer holds --- */
 
 #define THREADS 3
 #define PER_THREAD 20000
@@ -481,12 +495,13 @@ static void check_order(const struct kn_record *record, void *context)
 static void test_publishing_under_fire_keeps_order(void)
 {
     setup();
-    engine->config.batch_bytes = 20000;
+    engine->config.produce.batch_bytes = 20000;
     kn_topic_free(topic);
-    topic = kn_topic_new(engine, "orders", 6, 77);
+    topic = kn_topic_new(&engine->producer, "orders", 6, 77);
     memset(next_of, 0, sizeof next_of);
     pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, produce_many, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, produce_many, (void *)(intptr_t)i), 0);
     struct timespec moment = {0, 1000000};
     nanosleep(&moment, NULL);
     set_partitions(2);
@@ -495,13 +510,14 @@ static void test_publishing_under_fire_keeps_order(void)
     for (int32_t partition = 0; partition < 2; partition++) {
         struct kn_batch *batch;
         int64_t next_us;
-        while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition], kn_clock_us() + 1000000, &next_us))) {
+        while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition],
+                                            kn_clock_us() + 1000000, &next_us))) {
             each_record(batch, check_order, NULL);
             kn_accumulator_settle(partition_of(partition), batch);
         }
     }
     for (int i = 0; i < THREADS; i++) CHECK_EQ(next_of[i], PER_THREAD);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
     teardown();
 }
 
@@ -529,14 +545,15 @@ static void print_cost(void)
         for (int32_t partition = 0; partition < 2; partition++) {
             struct kn_batch *batch;
             int64_t next_us;
-            while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition], kn_clock_us() + 1000000, &next_us))) {
+            while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition],
+                                                kn_clock_us() + 1000000, &next_us))) {
                 kn_accumulator_settle(partition_of(partition), batch);
                 kn_batch_free(delivered_first());
             }
         }
     }
-    printf("kn_topic_produce, 100-byte value: %lld ns a call, best round %lld ns\n", (long long)(total_ns / ROUNDS / COUNT),
-           (long long)(least_ns / COUNT));
+    printf("kn_topic_produce, 100-byte value: %lld ns a call, best round %lld ns\n",
+           (long long)(total_ns / ROUNDS / COUNT), (long long)(least_ns / COUNT));
     teardown();
 }
 

@@ -1,5 +1,7 @@
-/* The gate of a transactional producer: when messages are taken, when a partition's batches may be sent, what is told of failures. */
+/* The gate of a transactional producer: when messages are taken, when a partition's batches may be
+ * sent, what is told of failures. */
 #include <pthread.h>
+#include "base/kafka_errors.h"
 #include "engine_check.h"
 #include "engine/engine.h"
 
@@ -13,13 +15,13 @@ static void setup(void)
     struct kn_engine_config config;
     int32_t epochs[2] = {0};
     kn_engine_config_init(&config);
-    strcpy(config.transactional_id, "tx");
-    config.idempotence = KN_IDEMPOTENCE_DEMANDED;
-    config.report_all = 1;
-    config.batch_messages = 1;
+    strcpy(config.produce.transactional_id, "tx");
+    config.produce.idempotence = KN_IDEMPOTENCE_DEMANDED;
+    config.produce.report_all = 1;
+    config.produce.batch_messages = 1;
     engine = kn_engine_new(&config);
     CHECK(engine);
-    topic = kn_engine_topic(engine, "topic", 5, 3);
+    topic = kn_producer_topic(&engine->producer, "topic", 5, 3);
     CHECK(topic);
     CHECK_EQ(kn_engine_broker_add(engine, 1, "127.0.0.1", peer_closed_port()), 0);
     leader = kn_engine_broker(engine, 0);
@@ -38,11 +40,15 @@ static void teardown(void)
 
 static int produce_to(int32_t partition)
 {
-    struct kn_message message = {.partition = partition, .key_bytes = -1, .value = (const uint8_t *)"v", .value_bytes = 1};
+    struct kn_message message = {
+        .partition = partition, .key_bytes = -1, .value = (const uint8_t *)"v", .value_bytes = 1};
     return kn_topic_produce(topic, &message);
 }
 
-static struct kn_accumulator *partition_of(int32_t partition) { return atomic_load(&topic->table)->partitions[partition]; }
+static struct kn_accumulator *partition_of(int32_t partition)
+{
+    return atomic_load(&topic->table)->partitions[partition];
+}
 
 static struct kn_batch *take(int32_t partition)
 {
@@ -54,7 +60,7 @@ static struct kn_batch *take(int32_t partition)
 static int next_event(enum kn_event_kind kind, struct kn_event *copy)
 {
     struct kn_list *node;
-    while ((node = kn_queue_pop(&engine->events))) {
+    while ((node = kn_queue_pop(&engine->client.events))) {
         struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
         int found = event->kind == kind;
         if (found) *copy = *event;
@@ -87,10 +93,13 @@ static void test_messages_are_taken_from_begin_to_shut_only(void)
     CHECK_EQ(produce_to(0), KN_ERR_NO_TRANSACTION);
     struct kn_message run[3] = {{0}};
     int32_t queued = 0;
-    for (int i = 0; i < 3; i++) run[i] = (struct kn_message){.key_bytes = -1, .value = (const uint8_t *)"v", .value_bytes = 1};
+    for (int i = 0; i < 3; i++)
+        run[i] = (struct kn_message){
+            .key_bytes = -1, .value = (const uint8_t *)"v", .value_bytes = 1};
     CHECK_EQ(kn_topic_produce_run(topic, run, 3, &queued), KN_ERR_NO_TRANSACTION);
     CHECK_EQ(queued, 0);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 1); /* what was refused has given its room back */
+    /* what was refused has given its room back */
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 1);
     teardown();
 }
 
@@ -111,7 +120,8 @@ static void test_a_partition_is_asked_for_once_a_transaction_and_sends_once_it_i
         CHECK_EQ(event.offset, number);
         CHECK(take(0) == NULL);
         CHECK(none_of(KN_EVENT_TXN_PARTITION));
-        kn_engine_transaction_admit(engine, topic, 0, number - 1); /* late news of the last transaction */
+        /* late news of the last transaction */
+        kn_engine_transaction_admit(engine, topic, 0, number - 1);
         CHECK(take(0) == NULL);
         kn_engine_transaction_admit(engine, topic, 0, number);
         struct kn_batch *batch = take(0);
@@ -153,7 +163,8 @@ static void test_where_writing_adds_it_a_partition_waits_for_nobody(void)
             CHECK_EQ(produce_to(0), KN_OK);
             struct kn_batch *batch = take(0);
             CHECK(batch);
-            CHECK_EQ(next_event(KN_EVENT_TXN_PARTITION, &event), i == 0); /* before anything is sent, once */
+            /* before anything is sent, once */
+            CHECK_EQ(next_event(KN_EVENT_TXN_PARTITION, &event), i == 0);
             settle(0, batch, 0);
         }
         kn_engine_transaction_shut(engine);
@@ -166,7 +177,7 @@ static void test_what_is_held_is_sent_when_its_time_has_come(void)
     setup();
     CHECK_EQ(kn_engine_transaction_begin(engine, 1, 1, 0), KN_OK);
     int64_t held_us = kn_clock_us() + 3600000000, next_us;
-    atomic_store(&engine->transaction.held_us, held_us);
+    atomic_store(&engine->producer.transaction.held_us, held_us);
     CHECK(kn_accumulator_take(partition_of(0), leader, kn_clock_us(), &next_us) == NULL);
     CHECK_EQ(next_us, KN_NEVER); /* there is nothing to send */
     CHECK_EQ(produce_to(0), KN_OK);
@@ -208,7 +219,7 @@ static void test_a_purge_costs_the_transaction_and_closing_says_nothing(void)
     CHECK_EQ(kn_engine_purge(engine, 1, 0), KN_OK);
     CHECK(next_event(KN_EVENT_TXN_FAILED, &event));
     CHECK_EQ(event.status, KN_ERR_PURGED);
-    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->producer.budget.messages), 0);
     CHECK_EQ(kn_engine_transaction_begin(engine, 2, 0, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
     kn_engine_stop(engine);
@@ -226,7 +237,9 @@ static void test_numbers_that_are_refused_cost_the_transaction_only(void)
     CHECK_EQ(produce_to(0), KN_OK);
     struct kn_batch *batch = take(0);
     CHECK(batch);
-    CHECK_EQ(kn_accumulator_out_of_sequence(partition_of(0), batch, KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
+    CHECK_EQ(kn_accumulator_out_of_sequence(partition_of(0), batch,
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(partition_of(0), batch, 0);
     CHECK(take(0) == NULL); /* under this epoch no more */
     CHECK_EQ(kn_engine_purge(engine, 1, 0), KN_OK);
@@ -259,12 +272,14 @@ static void test_nothing_gets_in_between_two_transactions(void)
     pthread_t threads[2];
     int64_t counts[2] = {0}, taken = 0;
     atomic_store(&stopping, 0);
-    for (int i = 0; i < 2; i++) CHECK_EQ(pthread_create(&threads[i], NULL, produce_on, &counts[i]), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, produce_on, &counts[i]), 0);
     for (int64_t number = 1; number <= 200; number++) {
         CHECK_EQ(kn_engine_transaction_begin(engine, number, 1, 0), KN_OK);
-        while (number % 2 && atomic_load(&engine->budget.messages) == 0) sched_yield();
+        while (number % 2 && atomic_load(&engine->producer.budget.messages) == 0) sched_yield();
         kn_engine_transaction_shut(engine);
-        while (atomic_load(&engine->budget.messages) > 0) { /* as a commit: until nothing is outstanding */
+        while (atomic_load(&engine->producer.budget.messages) > 0) {
+            /* as a commit: until nothing is outstanding */
             struct kn_batch *batch = take(0);
             if (!batch) continue;
             taken += batch->writer.record_count;

@@ -17,7 +17,8 @@ static void check_both_ways(int64_t value)
     CHECK_EQ(*end, 0xff); /* nothing is written beyond */
     CHECK(kn_varlong_get(room, end, &read) == end);
     CHECK_EQ(read, value);
-    for (const uint8_t *cut = room; cut < end; cut++) CHECK(kn_varlong_get(room, cut, &read) == NULL);
+    for (const uint8_t *cut = room; cut < end; cut++)
+        CHECK(kn_varlong_get(room, cut, &read) == NULL);
     struct kn_span span = kn_span_of(room, (size_t)(end - room));
     CHECK_EQ(kn_span_varlong(&span), value);
     CHECK(!span.failed && span.at == end);
@@ -42,7 +43,8 @@ static void test_int32_refuses_what_does_not_fit(void)
     uint8_t room[KN_VARLONG_MAX_BYTES];
     int32_t narrow = 0;
     const int64_t fit[] = {0, -1, 63, 64, INT32_MAX, INT32_MIN};
-    const int64_t too_large[] = {(int64_t)INT32_MAX + 1, (int64_t)INT32_MIN - 1, INT64_MAX, INT64_MIN};
+    const int64_t too_large[] = {(int64_t)INT32_MAX + 1, (int64_t)INT32_MIN - 1, INT64_MAX,
+                                 INT64_MIN};
     for (size_t i = 0; i < sizeof fit / sizeof fit[0]; i++) {
         uint8_t *end = kn_varint_put(room, fit[i]);
         CHECK(kn_varint_get(room, end, &narrow) == end);
@@ -54,8 +56,10 @@ static void test_int32_refuses_what_does_not_fit(void)
 
 static void test_overlong_numbers_are_malformed(void)
 {
-    static const uint8_t eleven[11] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01};
-    static const uint8_t tenth_too_large[10] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02};
+    static const uint8_t eleven[11] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+                                       0x80, 0x80, 0x80, 0x80, 0x01};
+    static const uint8_t tenth_too_large[10] = {0xff, 0xff, 0xff, 0xff, 0xff,
+                                                0xff, 0xff, 0xff, 0xff, 0x02};
     static const uint8_t padded_zero[6] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x00};
     int64_t wide = 0;
     int32_t narrow = 0;
@@ -124,7 +128,8 @@ static void test_list_keeps_order(void)
     kn_list_remove(&items[2].node);
     kn_list_remove(&items[2].node);
     const int order[] = {1, 2, 4};
-    for (int i = 0; i < 3; i++) CHECK_EQ(KN_LIST_ENTRY(kn_list_pop_front(&head), struct item, node)->number, order[i]);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(KN_LIST_ENTRY(kn_list_pop_front(&head), struct item, node)->number, order[i]);
     CHECK(kn_list_empty(&head));
 }
 

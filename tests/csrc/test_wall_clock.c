@@ -1,4 +1,5 @@
-/* kn_wall_ms() is asked for every message: it may be a little old, and never more than that, whatever thread and processor asks. */
+/* kn_wall_ms() is asked for every message: it may be a little old, and never more than that,
+ * whatever thread and processor asks. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,7 +9,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "engine/thread.h"
+#include "net/thread.h"
 
 #define OLD_US 70 /* 65,536 ticks of a slow processor, and what is lost by rounding */
 #define LOOPS 200000

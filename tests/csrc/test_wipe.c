@@ -1,13 +1,14 @@
-/* No memory that is given back holds a password: what requests, a proxy's login and TLS have had of one is overwritten.
+/* No memory that is given back holds a password: what requests, a proxy's login and TLS have had of
+ * one is overwritten.
  *
- * The program brings its own free (glibc's underneath), which looks through what it is given. The sanitizers bring theirs, so there this only says why it
- * has nothing to do.
+ * The program brings its own free (glibc's underneath), which looks through what it is given. The
+ * sanitizers bring theirs, so there this only says why it has nothing to do.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "engine_bench.h"
-#include "engine/proxy.h"
+#include "net/proxy.h"
 
 #if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
@@ -50,12 +51,18 @@ static void test_what_is_not_wiped_is_found(void)
     CHECK_EQ(leaked(), 1);
 }
 
-static void submit_to(struct bench *bench, int32_t generation, int16_t api_key, uint8_t flags, uint64_t token)
+static void submit_to(struct bench *bench, int32_t generation, int16_t api_key, uint8_t flags,
+                      uint64_t token)
 {
-    CHECK_EQ(kn_engine_submit(bench->engine, 0, generation, api_key, 1, 0, 0, flags, (const uint8_t *)secret, sizeof secret - 1, token, 60000), KN_OK);
+    CHECK_EQ(kn_engine_submit(bench->engine, 0, generation, api_key, 1, 0, 0, flags,
+                              (const uint8_t *)secret, sizeof secret - 1, token, 60000),
+             KN_OK);
 }
 
-static void submit(struct bench *bench, int32_t generation, uint8_t flags, uint64_t token) { submit_to(bench, generation, 36, flags, token); }
+static void submit(struct bench *bench, int32_t generation, uint8_t flags, uint64_t token)
+{
+    submit_to(bench, generation, 36, flags, token);
+}
 
 static void settled(struct bench *bench, uint64_t token, int status)
 {
@@ -105,13 +112,15 @@ static void test_requests_that_never_go_out(void)
     CHECK_EQ(leaked(), 0);
 }
 
-/* The secret of a delegation token: gone from an answer's buffer, which may be kept for the next one. */
+/* The secret of a delegation token: gone from an answer's buffer, which may be kept for the next
+ * one. */
 static void test_answers_with_a_tokens_secret(void)
 {
     struct bench bench = bench_new(NULL);
     submit(&bench, 0, 0, 1);
     int32_t generation = connect_now(&bench, 1);
-    for (int16_t api_key = 38; api_key <= 41; api_key += 3) { /* CreateDelegationToken, DescribeDelegationToken */
+    for (int16_t api_key = 38; api_key <= 41; api_key += 3) {
+        /* CreateDelegationToken, DescribeDelegationToken */
         submit_to(&bench, generation, api_key, KN_REQUEST_HANDSHAKE, 2);
         turn(&bench, 0, 1);
         size_t size;
@@ -136,7 +145,8 @@ static void test_answers_with_a_tokens_secret(void)
 
 static void test_the_login_of_a_proxy(void)
 {
-    struct kn_proxy *proxy = kn_proxy_new(KN_PROXY_HTTP, 1, "proxy", 3128, (const uint8_t *)secret, sizeof secret - 1);
+    struct kn_proxy *proxy = kn_proxy_new(KN_PROXY_HTTP, 1, "proxy", 3128, (const uint8_t *)secret,
+                                          sizeof secret - 1);
     CHECK(proxy);
     CHECK_MEM(proxy->login, secret, sizeof secret - 1);
     kn_proxy_free(proxy);

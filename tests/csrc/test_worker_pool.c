@@ -2,13 +2,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "check.h"
-#include "engine/worker_pool.h"
+#include "produce/worker_pool.h"
 
 enum { TASKS = 5, ROUNDS = 300, OWNERS = 3 };
 
 struct job {
     struct kn_task task;
-    int times;          /* plain: `done` says that it may be read */
+    int times; /* plain: `done` says that it may be read */
     int by_owner;
     pthread_t owner;
     int sleep_us;
@@ -29,7 +29,9 @@ static void tell(void *whom) { atomic_fetch_add((atomic_int *)whom, 1); }
 
 static struct job job_of(int sleep_us)
 {
-    return (struct job){.task = {.work = work, .notify = tell, .whom = &told}, .owner = pthread_self(), .sleep_us = sleep_us};
+    return (struct job){.task = {.work = work, .notify = tell, .whom = &told},
+                        .owner = pthread_self(),
+                        .sleep_us = sleep_us};
 }
 
 static void *owner_main(void *argument)
@@ -40,7 +42,8 @@ static void *owner_main(void *argument)
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < TASKS; i++) kn_worker_pool_begin(&workers, &jobs[i].task);
         /* Every other round from the end on, where none has begun yet. */
-        for (int i = 0; i < TASKS; i++) kn_worker_pool_finish(&workers, &jobs[round % 2 ? TASKS - 1 - i : i].task);
+        for (int i = 0; i < TASKS; i++)
+            kn_worker_pool_finish(&workers, &jobs[round % 2 ? TASKS - 1 - i : i].task);
         for (int i = 0; i < TASKS; i++) CHECK_EQ(jobs[i].times, round + 1);
     }
     return NULL;
@@ -50,7 +53,8 @@ static void test_each_task_is_done_once_whoever_owns_others(void)
 {
     pthread_t threads[OWNERS];
     kn_worker_pool_init(&workers, 2);
-    for (int i = 0; i < OWNERS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, owner_main, NULL), 0);
+    for (int i = 0; i < OWNERS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, owner_main, NULL), 0);
     for (int i = 0; i < OWNERS; i++) pthread_join(threads[i], NULL);
     CHECK_EQ(workers.started, 2);
     kn_worker_pool_stop(&workers);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "engine/proxy.c" /* alone: what it stands on is below, and the other targets link none of the engine */
+#include "net/proxy.c" /* alone: what it stands on is below, and the other targets link none of the engine */
 #include "fuzz.h"
 
 static const uint8_t *left;

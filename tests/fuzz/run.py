@@ -89,7 +89,7 @@ def build(name: str) -> Path:
     sources = sorted(
         [*(path for folder in folders for path in folder.glob("*.c")), ROOT / "csrc" / "arrow" / "import.c"]
     )
-    included = ROOT / "csrc" / "engine" / "proxy.c"  # by one target
+    included = ROOT / "csrc" / "net" / "proxy.c"  # by one target
     headers = [*ROOT.glob("csrc/*/*.h"), included, HERE / "fuzz.h"]
     flags = ["-std=gnu11", "-O1", "-g", "-DKN_DEBUG=1", f"-fsanitize={SANITIZERS}", "-fno-sanitize-recover=undefined"]
     flags += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]

@@ -37,7 +37,7 @@ FAULTS = {
     "partitions were never told, in the binding": ("produce", "Topic_", "set_partitions (engine.c"),
     "a call was never sent": ("admin", "control_request_new", "Engine_", "submit"),
     "a connection never got its handshake": ("produce", "control_request_new"),
-    "a constructor raised RuntimeError": ("produce", "kn_broker_new"),
+    "a constructor raised RuntimeError": ("produce", "kn_broker_thread_new"),
     "a partition was never fetched": ("consume", "kn_cursor_new"),
     "a partition's leader was never told of it": ("consume", "kn_reserve_take", "Cursor_", "start"),
     "a fetch error was never told": ("consume", "kn_event_new", "post_cursor_event"),

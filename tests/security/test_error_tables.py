@@ -98,7 +98,7 @@ def test_table_about_tls_has_the_texts_that_are_said(tmp_path: Path, monkeypatch
 
 
 def test_table_about_proxies_has_the_texts_of_the_source() -> None:
-    source = "".join((ROOT / "csrc" / "engine" / name).read_text() for name in ("proxy.c", "connection.c"))
+    source = "".join((ROOT / "csrc" / "net" / name).read_text() for name in ("proxy.c", "connection.c"))
     literals = re.findall(r'"((?:[^"\\\n]|\\.)*)"', source)
     parts = [part for literal in literals for part in literal.split(": ")]
     formats = [re.sub("%[a-z]", ".*", re.escape(part)) for part in parts if "%" in part and " " in part]

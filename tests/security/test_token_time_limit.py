@@ -163,7 +163,7 @@ def test_a_proxy_on_the_way_to_awss_token_service(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
         with in_time():
             fetch(**{TYPE: "aws_iam", CONFIG: "region=eu-north-1,audience=x,sts_endpoint=http://sts.example"})
-        assert server.connections == 1
+        assert server.connections in (1, 2)  # botocore repeats a request once after a slow read
 
 
 def test_awss_token_service_answers_with_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from kafka_native.control.brokers import versions
 from kafka_native.protocol import registry
 
 ROOT = Path(__file__).resolve().parents[2]
+GUIDES = ROOT / "docs" / "guide"
 PAGE = (ROOT / "docs" / "KIPS.md").read_text(encoding="utf-8")
 STATES = ("works", "partly", "planned", "not for a client")
 
@@ -73,10 +74,18 @@ def test_named_file_and_test_exist(place: str) -> None:
         assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("page", ["docs/KIPS.md", "docs/CONFIGURATION.md"])
+USER_PAGES = [
+    "README.md",
+    "docs/KIPS.md",
+    "docs/CONFIGURATION.md",
+    *(f"docs/guide/{page.name}" for page in GUIDES.glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", USER_PAGES)
 def test_users_pages_name_neither_code_nor_tests(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    assert re.findall(r"`(?:kafka_native|csrc|tests|bench)/[^`]+`|\btest_\w+|::", text) == []
+    assert re.findall(r"`(?:kafka_native|csrc|tests)/[^`]+`|`test_\w+`|\.(?:py|c)::", text) == []
 
 
 def declared_keys() -> set[int]:

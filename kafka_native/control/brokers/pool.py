@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
+from kafka_native._native.enums import PEER_CLOSED, PEER_CLOSED_IN_FLIGHT
 from kafka_native.cleaning import printable
 from kafka_native.control.brokers.security import Encryption
 from kafka_native.control.brokers.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
@@ -53,8 +54,8 @@ COORDINATORS = 1 << 32
 # How long one server may take before another one is tried beside it: one that never answers must not hold up a call
 # for as long as its timeouts allow.
 NEXT_SERVER_S = 0.5
-# enum kn_peer_closed, csrc/engine/events.h: how loudly the peer's closing of a connection is told
-CLOSE_LEVELS = {2: INFO, 3: WARNING}
+CLOSE_LEVELS = {PEER_CLOSED: INFO, PEER_CLOSED_IN_FLIGHT: WARNING}
+"""The log level of a connection that the peer closes."""
 OLD_BROKER_HINT = "another security.protocol? or a broker before 0.10: see broker.version.fallback"
 SASL_HINT = "is its listener one for SASL? see security.protocol"
 # what fails besides the brokers, as subjects of outages

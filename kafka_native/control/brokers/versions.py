@@ -29,7 +29,7 @@ from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsRespon
 
 SOFTWARE_NAME = "kafka-native"
 
-# The versions that the C twins in csrc/engine read and write.
+# The versions that the C twins in csrc read and write.
 C_PRODUCE_VERSIONS = (0, 13)
 C_FETCH_VERSIONS = (0, 17)
 

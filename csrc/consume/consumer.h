@@ -1,0 +1,51 @@
+/* What all cursors and fetchers of one client share.
+ *
+ * Thread: any; immutable or atomic. Lock: none. Who frees: the engine embeds it.
+ */
+#ifndef KN_CONSUME_CONSUMER_H
+#define KN_CONSUME_CONSUMER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "net/client.h"
+
+struct kn_fetch_config {
+    int32_t fetch_min_bytes, fetch_wait_max_ms, fetch_max_bytes, partition_fetch_bytes;
+    /* a broker's few partitions may share so much in a request, if that is more than
+     * partition_fetch_bytes each */
+    int32_t shared_fetch_bytes;
+    int64_t queued_max_bytes;    /* queued.max.messages.kbytes * 1024, for the whole client */
+    int64_t queued_min_messages; /* queued.min.messages, of each partition */
+    int32_t fetch_error_backoff_ms;
+    bool check_crcs, partition_eof;
+    int8_t isolation_level; /* 0 read_uncommitted, 1 read_committed */
+    size_t decompressed_max_bytes;
+    char rack[256]; /* client.rack */
+};
+
+struct kn_consumer {
+    /* immutable */
+    const struct kn_fetch_config *config;
+    struct kn_client *client;
+    /* atomic */
+    _Atomic int64_t queued_bytes;                      /* fetched, not yet consumed */
+    _Atomic int64_t received_messages, received_bytes; /* fetched, ever */
+    atomic_int starved;       /* a fetcher waits for queued_bytes to fall */
+    atomic_int fetcher_count; /* brokers that something is fetched from */
+    atomic_int keeps_batches; /* fetched batches stay as they are: not opened */
+};
+
+/* Called when segments are freed: wakes fetchers that were over the limit. */
+static inline void kn_consumer_consumed(struct kn_consumer *consumer, int64_t size_bytes)
+{
+    int64_t left = atomic_fetch_sub(&consumer->queued_bytes, size_bytes) - size_bytes;
+    /* A fetcher sets `starved` and then reads queued_bytes once more; here it is the other way
+     * round. One of the two sees the other (sequentially consistent), so no fetcher waits for ever.
+     */
+    if (!atomic_load(&consumer->starved) || left >= consumer->config->queued_max_bytes) return;
+    if (atomic_exchange(&consumer->starved, 0))
+        consumer->client->on->queue_has_room(consumer->client->owner);
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* The Fetch request and response on the wire, versions 0 to 17.
+ *
+ * Thread: any; pure functions over bytes. Who frees: nobody, the response borrows from its input.
+ * The declared form is kafka_native/protocol/fetch.py; a test compares the two byte for byte.
+ */
+#ifndef KN_CONSUME_FETCH_CODEC_H
+#define KN_CONSUME_FETCH_CODEC_H
+
+#include <stdint.h>
+#include "base/buffer.h"
+#include "base/span.h"
+
+#define KN_API_FETCH 1
+#define KN_FETCH_VERSION_MIN 0
+#define KN_FETCH_VERSION_MAX 17
+#define KN_FETCH_ISOLATION_SINCE 4
+#define KN_FETCH_SESSION_SINCE 7
+#define KN_FETCH_FLEXIBLE_SINCE 12
+#define KN_FETCH_TOPIC_ID_SINCE 13
+
+struct kn_fetch_partition { /* one partition of a request */
+    const char *topic;
+    int32_t topic_bytes;
+    const uint8_t *topic_id;
+    int32_t partition;
+    int32_t leader_epoch;
+    int64_t offset;
+    int32_t max_bytes;
+};
+
+struct kn_fetch_request {
+    int16_t version;
+    int32_t max_wait_ms, min_bytes, max_bytes;
+    int8_t isolation_level;
+    int32_t session_id, session_epoch;
+    const struct kn_fetch_partition *partitions; /* neighbours of one topic are sent as one topic */
+    int32_t partition_count;
+    const struct kn_fetch_partition *forgotten;
+    int32_t forgotten_count;
+    const char *rack;
+};
+
+/* Appends the request body to *buffer. KN_OK or KN_ERR_NOMEM. */
+int kn_fetch_request_encode(const struct kn_fetch_request *request, struct kn_buffer **buffer);
+
+struct kn_fetch_response {
+    int32_t throttle_ms;
+    int16_t error_code;
+    int32_t session_id;
+    struct kn_span topics; /* for kn_fetch_response_next() */
+    int32_t topics_left;
+    int32_t partitions_left; /* of the current topic */
+    int16_t version;
+    const char *topic; /* current topic: name (old versions) or id */
+    int32_t topic_bytes;
+    const uint8_t *topic_id;
+};
+
+struct kn_aborted { /* an aborted transaction of a partition */
+    int64_t producer_id;
+    int64_t first_offset;
+};
+
+struct kn_fetch_result { /* one partition of a response */
+    int32_t partition;
+    int16_t error_code;
+    int64_t high_watermark;
+    int64_t last_stable_offset; /* before version 4: high_watermark, as there are no transactions */
+    int64_t log_start_offset;   /* -1: not told */
+    int32_t aborted_count;      /* entries at `aborted`, kn_fetch_result_aborted() reads them */
+    struct kn_span aborted;
+    int32_t preferred_read_replica;
+    const uint8_t *records;
+    size_t records_bytes;
+    int32_t leader_id, leader_epoch; /* KIP-951, -1: no hint */
+    int64_t diverging_end_offset;    /* KIP-595, -1: none */
+    int32_t diverging_epoch;
+};
+
+/* Reads the head of a response. KN_OK or KN_ERR_PROTOCOL. */
+int kn_fetch_response_open(struct kn_fetch_response *response, struct kn_span body,
+                           int16_t version);
+/* The next partition: 1 with *result filled, 0 at the end, KN_ERR_PROTOCOL when malformed. */
+int kn_fetch_response_next(struct kn_fetch_response *response, struct kn_fetch_result *result);
+/* Entry by entry; the count was checked against the bytes. */
+struct kn_aborted kn_fetch_result_aborted(struct kn_fetch_result *result, int16_t version);
+
+#endif

@@ -1,0 +1,87 @@
+/* A broker as its sender, its fetcher and whatever is sent to it know it. Its thread:
+ * broker_thread.h.
+ *
+ * Thread: as said at each field. Who frees: embedded in struct kn_broker_thread; it lives as long
+ * as its engine, so pointers to it stay valid.
+ */
+#ifndef KN_NET_BROKER_H
+#define KN_NET_BROKER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include "base/span.h"
+#include "net/broker_events.h"
+#include "net/client.h"
+#include "net/counting.h"
+
+struct kn_heartbeat;
+
+enum kn_broker_state {
+    KN_BROKER_INIT,
+    KN_BROKER_DOWN,
+    KN_BROKER_CONNECTING,
+    KN_BROKER_HANDSHAKE,
+    KN_BROKER_UP,
+    KN_BROKER_STOPPED
+};
+
+struct kn_broker {
+    /* immutable */
+    struct kn_client *client;
+    const struct kn_broker_events *on;
+    void *owner;
+    int32_t handle;
+    int32_t node_id; /* -1: bootstrap */
+    char *host;
+    uint16_t port;
+    struct kn_connection *connection;  /* what it points to: broker thread only */
+    struct kn_broker_windows *windows; /* NULL: no statistics */
+    /* broker thread only */
+    struct kn_heartbeat *heartbeat; /* sent again and again on this connection; NULL: none */
+    int32_t generation;
+    /* atomic */
+    atomic_int state; /* enum kn_broker_state, for everybody to read */
+    _Atomic int64_t state_since_us;
+    _Atomic int64_t connects, disconnects, wakeups; /* connects: attempts */
+    _Atomic int64_t retries;                        /* batches that go back for another try */
+    _Atomic int64_t unsent_timeouts, partial_batches;
+    /* Produce requests out there; read by who chooses a partition, as is: */
+    atomic_int in_flight;
+    /* something is due since then and can't be sent: not connected, held back, or too much in
+     * flight; 0: no */
+    _Atomic int64_t blocked_since_us;
+    struct kn_means means;
+};
+
+/* All zero before. KN_OK or KN_ERR_NOMEM, with nothing to deinit. */
+int kn_broker_init(struct kn_broker *broker, struct kn_client *client,
+                   const struct kn_broker_events *on, void *owner, int32_t handle, int32_t node_id,
+                   const char *host, uint16_t port);
+void kn_broker_deinit(struct kn_broker *broker);
+static inline int kn_broker_state_now(struct kn_broker *broker)
+{
+    return atomic_load_explicit(&broker->state, memory_order_acquire);
+}
+/* Fills a REPLY event with an outcome and posts it. Broker thread; the caller's own when the broker
+ * was stopped already. */
+void kn_broker_post_reply(struct kn_broker *broker, struct kn_event *event, int32_t generation,
+                          int status, struct kn_chunk *chunk, struct kn_span body);
+
+/* See struct kn_broker_events. */
+static inline void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator,
+                                    int64_t at_us)
+{
+    broker->on->accumulator_ready(broker->owner, accumulator, at_us);
+}
+static inline void kn_broker_wake_cursor(struct kn_broker *broker, struct kn_cursor *cursor)
+{
+    broker->on->cursor_ready(broker->owner, cursor);
+}
+static inline void kn_broker_wake(struct kn_broker *broker) { broker->on->wake(broker->owner); }
+static inline void kn_broker_send(struct kn_broker *broker, struct kn_request *request,
+                                  int64_t now_us)
+{
+    broker->on->send(broker->owner, request, now_us);
+}
+
+#endif

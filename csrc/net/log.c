@@ -1,0 +1,47 @@
+/* Lines for the logs: log.h. */
+#include "net/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include "net/events.h"
+
+#define LINES_MAX 2000 /* half a megabyte */
+
+void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_queue *events)
+{
+    log->contexts = contexts;
+    log->events = events;
+    atomic_init(&log->queued, 0);
+    atomic_init(&log->dropped, 0);
+}
+
+void kn_log_say(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key,
+                const char *format, ...)
+{
+    struct kn_event *event = NULL;
+    if (atomic_fetch_add_explicit(&log->queued, 1, memory_order_relaxed) < LINES_MAX)
+        event = kn_event_new(NULL, KN_EVENT_LOG, broker);
+    if (!event) {
+        atomic_fetch_sub_explicit(&log->queued, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&log->dropped, 1, memory_order_relaxed);
+        return;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(event->text, sizeof event->text, format, arguments);
+    va_end(arguments);
+    event->status = (int)context;
+    event->api_key = api_key;
+    event->token = (uint64_t)kn_clock_us();
+    kn_queue_push(log->events, &event->node);
+}
+
+int64_t kn_log_take_dropped(struct kn_log *log)
+{
+    return atomic_exchange_explicit(&log->dropped, 0, memory_order_relaxed);
+}
+
+void kn_log_taken(struct kn_log *log)
+{
+    atomic_fetch_sub_explicit(&log->queued, 1, memory_order_relaxed);
+}

@@ -1,0 +1,62 @@
+/* What broker threads have to say for the logs (the property `debug`): lines in the events queue,
+ * which the control thread hands on.
+ *
+ * Thread: kn_log_say() from any; it never waits: over LINES_MAX lines that nobody has taken yet,
+ * one is dropped and counted. The others by the control thread. Lock: none of its own. Who frees:
+ * the engine embeds it; lines are events.
+ */
+#ifndef KN_NET_LOG_H
+#define KN_NET_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "net/queue.h"
+
+/* The contexts of `debug`, in the order of CONTEXTS in kafka_native/control/logs.py. */
+enum kn_log_context {
+    KN_LOG_GENERIC,
+    KN_LOG_BROKER,
+    KN_LOG_TOPIC,
+    KN_LOG_METADATA,
+    KN_LOG_FEATURE,
+    KN_LOG_QUEUE,
+    KN_LOG_MSG,
+    KN_LOG_PROTOCOL,
+    KN_LOG_CGRP,
+    KN_LOG_SECURITY,
+    KN_LOG_FETCH,
+    KN_LOG_INTERCEPTOR,
+    KN_LOG_PLUGIN,
+    KN_LOG_CONSUMER,
+    KN_LOG_ADMIN,
+    KN_LOG_EOS,
+    KN_LOG_MOCK,
+    KN_LOG_ASSIGNOR,
+    KN_LOG_CONF,
+    KN_LOG_TELEMETRY
+};
+
+struct kn_log {
+    /* immutable */
+    uint32_t contexts; /* a bit for each that is on: 1 << enum kn_log_context */
+    struct kn_queue *events;
+    /* atomic */
+    atomic_int queued;       /* lines in `events` */
+    _Atomic int64_t dropped; /* and not told yet */
+};
+
+void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_queue *events);
+/* The one test that a line costs while its context is off. `log` NULL: nobody listens. */
+static inline bool kn_log_is_on(const struct kn_log *log, enum kn_log_context context)
+{
+    return log && (log->contexts >> context & 1u);
+}
+/* Only after kn_log_is_on(). `api_key` -1: the line is about no request, else the API's name is put
+ * before it. No keys, values or secrets. */
+void kn_log_say(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key,
+                const char *format, ...) __attribute__((format(printf, 5, 6)));
+void kn_log_taken(struct kn_log *log);           /* a line was taken off the queue */
+int64_t kn_log_take_dropped(struct kn_log *log); /* how many were dropped since it was asked last */
+
+#endif

@@ -1,0 +1,56 @@
+/* Requests to be: see encode_queue.h for threads and owners. */
+#include "produce/encode_queue.h"
+
+#include "produce/batch.h"
+#include "produce/batch_encoder.h"
+#include "net/broker.h"
+#include "produce/producer.h"
+
+/* a tenth of a millisecond, or gzip's half: not worth another thread's waking up */
+#define ENCODE_HERE_BYTES ((size_t)32 << 10)
+
+/* Any thread of the worker pool: it notes in the batch what can't be, and the sender's thread acts
+ * on it. */
+static void encode(struct kn_task *task)
+{
+    struct kn_encoding *encoding = KN_LIST_ENTRY(task, struct kn_encoding, task);
+    for (int32_t i = 0; i < encoding->picks.count; i++) {
+        struct kn_batch *batch = encoding->picks.batches[i];
+        batch->status = kn_batch_prepare(encoding->producer, batch, encoding->produce_version);
+    }
+}
+
+static void wake(void *broker) { kn_broker_wake(broker); }
+
+void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_producer *producer,
+                           struct kn_broker *broker, int16_t produce_version)
+{
+    struct kn_encoding *encoding = KN_LIST_ENTRY(kn_encode_queue_next(encode_queue),
+                                                 struct kn_encoding, picks);
+    encoding->task.work = encode;
+    encoding->task.notify = wake;
+    encoding->task.whom = broker;
+    encoding->producer = producer;
+    encoding->produce_version = produce_version;
+    encode_queue->count++;
+    if (producer->config->codec == KN_CODEC_NONE || encoding->picks.size_bytes < ENCODE_HERE_BYTES)
+        kn_task_do_here(&encoding->task);
+    else kn_worker_pool_begin(&producer->workers, &encoding->task);
+}
+
+struct kn_picks *kn_encode_queue_take_encoded(struct kn_encode_queue *encode_queue)
+{
+    struct kn_encoding *oldest = &encode_queue->ring[encode_queue->first];
+    if (encode_queue->count == 0 || !kn_task_is_done(&oldest->task)) return NULL;
+    encode_queue->first = (encode_queue->first + 1) % KN_ENCODE_QUEUE_MAX;
+    encode_queue->count--;
+    return &oldest->picks;
+}
+
+struct kn_picks *kn_encode_queue_take(struct kn_encode_queue *encode_queue,
+                                      struct kn_worker_pool *workers)
+{
+    if (encode_queue->count > 0)
+        kn_worker_pool_finish(workers, &encode_queue->ring[encode_queue->first].task);
+    return kn_encode_queue_take_encoded(encode_queue);
+}

@@ -1,0 +1,43 @@
+/* A message as produce() is called with it.
+ *
+ * Thread: any. Who frees: nobody, it borrows.
+ */
+#ifndef KN_PRODUCE_MESSAGE_H
+#define KN_PRODUCE_MESSAGE_H
+
+#include <stdint.h>
+#include "records/record_reader.h"
+
+struct kn_message {     /* what produce() was called with; borrowed for the call */
+    const uint8_t *key; /* NULL: null */
+    const uint8_t *value;
+    const uint8_t *headers; /* wire form, see batch_writer.h */
+    size_t headers_bytes;
+    int32_t key_bytes;
+    int32_t value_bytes;
+    int32_t header_count;
+    int32_t partition;    /* -1: the partitioner's choice */
+    int64_t timestamp_ms; /* <= 0: now */
+    int64_t wall_ms;      /* kn_wall_ms(), if the caller has just looked; 0: it hasn't */
+    void *opaque;         /* a token, NULL: no callback */
+};
+
+/* A record once more as a message. */
+static inline struct kn_message kn_message_of(const struct kn_record *record, int32_t partition,
+                                              void *opaque)
+{
+    return (struct kn_message){
+        .key = record->key,
+        .value = record->value,
+        .headers = record->headers,
+        .headers_bytes = (size_t)record->headers_bytes,
+        .key_bytes = record->key_bytes,
+        .value_bytes = record->value_bytes,
+        .header_count = record->header_count,
+        .partition = partition,
+        .timestamp_ms = record->timestamp_ms,
+        .opaque = opaque,
+    };
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* What all topics and senders of one client share.
+ *
+ * Thread: as said at each field. Lock: `lock` (leaf) guards the list of topics. Who frees: the
+ * engine embeds it.
+ */
+#ifndef KN_PRODUCE_PRODUCER_H
+#define KN_PRODUCE_PRODUCER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/list.h"
+#include "base/status.h"
+#include "produce/budget.h"
+#include "net/client.h"
+#include "produce/partitioner.h"
+#include "net/thread.h"
+#include "produce/transaction.h"
+#include "produce/worker_pool.h"
+
+enum kn_idempotence { /* whether batches are numbered, and wait for a producer id */
+                      KN_IDEMPOTENCE_OFF,
+                      KN_IDEMPOTENCE_DEMANDED, /* or not sent at all */
+                      /* unless the brokers can't, or won't have it: kn_engine_grant() says so */
+                      KN_IDEMPOTENCE_WANTED
+};
+
+struct kn_produce_config {
+    int64_t queue_messages_max;    /* queue.buffering.max.messages */
+    int64_t queue_bytes_max;       /* queue.buffering.max.kbytes * 1024 */
+    int32_t linger_us;             /* linger.ms */
+    int32_t batch_bytes;           /* batch.size */
+    int32_t batch_messages;        /* batch.num.messages */
+    int32_t message_max_bytes;     /* message.max.bytes */
+    int32_t max_in_flight;         /* max.in.flight.requests.per.connection */
+    int32_t backpressure_requests; /* queue.buffering.backpressure.threshold; 0: not set */
+    int16_t acks;                  /* request.required.acks: -1, 0, 1 */
+    int32_t produce_timeout_ms;    /* request.timeout.ms, sent to the broker */
+    int32_t message_timeout_ms;    /* 0: never */
+    int32_t retries;               /* message.send.max.retries */
+    int32_t retry_backoff_ms, retry_backoff_max_ms;
+    int32_t codec; /* enum kn_codec_id */
+    int32_t codec_level;
+    enum kn_partitioner partitioner;
+    int32_t sticky_linger_ms;        /* sticky.partitioning.linger.ms */
+    bool adaptive_partitioning;      /* partitioner.adaptive.partitioning.enable */
+    int32_t availability_timeout_ms; /* partitioner.availability.timeout.ms */
+    int idempotence;                 /* enable.idempotence, enum kn_idempotence */
+    bool gapless;                    /* enable.gapless.guarantee: a batch that fails is fatal */
+    char transactional_id[KN_TRANSACTIONAL_ID_BYTES_MAX]; /* "": none */
+    /* a client-wide delivery callback: every batch is reported */
+    bool report_all;
+    bool report_errors_only; /* delivery.report.only.error */
+};
+
+struct kn_producer {
+    /* immutable */
+    const struct kn_produce_config *config;
+    struct kn_client *client;
+    /* guards itself */
+    struct kn_worker_pool workers; /* compresses beside the broker threads */
+    /* atomic */
+    struct kn_budget budget; /* messages not yet settled */
+    atomic_int flushing;     /* > 0: linger doesn't apply */
+    /* KN_OK; KN_ERR_FATAL or KN_ERR_CLOSED: messages are neither taken nor sent any more */
+    atomic_int refusing;
+    struct kn_transaction transaction;
+    /* control thread only */
+    int64_t producer_id; /* idempotence; -1: none yet */
+    int16_t producer_epoch;
+    /* under lock */
+    struct kn_mutex lock;
+    struct kn_list topics;
+};
+
+/* KN_OK or KN_ERR_NOMEM, with nothing to deinit. */
+int kn_producer_init(struct kn_producer *producer, const struct kn_produce_config *config,
+                     struct kn_client *client);
+void kn_producer_deinit(struct kn_producer *producer); /* its topics were freed */
+static inline bool kn_producer_is_transactional(const struct kn_producer *producer)
+{
+    return producer->config->transactional_id[0] != 0;
+}
+/* Any thread: no message is taken or sent from now on; what is in flight gets its outcome,
+ * kn_engine_purge() is for the rest. */
+static inline void kn_producer_refuse(struct kn_producer *producer)
+{
+    int nothing = KN_OK;
+    atomic_compare_exchange_strong(&producer->refusing, &nothing, KN_ERR_FATAL);
+}
+
+#endif

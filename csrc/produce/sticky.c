@@ -1,0 +1,131 @@
+/* Where a message goes that belongs to no partition. What, threads and state: sticky.h. */
+#include "produce/sticky.h"
+
+#include "net/broker.h"
+
+#define LEADER_TRIES 4 /* random partitions tried for one that has a leader, then */
+#define LEADER_SCAN 32 /* so many next to the last one */
+/* partitions weighed for one choice: of a larger topic so many in a row, from a random one on */
+#define CANDIDATES_MAX 64
+
+int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not)
+{
+    int32_t choice = 0;
+    if (table->count == 1) return 0;
+    for (int i = 0; i < LEADER_TRIES; i++) {
+        choice = (int32_t)kn_random_below((uint32_t)table->count);
+        if (choice == not)
+            choice = (choice + 1 + (int32_t)kn_random_below((uint32_t)table->count - 1)) %
+                     table->count;
+        if (kn_accumulator_leader(table->partitions[choice])) return choice;
+    }
+    for (int32_t i = 1; i <= table->count && i <= LEADER_SCAN; i++) {
+        int32_t other = (choice + i) % table->count;
+        if (other != not &&kn_accumulator_leader(table->partitions[other])) return other;
+    }
+    return choice;
+}
+
+/* How long the partition's queue is; -1: nothing should go there. */
+static int32_t queue_of(struct kn_accumulator *accumulator, int64_t not_blocked_before_us)
+{
+    const struct kn_broker *leader = kn_accumulator_leader(accumulator);
+    if (!leader) return -1;
+    int64_t blocked_us = atomic_load_explicit(&leader->blocked_since_us, memory_order_relaxed);
+    if (blocked_us && blocked_us < not_blocked_before_us) return -1;
+    return atomic_load_explicit(&accumulator->batches, memory_order_relaxed) +
+           atomic_load_explicit(&leader->in_flight, memory_order_relaxed);
+}
+
+int32_t kn_sticky_choose(const struct kn_sticky *sticky, const struct kn_partition_table *table,
+                         int32_t not)
+{
+    const struct kn_produce_config *config = sticky->config;
+    if (table->count == 1) return 0;
+    if (!config->adaptive_partitioning) return kn_sticky_random(table, not);
+    int32_t queues[CANDIDATES_MAX];
+    int32_t look = table->count < CANDIDATES_MAX ? table->count : CANDIDATES_MAX;
+    int32_t first = look < table->count ? (int32_t)kn_random_below((uint32_t)table->count) : 0;
+    int64_t timeout_us = (int64_t)config->availability_timeout_ms * 1000;
+    int64_t not_blocked_before_us = timeout_us > 0 ? kn_clock_us() - timeout_us : INT64_MIN;
+    int32_t longest = -1;
+    for (int32_t i = 0; i < look; i++) {
+        queues[i] = queue_of(table->partitions[(first + i) % table->count], not_blocked_before_us);
+        if (queues[i] > longest) longest = queues[i];
+    }
+    uint32_t total = 0;
+    for (int32_t i = 0; i < look; i++)
+        total += queues[i] < 0 ? 0 : (uint32_t)(longest - queues[i] + 1);
+    if (!total) return kn_sticky_random(table, not); /* none is better than another */
+    uint32_t at = kn_random_below(total);
+    for (int32_t i = 0;; i++) {
+        uint32_t weight = queues[i] < 0 ? 0 : (uint32_t)(longest - queues[i] + 1);
+        if (at < weight) return (first + i) % table->count;
+        at -= weight;
+    }
+}
+
+static struct kn_accumulator *next_of(const struct kn_sticky *sticky,
+                                      const struct kn_partition_table *table,
+                                      const struct kn_accumulator *last)
+{
+    return table->partitions[kn_sticky_choose(sticky, table, last ? last->partition : -1)];
+}
+
+static struct kn_accumulator *settle_on(struct kn_sticky *sticky, struct kn_accumulator *last,
+                                        struct kn_accumulator *next, int64_t wall_ms)
+{
+    if (!atomic_compare_exchange_strong(&sticky->accumulator, &last, next)) return last;
+    if (!wall_ms) wall_ms = kn_wall_ms();
+    atomic_store_explicit(&sticky->until_ms, wall_ms + sticky->linger_ms, memory_order_relaxed);
+    return next;
+}
+
+struct kn_accumulator *kn_sticky_anew(struct kn_sticky *sticky,
+                                      const struct kn_partition_table *table,
+                                      struct kn_accumulator *last, int64_t wall_ms)
+{
+    return settle_on(sticky, last, next_of(sticky, table, last), wall_ms);
+}
+
+/* Since when what is due there waits for the broker; 0: it doesn't. */
+static int64_t behind_since_us(const struct kn_accumulator *accumulator, int64_t now_us)
+{
+    const struct kn_broker *leader = kn_accumulator_leader(accumulator);
+    int64_t blocked_us = leader
+                             ? atomic_load_explicit(&leader->blocked_since_us, memory_order_relaxed)
+                             : 0;
+    return blocked_us <= now_us ? blocked_us : 0;
+}
+
+struct kn_accumulator *kn_sticky_when_over(struct kn_sticky *sticky,
+                                           const struct kn_partition_table *table,
+                                           struct kn_accumulator *last, int64_t wall_ms)
+{
+    struct kn_accumulator *next = next_of(sticky, table, last);
+    if (last && sticky->config->adaptive_partitioning) {
+        int64_t now_us = kn_clock_us();
+        int64_t since_us = behind_since_us(last, now_us),
+                next_since_us = behind_since_us(next, now_us);
+        if (since_us && next_since_us && since_us >= next_since_us) next = last;
+    }
+    return settle_on(sticky, last, next, wall_ms);
+}
+
+void kn_sticky_move_on(struct kn_sticky *sticky, const struct kn_partition_table *table,
+                       struct kn_accumulator *from)
+{
+    if (!table || table->count < 2 ||
+        atomic_load_explicit(&sticky->accumulator, memory_order_relaxed) != from)
+        return;
+    kn_sticky_anew(sticky, table, from, 0);
+}
+
+void kn_sticky_check(struct kn_sticky *sticky, const struct kn_partition_table *table,
+                     struct kn_accumulator *from)
+{
+    if (!table || table->count < 2 ||
+        atomic_load_explicit(&sticky->accumulator, memory_order_relaxed) != from)
+        return;
+    if (kn_sticky_is_over(sticky, kn_wall_ms())) kn_sticky_when_over(sticky, table, from, 0);
+}

@@ -1,0 +1,591 @@
+/* A topic that is produced to. What, threads, lock and ownership: topic.h. */
+#include "produce/topic.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+
+#define UNLOCKED_DRAINS 8 /* rounds before the one that holds the staging lock */
+
+static struct kn_topic_windows *windows_new(void)
+{
+    struct kn_topic_windows *windows = malloc(sizeof *windows);
+    if (!windows) return NULL;
+    kn_histogram_init(&windows->batchsize);
+    kn_histogram_init(&windows->batchcnt);
+    return windows;
+}
+
+struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, int32_t name_bytes,
+                              uint64_t token)
+{
+    struct kn_topic *topic = kn_line_new(sizeof *topic);
+    if (!topic) return NULL;
+    topic->name = malloc((size_t)name_bytes + 1);
+    if (!topic->name) {
+        free(topic);
+        return NULL;
+    }
+    memcpy(topic->name, name, (size_t)name_bytes);
+    topic->name[name_bytes] = 0;
+    topic->name_bytes = name_bytes;
+    topic->producer = producer;
+    topic->created_us = kn_clock_us();
+    /* without memory for them, they stay empty */
+    if (producer->client->config->statistics) topic->windows = windows_new();
+    topic->token = token;
+    topic->partitioner = producer->config->partitioner;
+    topic->sticky.linger_ms = producer->config->sticky_linger_ms;
+    kn_list_init(&topic->node);
+    atomic_init(&topic->adaptive_level.batches, 0);
+    atomic_init(&topic->adaptive_level.form, 0);
+    atomic_init(&topic->table, NULL);
+    atomic_init(&topic->sticky.accumulator, NULL);
+    atomic_init(&topic->sticky.until_ms, 0);
+    topic->sticky.config = producer->config;
+    kn_accumulator_init(&topic->staging, producer, topic, token, KN_STAGING);
+    kn_mutex_init(&topic->lock, KN_RANK_LEAF);
+    return topic;
+}
+
+void kn_topic_free(struct kn_topic *topic)
+{
+    if (!topic) return;
+    kn_accumulator_deinit(&topic->staging);
+    struct kn_partition_table *table = topic->tables;
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
+        kn_accumulator_deinit(topic->largest->partitions[i]);
+        free(topic->largest->partitions[i]);
+    }
+    while (table) {
+        struct kn_partition_table *older = table->older;
+        free(table);
+        table = older;
+    }
+    kn_mutex_deinit(&topic->lock);
+    free(topic->windows);
+    free(topic->name);
+    free(topic);
+}
+
+int32_t kn_topic_partition_count(struct kn_topic *topic)
+{
+    const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
+                                                                  memory_order_acquire);
+    return table ? table->count : 0;
+}
+
+/* --- choosing a partition --- */
+
+/* The partition of a record, or NULL: it asked for one that isn't known (yet). Sets append->sticks.
+ */
+static inline struct kn_accumulator *choose_partition(struct kn_topic *topic,
+                                                      const struct kn_partition_table *table,
+                                                      struct kn_append *append)
+{
+    const struct kn_message *message = append->message;
+    append->sticks = 0;
+    if (message->partition >= 0)
+        return message->partition < table->count ? table->partitions[message->partition] : NULL;
+    int32_t chosen = kn_partitioner_choose(topic->partitioner, message->key, message->key_bytes,
+                                           table->count);
+    if (chosen >= 0) return table->partitions[chosen];
+    if (!topic->sticky.linger_ms ||
+        !kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes))
+        return table->partitions[kn_sticky_random(table, -1)];
+    append->sticks = 1;
+    return kn_sticky_accumulator(&topic->sticky, table, append->wall_ms);
+}
+
+/* --- produce --- */
+
+static void want_metadata(struct kn_topic *topic)
+{
+    kn_mutex_lock(&topic->lock);
+    int first = !topic->wanted;
+    topic->wanted = 1;
+    kn_mutex_unlock(&topic->lock);
+    if (!first) return;
+    struct kn_event *event = kn_event_new(&topic->producer->client->spare_events,
+                                          KN_EVENT_TOPIC_WANTED, -1);
+    if (event) {
+        event->token = topic->token;
+        kn_client_post_event(topic->producer->client, event);
+        return;
+    }
+    kn_mutex_lock(&topic->lock);
+    topic->wanted = 0; /* no memory for the event: the next record tries again */
+    kn_mutex_unlock(&topic->lock);
+}
+
+static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table *table,
+                         struct kn_accumulator *from, enum kn_move_on why)
+{
+    if (why == KN_MOVE_ON_NOW) kn_sticky_move_on(&topic->sticky, table, from);
+    else kn_sticky_check(&topic->sticky, table, from);
+}
+
+static inline int append_to(struct kn_topic *topic, const struct kn_partition_table *table,
+                            struct kn_accumulator *accumulator, const struct kn_append *appends,
+                            int32_t count, int32_t *appended)
+{
+    struct kn_notice notice;
+    int status = kn_accumulator_append_run(accumulator, appends, count, appended, &notice);
+    if (notice.broker) kn_notice_send(&notice, accumulator);
+    if (notice.move_on) go_elsewhere(topic, table, accumulator, notice.move_on);
+    return status;
+}
+
+static int produce_staged(struct kn_topic *topic, const struct kn_append *appends, int32_t count,
+                          int32_t *appended)
+{
+    struct kn_notice notice;
+    int status = kn_accumulator_append_run(&topic->staging, appends, count, appended, &notice);
+    if (*appended > 0) want_metadata(topic);
+    return status;
+}
+
+/* KN_OK, or why the client takes nothing. It is asked before any lock is taken: in a forked child a
+ * lock's holder may be a thread that doesn't exist. */
+static inline int refusal_of(const struct kn_producer *producer)
+{
+    return atomic_load_explicit(&producer->refusing, memory_order_acquire);
+}
+
+static inline int append_init(const struct kn_topic *topic, const struct kn_message *message,
+                              struct kn_append *append)
+{
+    int refusal = refusal_of(topic->producer);
+    if (refusal != KN_OK) return refusal;
+    int32_t key_bytes = message->key ? message->key_bytes : -1;
+    int32_t value_bytes = message->value ? message->value_bytes : -1;
+    size_t bound_bytes = kn_record_bound_bytes(key_bytes, value_bytes, message->headers_bytes);
+    if (bound_bytes > (size_t)topic->producer->config->message_max_bytes) return KN_ERR_TOO_LARGE;
+    *append = (struct kn_append){
+        .message = message,
+        .bound_bytes = bound_bytes,
+        .budget_bytes = (int64_t)(bound_bytes - KN_RECORD_OVERHEAD_MAX_BYTES),
+        .timestamp_ms = message->timestamp_ms,
+        .wall_ms = message->wall_ms,
+    };
+    if (append->timestamp_ms <= 0) append->timestamp_ms = append->wall_ms = kn_wall_ms();
+    append->timed = append->wall_ms != 0;
+    return KN_OK;
+}
+
+/* A record waits in staging while its topic's partitions, or the one that it asks for, aren't
+ * known: a partition may be younger than the metadata.
+ * STALE: a table was published, or taken back, between the look and the append. */
+
+static int append_one(struct kn_topic *topic, struct kn_append *append)
+{
+    int status;
+    do {
+        int32_t appended;
+        struct kn_accumulator *accumulator;
+        const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
+                                                                      memory_order_acquire);
+        if (!table || !(accumulator = choose_partition(topic, table, append)))
+            status = produce_staged(topic, append, 1, &appended);
+        else status = append_to(topic, table, accumulator, append, 1, &appended);
+    } while (status == KN_ERR_STALE);
+    return status;
+}
+
+/* The first ones, as far as they go to one and the same partition. */
+static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_t count,
+                       int32_t *appended)
+{
+    const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
+                                                                  memory_order_acquire);
+    *appended = 0;
+    if (!table) return produce_staged(topic, appends, count, appended);
+    struct kn_accumulator *accumulator = choose_partition(topic, table, &appends[0]);
+    int32_t run = 1;
+    while (run < count && choose_partition(topic, table, &appends[run]) == accumulator) run++;
+    return !accumulator ? produce_staged(topic, appends, run, appended)
+                        : append_to(topic, table, accumulator, appends, run, appended);
+}
+
+/* Looked at behind the budget: who ends the transaction shuts it, then waits until the budget is
+ * empty. */
+static inline int in_transaction(const struct kn_producer *producer)
+{
+    return !kn_producer_is_transactional(producer) || atomic_load(&producer->transaction.open);
+}
+
+/* Why there is none: a fatal error is said first. */
+static int no_transaction(const struct kn_producer *producer)
+{
+    int refusal = refusal_of(producer);
+    return refusal != KN_OK ? refusal : KN_ERR_NO_TRANSACTION;
+}
+
+int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
+{
+    struct kn_producer *producer = topic->producer;
+    struct kn_append append;
+    int status = append_init(topic, message, &append);
+    if (status == KN_OK) status = kn_budget_take(&producer->budget, 1, append.budget_bytes);
+    if (status != KN_OK) return status;
+    status = in_transaction(producer) ? append_one(topic, &append) : no_transaction(producer);
+    if (status != KN_OK) kn_budget_give(&producer->budget, 1, append.budget_bytes);
+    return status;
+}
+
+int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messages, int32_t count,
+                         int32_t *queued)
+{
+    struct kn_budget *budget = &topic->producer->budget;
+    struct kn_append appends[KN_PRODUCE_RUN_MAX];
+    int32_t ready = 0;
+    int64_t bytes = 0;
+    int refusal = KN_OK, status = KN_OK;
+    *queued = 0;
+    for (; ready < count &&
+           (refusal = append_init(topic, &messages[ready], &appends[ready])) == KN_OK;
+         ready++)
+        bytes += appends[ready].budget_bytes;
+    if (ready == 0) return refusal;
+    if (kn_budget_take(budget, ready, bytes) != KN_OK) {
+        /* not for all of them: for as many as there is room */
+        int32_t most = ready;
+        for (ready = 0, bytes = 0; ready < most; ready++) {
+            if (kn_budget_take(budget, 1, appends[ready].budget_bytes) != KN_OK) break;
+            bytes += appends[ready].budget_bytes;
+        }
+        if (ready < most) refusal = KN_ERR_FULL;
+        if (ready == 0) return refusal;
+    }
+    if (!in_transaction(topic->producer)) status = no_transaction(topic->producer);
+    while (*queued < ready && (status == KN_OK || status == KN_ERR_STALE)) {
+        int32_t appended;
+        status = append_some(topic, appends + *queued, ready - *queued, &appended);
+        *queued += appended;
+    }
+    if (*queued == ready) return refusal;
+    for (int32_t i = 0; i < *queued; i++) bytes -= appends[i].budget_bytes;
+    kn_budget_give(budget, ready - *queued, bytes);
+    return status;
+}
+
+int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch)
+{
+    struct kn_producer *producer = topic->producer;
+    struct kn_notice notice;
+    const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
+                                                                  memory_order_acquire);
+    int32_t count = batch->writer.record_count;
+    int refusal = refusal_of(producer);
+    if (refusal != KN_OK) return refusal;
+    if (!table || batch->partition >= table->count) return KN_ERR_STALE;
+    struct kn_accumulator *accumulator = table->partitions[batch->partition];
+    /* once it is the engine's it may be gone at any time */
+    int64_t budget_bytes = batch->budget_bytes;
+    int status = kn_budget_take(&producer->budget, count, budget_bytes);
+    if (status != KN_OK) return status;
+    status = in_transaction(producer) ? kn_accumulator_put(accumulator, batch, &notice)
+                                      : no_transaction(producer);
+    if (status != KN_OK) kn_budget_give(&producer->budget, count, budget_bytes);
+    else kn_notice_send(&notice, accumulator);
+    return status;
+}
+
+/* --- sending --- */
+
+struct kn_batch *kn_topic_take(struct kn_accumulator *accumulator, struct kn_broker *broker,
+                               int64_t now_us, int64_t *next_us)
+{
+    struct kn_batch *batch = kn_accumulator_take(accumulator, broker, now_us, next_us);
+    struct kn_topic *topic = accumulator->topic;
+    if (batch && batch->was_open)
+        kn_sticky_check(&topic->sticky, atomic_load_explicit(&topic->table, memory_order_acquire),
+                        accumulator);
+    return batch;
+}
+
+/* --- metadata --- */
+
+static int drain_record(struct kn_topic *topic, const struct kn_partition_table *table,
+                        const struct kn_batch *from, const struct kn_message *message,
+                        int64_t budget_bytes)
+{
+    struct kn_append append = {
+        .message = message,
+        .bound_bytes = (size_t)budget_bytes + KN_RECORD_OVERHEAD_MAX_BYTES,
+        .budget_bytes = budget_bytes,
+        .timestamp_ms = message->timestamp_ms,
+        .created_us = from->created_us,
+        .created_ms = from->created_ms,
+        .timed = from->created_ms >= 0,
+    };
+    struct kn_accumulator *to = choose_partition(topic, table, &append);
+    if (!to) return KN_ERR_UNKNOWN_PARTITION;
+    struct kn_notice notice; /* not sent: set_leaders() notifies once for everything afterwards */
+    int status = kn_accumulator_append(to, &append, &notice);
+    if (notice.move_on) go_elsewhere(topic, table, to, notice.move_on);
+    return status;
+}
+
+/* Moves a staged batch's records to their partitions. What can't go stays in the batch, closed up
+ * in place (no allocation can fail here): it goes to `unknown` when it asks for a partition that
+ * isn't in the table, else it is delivered with the reason. */
+static void drain_batch(struct kn_topic *topic, const struct kn_partition_table *table,
+                        struct kn_batch *batch, struct kn_list *unknown)
+{
+    struct kn_batch_view view;
+    struct kn_record_reader reader;
+    struct kn_record record;
+    uint8_t *kept_end = batch->plain->data + KN_BATCH_HEADER_BYTES;
+    int32_t kept = 0, index = 0;
+    int64_t kept_budget = 0;
+    int reason = KN_OK;
+    int status = kn_batch_view_plain(batch, &view);
+    if (status == KN_OK) status = kn_record_reader_init(&reader, &view);
+    while (status == KN_OK) {
+        const uint8_t *start = reader.span.at;
+        if ((status = kn_record_reader_next(&reader, &record)) != KN_OK) break;
+        struct kn_message message = kn_message_of(&record, batch->partitions[index],
+                                                  batch->opaques[index]);
+        int64_t budget_bytes = kn_record_bytes(&record);
+        int refused = drain_record(topic, table, batch, &message, budget_bytes);
+        if (refused != KN_OK) {
+            size_t size = (size_t)(reader.span.at - start);
+            memmove(kept_end, start, size);
+            kept_end += size;
+            batch->partitions[kept] = batch->partitions[index];
+            batch->opaques[kept++] = batch->opaques[index];
+            kept_budget += budget_bytes;
+            if (reason == KN_OK || refused != KN_ERR_UNKNOWN_PARTITION) reason = refused;
+        }
+        index++;
+    }
+    assert(index == batch->writer.record_count); /* our own bytes */
+    if (kept == 0) {
+        kn_batch_free(batch);
+        return;
+    }
+    batch->writer.record_count = kept;
+    batch->plain->size_bytes = (size_t)(kept_end - batch->plain->data);
+    batch->budget_bytes = kept_budget;
+    if (reason == KN_ERR_UNKNOWN_PARTITION) {
+        kn_list_push_back(unknown, &batch->node);
+        return;
+    }
+    batch->accumulator = NULL;
+    kn_batch_set_error(batch, reason, 0, NULL, 0);
+    kn_client_deliver(topic->producer->client, batch);
+}
+
+static void drain_list(struct kn_topic *topic, const struct kn_partition_table *table,
+                       struct kn_list *batches, struct kn_list *unknown)
+{
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(batches)))
+        drain_batch(topic, table, KN_LIST_ENTRY(node, struct kn_batch, node), unknown);
+}
+
+/* Moves staged records over: in rounds while more may come, at last with the lock held. Then the
+ * table is there for everybody, and what asks for a partition that isn't in it either is staged as
+ * before, ahead of what will come. */
+static void publish(struct kn_topic *topic, struct kn_partition_table *table)
+{
+    struct kn_list batches, unknown;
+    kn_list_init(&batches);
+    kn_list_init(&unknown);
+    kn_mutex_lock(&topic->lock);
+    topic->wanted = 0; /* who stages something from now on says so */
+    kn_mutex_unlock(&topic->lock);
+    for (int round = 0;; round++) {
+        kn_mutex_lock(&topic->staging.lock);
+        kn_accumulator_steal(&topic->staging, &batches);
+        if (kn_list_empty(&batches) || round == UNLOCKED_DRAINS) break;
+        kn_mutex_unlock(&topic->staging.lock);
+        drain_list(topic, table, &batches, &unknown);
+    }
+    drain_list(topic, table, &batches, &unknown);
+    kn_accumulator_return(&topic->staging, &unknown);
+    atomic_store_explicit(&topic->table, table, memory_order_release);
+    topic->staging.known_partitions = table->count;
+    kn_mutex_unlock(&topic->staging.lock);
+}
+
+/* A table of `count` partitions that shares the accumulators that there are; NULL: no memory. */
+static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t count)
+{
+    struct kn_partition_table *table = malloc(sizeof *table +
+                                              (size_t)count * sizeof *table->partitions);
+    if (!table) return NULL;
+    table->older = topic->tables;
+    table->count = count;
+    int32_t shared = topic->largest ? topic->largest->count : 0;
+    if (shared > count) shared = count;
+    if (shared)
+        memcpy(table->partitions, topic->largest->partitions,
+               (size_t)shared * sizeof *table->partitions);
+    for (int32_t i = shared; i < count; i++) {
+        struct kn_accumulator *accumulator = kn_line_new(sizeof *accumulator);
+        if (!accumulator) {
+            while (i-- > shared) {
+                kn_accumulator_deinit(table->partitions[i]);
+                free(table->partitions[i]);
+            }
+            free(table);
+            return NULL;
+        }
+        kn_accumulator_init(accumulator, topic->producer, topic, topic->token, i);
+        kn_accumulator_grant(accumulator, topic->producer->producer_id,
+                             topic->producer->producer_epoch);
+        kn_accumulator_set_topic_id(accumulator, topic->id);
+        table->partitions[i] = accumulator;
+    }
+    return table;
+}
+
+static void set_leaders(struct kn_partition_table *table, int32_t count,
+                        struct kn_broker *const *leaders, const int32_t *leader_epochs)
+{
+    for (int32_t i = 0; i < count; i++) {
+        kn_accumulator_set_leader(table->partitions[i], leaders[i],
+                                  leader_epochs ? leader_epochs[i] : -1);
+    }
+}
+
+/* Whether the topic was deleted and made anew. */
+static int is_another(const struct kn_topic *topic, const uint8_t id[16])
+{
+    return memcmp(topic->id, id, 16) != 0 && memcmp(topic->id, kn_no_topic_id, 16) != 0 &&
+           memcmp(id, kn_no_topic_id, 16) != 0;
+}
+
+static void set_id(struct kn_topic *topic, const uint8_t id[16])
+{
+    memcpy(topic->id, id, 16);
+    for (int32_t i = 0; i < topic->largest->count; i++)
+        kn_accumulator_set_topic_id(topic->largest->partitions[i], id);
+}
+
+/* What waits for partitions that the topic doesn't have any more. */
+static void drop_partitions(struct kn_topic *topic, int32_t count)
+{
+    for (int32_t i = count; i < topic->largest->count; i++) {
+        kn_accumulator_set_leader(topic->largest->partitions[i], NULL, -1);
+        kn_accumulator_fail(topic->largest->partitions[i], KN_ERR_UNKNOWN_PARTITION, 0, NULL);
+    }
+}
+
+int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_t count,
+                            struct kn_broker *const *leaders, const int32_t *leader_epochs)
+{
+    if (count <= 0) return KN_ERR_INVALID;
+    if (!id) id = kn_no_topic_id;
+    struct kn_partition_table *table = topic->tables;
+    int shrinks = table && table->count > count && is_another(topic, id);
+    if (!table || table->count < count || shrinks) {
+        table = table_new(topic, count);
+        if (!table) return KN_ERR_NOMEM;
+        topic->tables = table;
+        if (!topic->largest || topic->largest->count < count) topic->largest = table;
+    }
+    if (memcmp(topic->id, id, 16) != 0) set_id(topic, id);
+    set_leaders(table, count, leaders, leader_epochs);
+    if (atomic_load_explicit(&topic->table, memory_order_acquire) != table) {
+        publish(topic, table);
+        /* once more: now they are told what has moved in */
+        set_leaders(table, count, leaders, leader_epochs);
+    }
+    if (shrinks) drop_partitions(topic, count);
+    return KN_OK;
+}
+
+void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text)
+{
+    /* First: who hears of the failure may produce at once, and that message's wish must not be
+     * taken for the old one. */
+    kn_mutex_lock(&topic->lock);
+    topic->wanted = 0;
+    kn_mutex_unlock(&topic->lock);
+    kn_mutex_lock(&topic->staging.lock);
+    atomic_store_explicit(&topic->table, NULL, memory_order_release);
+    topic->staging.known_partitions = 0;
+    kn_mutex_unlock(&topic->staging.lock);
+    kn_accumulator_fail(&topic->staging, status, error_code, text);
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
+        kn_accumulator_fail(topic->largest->partitions[i], status, error_code, text);
+    }
+}
+
+bool kn_topic_fail_unknown(struct kn_topic *topic, int64_t before_us)
+{
+    static const char text[] = "the topic has no such partition";
+    kn_mutex_lock(&topic->lock);
+    topic->wanted = 0; /* first: what is staged from now on says so again */
+    kn_mutex_unlock(&topic->lock);
+    kn_accumulator_fail_older(&topic->staging, before_us, KN_ERR_UNKNOWN_PARTITION, text);
+    return atomic_load_explicit(&topic->staging.batches, memory_order_relaxed) > 0;
+}
+
+void kn_topic_purge(struct kn_topic *topic)
+{
+    kn_accumulator_fail(&topic->staging, KN_ERR_PURGED, 0, NULL);
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
+        kn_accumulator_fail(topic->largest->partitions[i], KN_ERR_PURGED, 0, NULL);
+    }
+}
+
+void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t producer_epoch)
+{
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
+        kn_accumulator_grant(topic->largest->partitions[i], producer_id, producer_epoch);
+    }
+}
+
+void kn_topic_expire(struct kn_topic *topic, int64_t now_us)
+{
+    kn_accumulator_expire(&topic->staging, now_us);
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++)
+        kn_accumulator_expire(topic->largest->partitions[i], now_us);
+}
+
+/* --- the client's topics --- */
+
+/* Under the lock. */
+static struct kn_topic *find_topic(struct kn_producer *producer, const char *name,
+                                   int32_t name_bytes)
+{
+    for (struct kn_list *node = producer->topics.next; node != &producer->topics;
+         node = node->next) {
+        struct kn_topic *topic = KN_LIST_ENTRY(node, struct kn_topic, node);
+        if (topic->name_bytes == name_bytes && memcmp(topic->name, name, (size_t)name_bytes) == 0)
+            return topic;
+    }
+    return NULL;
+}
+
+struct kn_topic *kn_producer_topic(struct kn_producer *producer, const char *name,
+                                   int32_t name_bytes, uint64_t token)
+{
+    kn_mutex_lock(&producer->lock);
+    struct kn_topic *topic = find_topic(producer, name, name_bytes);
+    kn_mutex_unlock(&producer->lock);
+    if (topic) return topic;
+    struct kn_topic *made = kn_topic_new(producer, name, name_bytes, token);
+    if (!made) return NULL;
+    kn_mutex_lock(&producer->lock);
+    topic = find_topic(producer, name, name_bytes);
+    if (!topic) kn_list_push_back(&producer->topics, &made->node);
+    kn_mutex_unlock(&producer->lock);
+    if (!topic) return made;
+    kn_topic_free(made); /* another thread was faster */
+    return topic;
+}
+
+struct kn_topic *kn_producer_topic_next(struct kn_producer *producer, const struct kn_topic *topic)
+{
+    kn_mutex_lock(&producer->lock);
+    struct kn_list *next = topic ? topic->node.next : producer->topics.next;
+    if (next == &producer->topics) next = NULL;
+    kn_mutex_unlock(&producer->lock);
+    return next ? KN_LIST_ENTRY(next, struct kn_topic, node) : NULL;
+}
