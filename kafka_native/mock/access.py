@@ -11,7 +11,7 @@ MATCH = 2
 LITERAL = 3
 PREFIXED = 4
 WILDCARD = "*"
-EVERYBODY = "User:*"
+ANY_USER = "User:*"
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
 ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = range(2, 9)
 DENY, ALLOW = 2, 3
@@ -131,7 +131,7 @@ class Access:
         own = [
             acl
             for acl in about
-            if acl.principal in (principal, EVERYBODY) and acl.host in (host, WILDCARD)
+            if acl.principal in (principal, ANY_USER) and acl.host in (host, WILDCARD)
         ]
         operation = OPERATIONS.get((kind, api_key), DESCRIBE)
         if any(acl.permission_type == DENY and acl.operation in (ALL, operation) for acl in own):

@@ -26,7 +26,7 @@ class Scram(NamedTuple):
 SCRAM: Final = {"SCRAM-SHA-256": Scram(1, "sha256"), "SCRAM-SHA-512": Scram(2, "sha512")}
 
 
-FOR_EVER_MS: Final = (1 << 63) - 1
+NO_EXPIRY_MS: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class DelegationToken:
     requester: str = ""
     renewers: tuple[str, ...] = ()
     issue_ms: int = 0
-    expiry_ms: int = FOR_EVER_MS
-    max_ms: int = FOR_EVER_MS
+    expiry_ms: int = NO_EXPIRY_MS
+    max_ms: int = NO_EXPIRY_MS
 
     def is_over(self) -> bool:
         """Return whether the token has expired."""

@@ -11,7 +11,7 @@ Key = tuple[bytes, int]
 """A partition: the id of its topic, and its number."""
 
 
-class Wish(NamedTuple):
+class MemberInput(NamedTuple):
     """A member's topic ids, its previous target and its instance id."""
 
     topics: frozenset[bytes]
@@ -19,13 +19,15 @@ class Wish(NamedTuple):
     instance_id: str | None
 
 
-def uniform(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dict[str, set[Key]]:
+def uniform(
+    members: Mapping[str, MemberInput], partitions: Mapping[bytes, int]
+) -> dict[str, set[Key]]:
     """Give every member about the same number of partitions.
 
     A member keeps its previous partitions where possible.
     """
     takers = {
-        topic: [name for name, wish in members.items() if topic in wish.topics]
+        topic: [name for name, member in members.items() if topic in member.topics]
         for topic in partitions
     }
     target: dict[str, set[Key]] = {name: set() for name in members}
@@ -35,15 +37,15 @@ def uniform(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dic
         if takers[topic]
         for index in range(count)
     ]
-    most = -(-len(wanted) // max(len(members), 1))
-    # So many members have ``most`` partitions. The others have one less.
-    larger = len(wanted) - (most - 1) * len(members)
+    count_max = -(-len(wanted) // max(len(members), 1))
+    # So many members have ``count_max`` partitions. The others have one less.
+    larger = len(wanted) - (count_max - 1) * len(members)
     free = []
     for key in wanted:
         keeper = next((name for name in takers[key[0]] if key in members[name].had), None)
-        if keeper is not None and len(target[keeper]) < most - 1:
+        if keeper is not None and len(target[keeper]) < count_max - 1:
             target[keeper].add(key)
-        elif keeper is not None and len(target[keeper]) == most - 1 and larger > 0:
+        elif keeper is not None and len(target[keeper]) == count_max - 1 and larger > 0:
             target[keeper].add(key)
             larger -= 1
         else:
@@ -54,14 +56,16 @@ def uniform(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dic
     return target
 
 
-def by_range(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dict[str, set[Key]]:
+def by_range(
+    members: Mapping[str, MemberInput], partitions: Mapping[bytes, int]
+) -> dict[str, set[Key]]:
     """Give each member a range of every topic.
 
     Topics with the same number of partitions are therefore assigned alike.
     """
     target: dict[str, set[Key]] = {name: set() for name in members}
     for topic, count in partitions.items():
-        takers = [name for name, wish in members.items() if topic in wish.topics]
+        takers = [name for name, member in members.items() if topic in member.topics]
         takers.sort(
             key=lambda name: (members[name].instance_id is None, members[name].instance_id or name)
         )
@@ -73,7 +77,9 @@ def by_range(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> di
     return target
 
 
-ASSIGNORS: dict[str, Callable[[Mapping[str, Wish], Mapping[bytes, int]], dict[str, set[Key]]]] = {
+ASSIGNORS: dict[
+    str, Callable[[Mapping[str, MemberInput], Mapping[bytes, int]], dict[str, set[Key]]]
+] = {
     "uniform": uniform,
     "range": by_range,
 }

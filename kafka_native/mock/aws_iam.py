@@ -24,8 +24,8 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 _ACTION = "kafka-cluster:Connect"
 _SERVICE = "kafka-cluster"
 _CREDENTIAL = re.compile(rf"([A-Z0-9]+)/(\d{{8}})/([a-z0-9-]+)/{_SERVICE}/aws4_request", re.ASCII)
-_FUTURE_S = 300
-_LONGEST_S = 900
+_CLOCK_SKEW_MAX_S = 300
+_EXPIRES_MAX_S = 900
 _REQUIRED = (
     "version",
     "host",
@@ -54,7 +54,7 @@ class Signed(NamedTuple):
     """The key id of the signer, and the signed ``host``, ``user-agent`` and ``region``."""
 
     key_id: str
-    told: dict[str, str]
+    properties: dict[str, str]
 
 
 def check(payload: bytes, keys: Mapping[str, AwsKey], now: float) -> Signed:
@@ -109,9 +109,9 @@ def _check_time(date: str, day: str, expires: str, now: float) -> None:
         raise ValueError("x-amz-date is not YYYYMMDD'T'hhmmss'Z'") from None
     if not date.startswith(day):
         raise ValueError("x-amz-date and the credential have different days")
-    if not re.fullmatch(r"[0-9]{1,3}", expires) or not 0 < int(expires) <= _LONGEST_S:
-        raise ValueError(f"x-amz-expires is not 1 to {_LONGEST_S} seconds")
-    if not begin - _FUTURE_S <= now <= begin + int(expires):
+    if not re.fullmatch(r"[0-9]{1,3}", expires) or not 0 < int(expires) <= _EXPIRES_MAX_S:
+        raise ValueError(f"x-amz-expires is not 1 to {_EXPIRES_MAX_S} seconds")
+    if not begin - _CLOCK_SKEW_MAX_S <= now <= begin + int(expires):
         raise ValueError("the request has expired, or it isn't valid yet")
 
 

@@ -19,8 +19,8 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import legacy, versions
 from kafka_native.mock.access import Access
 from kafka_native.mock.clock import Clock
-from kafka_native.mock.faults import CLOSE_CONNECTION, OF_PARTITIONS, Faults, Tamper
-from kafka_native.mock.group_registry import NOBODY, Groups
+from kafka_native.mock.faults import CLOSE_CONNECTION, PARTITION_ERROR_APIS, Faults, Tamper
+from kafka_native.mock.group_registry import NO_COORDINATOR, Groups
 from kafka_native.mock.log import Refused
 from kafka_native.mock.logs import Logs
 from kafka_native.mock.membership import Settings
@@ -498,7 +498,7 @@ class MockCluster:
         codes = [int(code) for code in codes]
         if topic is None and partition is not None:
             raise ValueError("partition needs a topic")
-        if topic is not None and (api_key not in OF_PARTITIONS or CLOSE_CONNECTION in codes):
+        if topic is not None and (api_key not in PARTITION_ERROR_APIS or CLOSE_CONNECTION in codes):
             raise ValueError(f"API {api_key} can't return {codes} for one topic")
         if done and api_key == ApiKey.FETCH and set(codes) - {CLOSE_CONNECTION}:
             raise ValueError("done=True has no meaning for Fetch")
@@ -683,7 +683,7 @@ class MockCluster:
         """
         live = self.live_brokers()
         moved = self.groups.coordinators.moved.get(key)
-        if moved == NOBODY or not live:
+        if moved == NO_COORDINATOR or not live:
             return None
         if moved is not None:
             return next((broker for broker in live if broker.id == moved), None)

@@ -18,7 +18,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.assignors import ASSIGNORS, Key, Wish
+from kafka_native.mock.assignors import ASSIGNORS, Key, MemberInput
 from kafka_native.mock.membership import Committed, GroupError, Left, Settings
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ class ConsumerGroup:
         topic = self._topics.get(name)
         return None if topic is None else topic.id
 
-    def look_at_topics(self) -> None:
+    def refresh_topics(self) -> None:
         """Raise the epoch if topics have changed."""
         self._refresh(bump=False)
 
@@ -316,7 +316,7 @@ class ConsumerGroup:
             ConsumerMember(member_id, instance_id, client_id, host, self.clock)
         )
 
-    def classic_wishes(
+    def apply_classic_join(
         self, member: ConsumerMember, topics: list[str], classic: Classic, owned: set[Key]
     ) -> None:
         """Apply a classic member's JoinGroup request, and take its next step towards the target."""
@@ -452,8 +452,8 @@ class ConsumerGroup:
 
     def _assign(self, partitions: dict[bytes, int]) -> None:
         self.assignor = self._elect_assignor()
-        wishes = {
-            name: Wish(
+        inputs = {
+            name: MemberInput(
                 frozenset(self._topics[topic].id for topic in self.wanted_topics(member)),
                 frozenset(self.target.get(name, ())),
                 member.instance_id,
@@ -463,7 +463,7 @@ class ConsumerGroup:
         if self.pinned is not None:
             self.target = {name: set(self.pinned.get(name, ())) for name in self.members}
         else:
-            self.target = ASSIGNORS[self.assignor](wishes, partitions)
+            self.target = ASSIGNORS[self.assignor](inputs, partitions)
 
     def _elect_assignor(self) -> str:
         """Return the assignor that the largest number of members want.
@@ -593,7 +593,7 @@ def keys_of(
     )
 
 
-def check_wish(request: ConsumerGroupHeartbeatRequest) -> None:
+def check_first_heartbeat(request: ConsumerGroupHeartbeatRequest) -> None:
     """Check that a first heartbeat is complete. Raises ``GroupError``."""
     text = ""
     if request.rebalance_timeout_ms == -1:

@@ -23,7 +23,7 @@ CLOSE_CONNECTION = -195
 It is librdkafka's code for a broken transport.
 """
 
-OF_PARTITIONS = frozenset(
+PARTITION_ERROR_APIS = frozenset(
     {
         ApiKey.PRODUCE,
         ApiKey.FETCH,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 AnyGroup = Group | ConsumerGroup
 
 
-NOBODY = -1
+NO_COORDINATOR = -1
 
 
 class MemberInfo(NamedTuple):
@@ -139,10 +139,11 @@ class Groups:
             migration.upgrade(group, made, self._topics)
         return self._put(made, group)
 
-    def put_streams(self, told: StreamsGroupDescribeResponse.Group) -> None:
+    def put_streams(self, description: StreamsGroupDescribeResponse.Group) -> None:
         """Add a streams group. It replaces a group of the same name and keeps its offsets."""
         self._put(
-            StreamsGroup(told, self.settings, self._topics, self._clock), self.find(told.group_id)
+            StreamsGroup(description, self.settings, self._topics, self._clock),
+            self.find(description.group_id),
         )
 
     def _put(self, group: _Group, old: AnyGroup | None) -> _Group:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.clock import Clock
     from kafka_native.protocol.groups import JoinGroupRequest, SyncGroupRequest
 
-LONGEST_SESSION_MS = 1_800_000
+SESSION_MAX_MS = 1_800_000
 METADATA_MAX_BYTES = 4096
 _CHECK_INTERVAL_S = 0.25
 _FIRST_WITH_MEMBER_ID_REQUIRED = 4
@@ -151,7 +151,7 @@ class Group:
 
     def _check_join(self, request: JoinGroupRequest) -> None:
         self._check_size(request)
-        if not 0 < request.session_timeout_ms <= LONGEST_SESSION_MS:
+        if not 0 < request.session_timeout_ms <= SESSION_MAX_MS:
             raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT)
         names = {one.name for one in request.protocols}
         others = [member for member in self.members.values() if member.id != request.member_id]

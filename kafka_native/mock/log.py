@@ -162,7 +162,7 @@ class PartitionLog:
         self._producers: dict[int, _Producer] = {}
         self._open: dict[int, int] = {}  # the first offset of each producer's open transaction
         self._aborted: list[Aborted] = []
-        self.refuses_strangers = False
+        self.rejects_unknown_producers = False
 
     # --- writing ---
 
@@ -183,7 +183,7 @@ class PartitionLog:
             known = None if producer is None else self._check_sequence(producer, header)
             if known is not None:
                 return Appended(known, False)
-            if producer is None and self.refuses_strangers and header.base_sequence != 0:
+            if producer is None and self.rejects_unknown_producers and header.base_sequence != 0:
                 raise Refused(
                     ErrorCode.UNKNOWN_PRODUCER_ID,
                     f"unknown producer {header.producer_id}",
@@ -279,7 +279,7 @@ class PartitionLog:
         2.5. With ``refuse`` it accepts only sequence 0, as older versions do.
         """
         self._producers.clear()
-        self.refuses_strangers = refuse
+        self.rejects_unknown_producers = refuse
 
     @staticmethod
     def _check_sequence(producer: _Producer, header: records.BatchHeader) -> int | None:

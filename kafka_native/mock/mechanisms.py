@@ -35,8 +35,8 @@ AuthenticationFault = Literal[
     "other_nonce",
     "mandatory_extension",
 ]
-_FUTURE_S = 60
-_LAST_SECOND = 1e12  # the limit for times in seconds, so that arithmetic can't overflow
+_CLOCK_SKEW_MAX_S = 60
+_SECONDS_MAX = 1e12  # the limit for times in seconds, so that arithmetic can't overflow
 _PRINTABLE_NONCE = r"[\x21-\x2b\x2d-\x7e]+"
 
 
@@ -243,7 +243,9 @@ def _unsecured(token: str) -> tuple[str, float]:
         raise Denied("the token has no subject (sub)")
     if expires <= now:
         raise Denied("the token has expired")
-    if any(name in claims and _time(claims, name) > now + _FUTURE_S for name in ("iat", "nbf")):
+    if any(
+        name in claims and _time(claims, name) > now + _CLOCK_SKEW_MAX_S for name in ("iat", "nbf")
+    ):
         raise Denied("the token isn't valid yet")
     return subject, expires
 
@@ -254,7 +256,7 @@ def _time(claims: dict[str, Any], name: str) -> float:
     if (
         not isinstance(value, (int, float))
         or isinstance(value, bool)
-        or not abs(value) < _LAST_SECOND
+        or not abs(value) < _SECONDS_MAX
     ):
         raise Denied(f"the token's {name} is no time")
     return float(value)
@@ -287,7 +289,7 @@ class AwsMskIam(Exchange):
             signed = aws_iam.check(token, self.accounts.aws_keys, time.time())
         except ValueError as error:
             raise Denied(f"AWS_MSK_IAM: {error}") from None
-        self.extensions = signed.told
+        self.extensions = signed.properties
         self.complete(signed.key_id)
         return json.dumps({"version": aws_iam.VERSION, "request-id": secrets.token_hex(8)}).encode()
 

@@ -127,7 +127,7 @@ def join(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> Consume
     )
     member.rebalance_seconds = rebalance_ms / 1000
     owned = _owned(group, subscription)
-    group.classic_wishes(
+    group.apply_classic_join(
         member, subscription.topics, Classic(protocols, request.session_timeout_ms / 1000), owned
     )
     return member
@@ -196,7 +196,7 @@ def heartbeat(
     """Restart a classic member's session. Raises ``GroupError``, for example in a rebalance."""
     member = _known(group, member_id, instance_id, generation)
     member.seen()
-    group.look_at_topics()
+    group.refresh_topics()
     can_get_more = member.step is Step.UNRELEASED and not group.waits_for_others(member)
     if member.epoch < group.epoch or member.step is Step.UNREVOKED or can_get_more:
         _must_rejoin(member)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_LONGEST_VARINT = 10
+_VARINT_MAX_BYTES = 10
 _GAUGE, _SUM = 5, 7
 _DELTA, _CUMULATIVE = 1, 2
 
@@ -154,7 +154,7 @@ def _fields(data: bytes) -> Iterator[_Field]:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
-    for shift in range(_LONGEST_VARINT):
+    for shift in range(_VARINT_MAX_BYTES):
         if at + shift >= len(data):
             raise Malformed("the data ends within a number")
         byte = data[at + shift]

@@ -17,7 +17,7 @@ WINDOW_S = 1.0
 """A client may use the quota of this time at once."""
 
 
-def unfit(entity: Entity, keys: set[str]) -> str | None:
+def refusal(entity: Entity, keys: set[str]) -> str | None:
     """Return why an entity can't have these quotas, or None."""
     kinds = {kind for kind, _ in entity}
     if not kinds or len(kinds) < len(entity) or not (kinds <= {USER, CLIENT_ID} or kinds == {IP}):

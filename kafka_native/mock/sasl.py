@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LARGEST_FRAME: Final = 512 << 10
+UNAUTHENTICATED_FRAME_MAX_BYTES: Final = 512 << 10
 """The largest frame before authentication, in bytes.
 
 Apache Kafka's property is ``sasl.server.max.receive.size``.
@@ -152,9 +152,13 @@ class Login:
         """Whether the next frame is a bare token, without a request header."""
         return self._state is _State.TOKENS and self._version == 0
 
-    def largest_frame(self, otherwise: int) -> int:
+    def frame_max_bytes(self, otherwise: int) -> int:
         """Return the largest allowed size of the next frame, in bytes."""
-        return otherwise if self._state is _State.OPEN else min(otherwise, LARGEST_FRAME)
+        return (
+            otherwise
+            if self._state is _State.OPEN
+            else min(otherwise, UNAUTHENTICATED_FRAME_MAX_BYTES)
+        )
 
     def admits(self, api_key: int) -> bool:
         """Return whether the client may send this request now.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SMALLEST_FRAME = 8
+FRAME_MIN_BYTES = 8
 # A frame's buffer has its announced size, but at most this size before the bytes arrive.
 _TRUSTED_BYTES = 8 << 20
 _BACKLOG = 128
@@ -250,8 +250,8 @@ class Connection:
         if not self._stream.read_into(memoryview(head)):
             return None
         size = int.from_bytes(head, "big", signed=True)
-        smallest = 0 if self.login.is_bare else SMALLEST_FRAME
-        if not smallest <= size <= self.login.largest_frame(self.broker.cluster.max_frame_bytes):
+        smallest = 0 if self.login.is_bare else FRAME_MIN_BYTES
+        if not smallest <= size <= self.login.frame_max_bytes(self.broker.cluster.max_frame_bytes):
             log.info("broker %d closes %s: a frame of %d bytes", self.broker.id, self.peer, size)
             return None
         frame = bytearray(min(size, _TRUSTED_BYTES))

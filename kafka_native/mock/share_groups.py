@@ -40,7 +40,7 @@ class ShareMember:
         self.epoch = 0
         self.topics: list[str] = []
         self.assigned: set[Key] = set()
-        self.told: set[Key] | None = None
+        self.sent_assignment: set[Key] | None = None
         self._clock = clock
         self.last_seen = clock.now()
 
@@ -103,12 +103,14 @@ class ShareGroup:
         member.seen()
         self._assign()
         member.epoch = self.epoch
-        tells = (
-            joins or request.subscribed_topic_names is not None or member.told != member.assigned
+        sends_assignment = (
+            joins
+            or request.subscribed_topic_names is not None
+            or member.sent_assignment != member.assigned
         )
-        if tells:
-            member.told = set(member.assigned)
-        return member, tells
+        if sends_assignment:
+            member.sent_assignment = set(member.assigned)
+        return member, sends_assignment
 
     def leave(self, member_id: str) -> None:
         """Remove a member. Raises ``GroupError``."""

@@ -32,7 +32,7 @@ class State(Enum):
 
 
 _DONE = frozenset({State.ACKNOWLEDGED, State.ARCHIVED})
-_FATES = {GAP: State.ARCHIVED, ACCEPT: State.ACKNOWLEDGED, REJECT: State.ARCHIVED}
+_FINAL_STATES = {GAP: State.ARCHIVED, ACCEPT: State.ACKNOWLEDGED, REJECT: State.ARCHIVED}
 
 
 class ShareSettings:
@@ -210,7 +210,7 @@ class SharePartition:
             if fate == RELEASE:
                 self._make_available(self._records[offset])
             else:
-                self._records[offset].state = _FATES[fate]
+                self._records[offset].state = _FINAL_STATES[fate]
         self._advance()
         self._partition.wake()
         return ErrorCode.NO_ERROR

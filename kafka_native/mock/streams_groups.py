@@ -26,7 +26,7 @@ class StreamsGroup(ConsumerGroup):
 
     def __init__(
         self,
-        told: StreamsGroupDescribeResponse.Group,
+        description: StreamsGroupDescribeResponse.Group,
         settings: Settings,
         topics: Mapping[str, Topic],
         clock: Clock,
@@ -35,21 +35,21 @@ class StreamsGroup(ConsumerGroup):
 
         Its members read the source topics of its topology.
         """
-        super().__init__(told.group_id, settings, topics, clock)
-        self.told = told
-        parts = [] if told.topology is None else told.topology.subtopologies or []
-        for each in told.members:
+        super().__init__(description.group_id, settings, topics, clock)
+        self.description = description
+        parts = [] if description.topology is None else description.topology.subtopologies or []
+        for each in description.members:
             member = ConsumerMember(
                 each.member_id, each.instance_id, each.client_id, each.client_host, clock
             )
             member.topics = [name for part in parts for name in part.source_topics]
             self.members[member.id] = member
-        self.epoch = self.target_epoch = told.group_epoch
+        self.epoch = self.target_epoch = description.group_epoch
 
     @property
     def state(self) -> State:
         """The state that the test has set."""
-        return State(self.told.group_state)
+        return State(self.description.group_state)
 
     def tick(self) -> None:
         """Do nothing: the members' sessions never expire."""

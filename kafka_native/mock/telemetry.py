@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.otlp import PushedMetric
 
 _KEPT_PUSHES = 10_000
-_LEAST_INTERVAL_MS = 100
+_INTERVAL_MIN_MS = 100
 _DECOMPRESSED_MAX_BYTES = 16 << 20
 _EARLY_S = 0.005
 """The tolerance for early pushes, because the client's clock and the broker's differ."""
@@ -169,8 +169,8 @@ class ClientMetrics:
         """
         if isinstance(metrics, str):
             raise TypeError("a list of prefixes is expected")
-        if interval_ms < _LEAST_INTERVAL_MS:
-            raise ValueError(f"an interval has {_LEAST_INTERVAL_MS} ms or more, not {interval_ms}")
+        if interval_ms < _INTERVAL_MIN_MS:
+            raise ValueError(f"an interval has {_INTERVAL_MIN_MS} ms or more, not {interval_ms}")
         if unknown := set(compression) - set(records.CODEC_NAMES):
             raise ValueError(
                 f"codecs are {', '.join(records.CODEC_NAMES)}, not {', '.join(sorted(unknown))}"

@@ -204,7 +204,7 @@ class TlsStream:
         if fault is not None:
             self._misbehave(fault)
         try:
-            while not self._shake():
+            while not self._shake_hands():
                 self._flush()
                 if not self._fill():
                     raise ssl.SSLEOFError(
@@ -213,13 +213,13 @@ class TlsStream:
             subject = _subject(self._tls)
         except OSError as error:
             self._note(None, str(error))
-            self._part()
+            self._disconnect()
             raise
         self._note(subject, None)
         self._flush()
         return None if subject is None else f"User:{subject}"
 
-    def _shake(self) -> bool:
+    def _shake_hands(self) -> bool:
         try:
             with self._state:
                 self._tls.do_handshake()
@@ -253,10 +253,10 @@ class TlsStream:
         elif fault == "silence":
             while self._socket.recv(_SMALL_BYTES):
                 pass
-        self._part()
+        self._disconnect()
         raise ConnectionAbortedError(fault)
 
-    def _part(self) -> None:
+    def _disconnect(self) -> None:
         """Send the TLS alert, if any, and wait until the client has read it.
 
         Closing a socket with unread bytes would discard the alert.

@@ -83,13 +83,13 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 }
 
-WITH_RECEIVER: dict[ApiKey, tuple[int, int]] = {
+CLIENT_METRICS_APIS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
     ApiKey.PUSH_TELEMETRY: (0, 0),
 }
 """Additional APIs of a broker with a plugin for client metrics."""
 
-WITH_TWO_PHASE: dict[ApiKey, tuple[int, int]] = {ApiKey.INIT_PRODUCER_ID: (0, 6)}
+TWO_PHASE_APIS: dict[ApiKey, tuple[int, int]] = {ApiKey.INIT_PRODUCER_ID: (0, 6)}
 """Additional versions of a broker with two-phase commit (KIP-939)."""
 
 
@@ -107,7 +107,7 @@ def ranges(
 ) -> dict[int, tuple[int, int]]:
     """Return the advertised version ranges. A negative maximum removes an API."""
     found: dict[int, tuple[int, int]] = {}
-    more = (WITH_RECEIVER if client_metrics else {}) | (WITH_TWO_PHASE if two_phase else {})
+    more = (CLIENT_METRICS_APIS if client_metrics else {}) | (TWO_PHASE_APIS if two_phase else {})
     for key, (first, last) in (ADVERTISED | more).items():
         last = min(last, max_versions.get(key, last))
         if last >= 0:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Call, Any], "Response | Reply | None"]
 
 
-THROTTLED: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
+QUOTA_APIS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
 """The APIs whose responses carry a throttle time: those that have quotas."""
 
 
@@ -197,7 +197,7 @@ class Incoming:
         if pushed is not None:
             closes = pushed.code == CLOSE_CONNECTION
             return CLOSE if closes else refusals.refuse(self.call, self.request, pushed.code)
-        if self.api_key in THROTTLED and reply is not None and not isinstance(reply, Close):
+        if self.api_key in QUOTA_APIS and reply is not None and not isinstance(reply, Close):
             message: Any = reply.message if isinstance(reply, Reply) else reply
             message.throttle_time_ms = max(
                 self.call.cluster.faults.take_throttle(self.call.broker.id),

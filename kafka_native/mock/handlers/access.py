@@ -109,9 +109,9 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
             for acl in acls:
                 access.acls.pop(acl, None)
     for acls in found:
-        told = [matching(error_message=None, **acl._asdict()) for acl in acls]
+        matches = [matching(error_message=None, **acl._asdict()) for acl in acls]
         response.filter_results.append(
-            DeleteAclsResponse.FilterResult(error_message=None, matching_acls=told)
+            DeleteAclsResponse.FilterResult(error_message=None, matching_acls=matches)
         )
     return response
 
@@ -151,7 +151,7 @@ def alter_user_scram_credentials(
             had = users.get(name, {})
             deletions = [each for each in request.deletions if each.name == name]
             upsertions = [each for each in request.upsertions if each.name == name]
-            code = _why_not(had, deletions, upsertions)
+            code = _error_code(had, deletions, upsertions)
             response.results.append(
                 AlterUserScramCredentialsResponse.Result(
                     user=name, error_code=code, error_message=None
@@ -172,7 +172,7 @@ def alter_user_scram_credentials(
     return response
 
 
-def _why_not(
+def _error_code(
     had: dict[int, Credential],
     deletions: list[AlterUserScramCredentialsRequest.Deletion],
     upsertions: list[AlterUserScramCredentialsRequest.Upsertion],

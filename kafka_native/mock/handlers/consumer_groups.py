@@ -13,7 +13,7 @@ from kafka_native.mock.consumer_groups import (
     LEAVE_FOR_A_WHILE_EPOCH,
     ConsumerGroup,
     ConsumerMember,
-    check_wish,
+    check_first_heartbeat,
 )
 from kafka_native.mock.handlers.groups import check_own
 from kafka_native.mock.membership import GroupError
@@ -70,7 +70,7 @@ def _check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
     if text:
         raise GroupError(ErrorCode.INVALID_REQUEST, text=text)
     if request.member_epoch == JOIN_EPOCH:
-        check_wish(request)
+        check_first_heartbeat(request)
     if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
         names = ", ".join(ASSIGNORS)
         text = (
@@ -94,12 +94,12 @@ def _heartbeat(
         )
     if not request.member_id:
         request.member_id = str(uuid.uuid4())
-    member, tells = group.heartbeat(request, call.client_id, call.connection.peer[0])
+    member, sends_assignment = group.heartbeat(request, call.client_id, call.connection.peer[0])
     return ConsumerGroupHeartbeatResponse(
         member_id=member.id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=group.heartbeat_ms(),
-        assignment=_assignment(member.assigned) if tells else None,
+        assignment=_assignment(member.assigned) if sends_assignment else None,
     )
 
 

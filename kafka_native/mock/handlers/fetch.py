@@ -24,7 +24,7 @@ _FIRST_WITH_HINTS = 16
 _FIRST_WITH_SESSIONS = 7
 _FIRST_FROM_FOLLOWERS = 11
 # Errors for the request as a whole. All others are errors of a partition.
-_WHOLE = frozenset(
+_REQUEST_ERRORS = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -46,12 +46,12 @@ class _Round:
         self.has_redirect = False
         self.partitions: list[Partition] = []
 
-    def look(self, wanted: Iterable[Wanted]) -> None:
+    def read_all(self, wanted: Iterable[Wanted]) -> None:
         """Read every partition, within the limits of the request."""
         for one in wanted:
-            self._look_at(one)
+            self._read_partition(one)
 
-    def _look_at(self, wanted: Wanted) -> None:
+    def _read_partition(self, wanted: Wanted) -> None:
         answer = FetchResponse.Topic.Partition(
             partition_index=wanted.index, high_watermark=-1, aborted_transactions=None, records=b""
         )
@@ -186,9 +186,9 @@ def _has_news(
     wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: list[memoryview]
 ) -> bool:
     """Return whether the response is news to the session's client, and remember it as sent."""
-    told = (wanted.high_watermark, wanted.log_start)
+    sent = (wanted.high_watermark, wanted.log_start)
     wanted.high_watermark, wanted.log_start = answer.high_watermark, answer.log_start_offset
-    changed = told != (answer.high_watermark, answer.log_start_offset)
+    changed = sent != (answer.high_watermark, answer.log_start_offset)
     # An error is repeated until the client drops the partition or fetches from another offset.
     is_redirect = answer.preferred_read_replica >= 0
     return changed or bool(slices) or is_redirect or answer.error_code != ErrorCode.NO_ERROR
@@ -218,7 +218,7 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
         with cluster.lock:
             expires = cluster.transactions.expire()
             done = _Round(call, request)
-            done.look(wanted)
+            done.read_all(wanted)
             now = cluster.clock.now()
             left = deadline - now
             is_news = done.has_error or done.has_redirect
@@ -240,7 +240,7 @@ def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
 
     An error of partitions keeps the session.
     """
-    if code in _WHOLE and call.version >= _FIRST_WITH_SESSIONS:
+    if code in _REQUEST_ERRORS and call.version >= _FIRST_WITH_SESSIONS:
         return FetchResponse(error_code=code)
     hints = Hints(call, _FIRST_WITH_HINTS)
     response = FetchResponse()

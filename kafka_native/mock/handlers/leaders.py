@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.server import Broker
     from kafka_native.mock.topics import Partition, Topic
 
-ABOUT_LEADERS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 class Found(NamedTuple):
@@ -83,7 +83,7 @@ class Hints:
 
         The method also collects the leader's address.
         """
-        if not self._wanted or partition is None or error not in ABOUT_LEADERS:
+        if not self._wanted or partition is None or error not in LEADER_ERRORS:
             return -1, -1
         for broker in self._call.cluster.live_brokers():
             if broker.id == partition.leader:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from kafka_native.mock.call import Call
 
 _METADATA = "__cluster_metadata"
-_FIRST_WHOLE = 2
-_ONLY_UP = 1
+_FIRST_ATOMIC = 2
+_UPGRADE_ONLY = 1
 _FIRST_WITH_NODES = 2
 
 
@@ -41,12 +41,12 @@ def update_features(call: Call, request: UpdateFeaturesRequest) -> UpdateFeature
             each.feature: quorum.refusal(
                 each.feature,
                 each.max_version_level,
-                may_go_down=each.allow_downgrade or each.upgrade_type != _ONLY_UP,
+                may_go_down=each.allow_downgrade or each.upgrade_type != _UPGRADE_ONLY,
             )
             for each in request.feature_updates
         }
         problem = next((text for text in refused.values() if text is not None), None)
-        if problem is not None and call.version >= _FIRST_WHOLE:
+        if problem is not None and call.version >= _FIRST_ATOMIC:
             return UpdateFeaturesResponse(
                 error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=problem
             )

@@ -70,7 +70,7 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
     for entry in request.entries:
         entity = frozenset((each.entity_type, each.entity_name) for each in entry.entity)
         changes = {each.key: None if each.remove else each.value for each in entry.ops}
-        problem = quotas.unfit(entity, set(changes))
+        problem = quotas.refusal(entity, set(changes))
         bad = [
             key for key, value in changes.items() if value is not None and not 0 < value < math.inf
         ]

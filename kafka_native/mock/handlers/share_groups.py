@@ -60,14 +60,16 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
                 return ShareGroupHeartbeatResponse(
                     member_id=request.member_id, member_epoch=LEAVE_EPOCH
                 )
-            member, tells = group.heartbeat(request, call.client_id, call.connection.peer[0])
+            member, sends_assignment = group.heartbeat(
+                request, call.client_id, call.connection.peer[0]
+            )
         except GroupError as error:
             return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.text)
         return ShareGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=int(share.settings.heartbeat_seconds * 1000),
-            assignment=_assignment(member.assigned) if tells else None,
+            assignment=_assignment(member.assigned) if sends_assignment else None,
         )
 
 
@@ -80,7 +82,7 @@ def _assignment(assigned: set[Key]) -> ShareGroupHeartbeatResponse.Assignment:
     return ShareGroupHeartbeatResponse.Assignment(topic_partitions=parts)
 
 
-class _Acknowledging:
+class _Acknowledgements:
     """The acknowledgements of one request, and the result for each partition."""
 
     def __init__(self, call: Call, hints: Hints) -> None:
@@ -126,7 +128,7 @@ class _Round:
         self.records_left = request.max_records
         self.bytes_left = request.max_bytes
 
-    def look(self) -> None:
+    def acquire_all(self) -> None:
         """Acquire the available records, within the limits of the request."""
         for key in self.session.partitions:
             found = find(self.call, "", *key)
@@ -170,7 +172,7 @@ class _Round:
                 self.answers[key] = (answer, slices)
         self.expires = min(self.expires, held.next_expiry())
 
-    def reply(self, acknowledged: _Acknowledging) -> Reply:
+    def reply(self, acknowledged: _Acknowledgements) -> Reply:
         """Return the response: the partitions with records, an error, or acknowledgements."""
         response = ShareFetchResponse(acquisition_lock_timeout_ms=_lock_ms(self.call))
         records: list[list[memoryview]] = []
@@ -219,7 +221,7 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
     """
     cluster = call.cluster
     hints = Hints(call, _FIRST_HINTS)
-    acknowledged = _Acknowledging(call, hints)
+    acknowledged = _Acknowledgements(call, hints)
     epoch = request.share_session_epoch
     with cluster.lock:
         given = [(topic.topic_id, each) for topic in request.topics for each in topic.partitions]
@@ -248,7 +250,7 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
         with cluster.lock:
             done = _Round(call, request, session, hints)
             if not call.connection.is_closing:
-                done.look()
+                done.acquire_all()
             now = cluster.clock.now()
             if done.answers or done.has_error or now >= deadline or call.connection.is_closing:
                 return done.reply(acknowledged)
@@ -261,7 +263,7 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
 def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
     """Process acknowledgements. The final epoch ends the session and releases the other records."""
     hints = Hints(call, _FIRST_HINTS)
-    acknowledged = _Acknowledging(call, hints)
+    acknowledged = _Acknowledgements(call, hints)
     epoch = request.share_session_epoch
     share = call.cluster.share
     part = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse

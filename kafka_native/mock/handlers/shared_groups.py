@@ -87,7 +87,7 @@ def describe_streams(
                         else f"Group {name} not found."
                     )
                     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
-                response.groups.append(group.told)
+                response.groups.append(group.description)
             except GroupError as error:
                 refused = StreamsGroupDescribeResponse.Group(
                     group_id=name, error_code=error.code, error_message=error.text

@@ -151,17 +151,17 @@ def describe(
     for name, token in found.items():
         if owners is not None and token.owner not in owners:
             continue
-        told = kind(principal_type=USER, principal_name=token.owner, token_id=name)
-        told.hmac = base64.b64decode(token.hmac)
-        told.issue_timestamp, told.expiry_timestamp = token.issue_ms, token.expiry_ms
-        told.max_timestamp = token.max_ms
-        told.renewers = [
+        described = kind(principal_type=USER, principal_name=token.owner, token_id=name)
+        described.hmac = base64.b64decode(token.hmac)
+        described.issue_timestamp, described.expiry_timestamp = token.issue_ms, token.expiry_ms
+        described.max_timestamp = token.max_ms
+        described.renewers = [
             kind.Renewer(principal_type=USER, principal_name=each) for each in token.renewers
         ]
         if call.version >= 3:
-            told.token_requester_principal_type, told.token_requester_principal_name = (
+            described.token_requester_principal_type, described.token_requester_principal_name = (
                 USER,
                 token.requester,
             )
-        response.tokens.append(told)
+        response.tokens.append(described)
     return response

@@ -114,7 +114,7 @@ def _add(
             codes = dict.fromkeys(keys, error.code)
         else:
             bad = {
-                key: code for key in keys if (code := _why_not(call, *key)) != ErrorCode.NO_ERROR
+                key: code for key in keys if (code := _error_code(call, *key)) != ErrorCode.NO_ERROR
             }
             if bad:
                 codes = {**dict.fromkeys(keys, ErrorCode.OPERATION_NOT_ATTEMPTED), **bad}
@@ -150,7 +150,7 @@ def add_refused(
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_outcomes(topics, codes))
 
 
-def _why_not(call: Call, name: str, index: int) -> ErrorCode:
+def _error_code(call: Call, name: str, index: int) -> ErrorCode:
     """Return the error code if a transaction can't write to a partition."""
     if call.denies_topic(name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
