@@ -115,7 +115,9 @@ def test_uniform_is_even_and_moves_little() -> None:
     every = frozenset(ids.values())
     three = ASSIGNORS["uniform"]({name: MemberInput(every, frozenset(), None) for name in "xyz"}, counts)
     assert sorted(map(len, three.values())) == [3, 4, 4]
-    four = ASSIGNORS["uniform"]({name: MemberInput(every, frozenset(three.get(name, ())), None) for name in "xyzw"}, counts)
+    four = ASSIGNORS["uniform"](
+        {name: MemberInput(every, frozenset(three.get(name, ())), None) for name in "xyzw"}, counts
+    )
     assert sorted(map(len, four.values())) == [2, 3, 3, 3]
     # only the new member gets new partitions
     assert all(four[name] <= three[name] for name in "xyz")
