@@ -438,7 +438,7 @@ THEN = calendar.timegm((2026, 1, 2, 3, 4, 5))
 def test_aws_signatures_are_botocores(signed: dict[str, str], token: str | None) -> None:
     keys = {"AKIDEXAMPLE": AwsKey(AWS_SECRET, token)}
     found = aws_iam.check(json.dumps(signed).encode(), keys, THEN + 1)
-    assert (found.key_id, found.properties["host"], found.told["region"]) == (
+    assert (found.key_id, found.properties["host"], found.properties["region"]) == (
         "AKIDEXAMPLE",
         SIGNED["host"],
         "eu-west-1",
