@@ -1,4 +1,4 @@
-"""What every test shares: a session that ends with C objects alive has failed."""
+"""Hooks for every test: a session fails if a C object is alive at its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITNESS = re.compile(r"\b(?:import|from|importorskip\(['\"])\s*confluent_kafka\b
 
 
 def live_objects() -> dict[str, int]:
-    """The live counters of csrc by kind; empty before the engine extension exists."""
+    """Return csrc's counters of live objects by kind. Empty if the engine extension isn't built."""
     try:
         engine = importlib.import_module("kafka_native._native.engine")
     except ImportError:
@@ -35,10 +35,13 @@ def live_objects() -> dict[str, int]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A crash in C prints every Python stack; no example of hypothesis has a time limit; programs can be interrupted.
+    """Configure the process for all tests.
 
-    Spark starts as fast as it can: sessions of tests live for seconds.
-    A shell has what it runs in the background ignore SIGINT, and that is inherited.
+    - A crash in C prints every Python stack.
+    - Examples of hypothesis have no time limit.
+    - Programs react to SIGINT. A shell's background programs ignore it, and their children inherit
+      that.
+    - Spark starts as fast as possible, because sessions of tests live for seconds.
     """
     faulthandler.enable()
     hypothesis.settings.register_profile("no deadline", deadline=None)
@@ -49,7 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """A run with a preloaded sanitizer must really test the sanitizer's build, not the normal one."""
+    """Check that a run with a preloaded sanitizer tests the sanitizer's build, not the normal one.
+    """
     kind = os.environ.get("KN_SANITIZE")
     if kind and os.environ.get("LD_PRELOAD"):
         wire = importlib.import_module("kafka_native._native.wire")
@@ -57,7 +61,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """librdkafka comes without TSan's instrumentation, and its threads crash the runtime: not judged there."""
+    """Skip librdkafka under TSan: it is not instrumented, and its threads crash TSan's runtime."""
     if os.environ.get("KN_SANITIZE") != "thread" or not os.environ.get("LD_PRELOAD"):
         return
     skip = pytest.mark.skip(reason="librdkafka's threads don't run under ThreadSanitizer")
@@ -68,7 +72,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Fails a session in which a C object outlived its owner; failed tests keep objects in their tracebacks."""
+    """Fail a session in which a C object outlived its owner.
+
+    Failed tests keep objects in tracebacks.
+    """
     if exitstatus != pytest.ExitCode.OK:
         return
     deadline = time.monotonic() + LIVE_WAIT_SECONDS
@@ -89,6 +96,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """A process of pytest -n has ended and says what it left."""
+    """Collect the results of a ``pytest -n`` process that has ended."""
     if left := getattr(node, "workeroutput", {}).get(LEFT):
         node.config.stash.setdefault(LEFT_BY_WORKERS, []).append(left)

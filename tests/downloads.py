@@ -1,9 +1,9 @@
-"""Programs of others that tests download while they run, each with the SHA-256 that it must have.
+"""Foreign programs that tests download while they run, each with its required SHA-256.
 
-``downloads.sha256`` is the table: one line a file, as ``sha256sum`` writes it, named SET/FILE. A set of jars is checked
-in each process before its first use. What pip installs has its requirement in place of the file's name, and pip checks
-it. After a version has changed, ``make write-hashes`` writes the lines of jars anew; read the difference before you
-commit it.
+``downloads.sha256`` is the table: one line a file, as ``sha256sum`` writes it, named SET/FILE. Each
+process checks a set of jars before its first use. A file that pip installs has its requirement in
+place of the file's name, and pip checks it. After a version has changed, ``make write-hashes``
+writes the lines of jars again. Read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from pathlib import Path
 from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[1]
-# A sanitized tree has the jars of the tree that it was copied from: Maven doesn't run under a sanitizer's runtime.
+# A sanitized tree uses the jars of its original tree: Maven doesn't run under a sanitizer's
+# runtime.
 BUILD = Path(os.environ.get("KN_DOWNLOADS") or ROOT / "build")
 TABLE = Path(__file__).with_name("downloads.sha256")
-# Maven chooses the plugin's version itself unless it is named. --strict-checksums: what is damaged on its way fails.
+# Without a version Maven chooses the plugin's version. --strict-checksums fails for damaged files.
 MAVEN = ["mvn", "-q", "-B", "--strict-checksums"]
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 
 
 @dataclass(frozen=True)
 class JarSet:
-    """Jars that a goal of Maven's dependency plugin copies, as a pom says."""
+    """Jars that a goal of Maven's dependency plugin copies, according to a pom."""
 
     name: str
     pom: Path
@@ -41,11 +42,11 @@ class JarSet:
 
 
 class WrongDownload(Exception):
-    """A file isn't the one that the table names."""
+    """A file has another hash than in the table."""
 
 
 def read_table() -> dict[str, dict[str, str]]:
-    """The SHA-256 of each file, by set and name."""
+    """Return the SHA-256 of each file, by set and name."""
     sets: dict[str, dict[str, str]] = {}
     for line in TABLE.read_text(encoding="ascii").splitlines():
         digest, _, name = line.partition("  ")
@@ -55,7 +56,7 @@ def read_table() -> dict[str, dict[str, str]]:
 
 
 def sha256(path: Path) -> str:
-    """A file's digest in hexadecimal digits."""
+    """Return a file's digest in hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -64,7 +65,7 @@ def sha256(path: Path) -> str:
 
 
 def check(folder: Path, expected: Mapping[str, str]) -> None:
-    """Raises WrongDownload unless a folder has exactly these files with these digests; it changes nothing."""
+    """Raise WrongDownload unless a folder has exactly these files with these digests."""
     if not expected:
         raise WrongDownload(f"{TABLE.name} has no hashes for {folder}: 'make write-hashes' writes them")
     found = {path.name: sha256(path) for path in folder.iterdir()}
@@ -80,14 +81,14 @@ def check(folder: Path, expected: Mapping[str, str]) -> None:
 
 @functools.cache
 def jars(wanted: JarSet) -> Path:
-    """The folder with a set of jars, fetched the first time, checked once in each process."""
+    """Return the folder of a set of jars. It is fetched once, and checked once in each process."""
     folder = fetch(wanted)
     check(folder, read_table().get(wanted.name, {}))
     return folder
 
 
 def fetch(wanted: JarSet) -> Path:
-    """The folder with a set of jars, not checked yet; test runs side by side wait for each other."""
+    """Return the folder of a set of jars, unchecked. Parallel test runs wait for each other."""
     libraries = BUILD / wanted.name / "libs"
     libraries.parent.mkdir(parents=True, exist_ok=True)
     with (libraries.parent / "lock").open("w") as lock:
@@ -105,19 +106,20 @@ def fetch(wanted: JarSet) -> Path:
 
 
 def pip_install(name: str, target: Path, timeout_s: float) -> None:
-    """Installs a set's packages into a folder; pip refuses other hashes, and packages that the table doesn't have."""
+    """Install a set's packages into a folder. Pip refuses other hashes and unlisted packages."""
     requirements = target.with_name(f"{name}.txt")
     requirements.parent.mkdir(parents=True, exist_ok=True)
     lines = [f"{requirement} --hash=sha256:{digest}" for requirement, digest in read_table()[name].items()]
     requirements.write_text("\n".join([*lines, ""]), encoding="ascii")
-    # Isolation would fetch what builds a source archive without hashes; the tests' own setuptools does it.
+    # Build isolation would fetch build tools without hashes. So the tests' own setuptools builds
+    # source archives.
     checked = ["--require-hashes", "--no-build-isolation"]
     command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", *checked]
     subprocess.run([*command, "--target", str(target), "-r", str(requirements)], check=True, timeout=timeout_s)
 
 
 def write_table(folders: Mapping[str, Path]) -> None:
-    """Writes the digests of these sets; those of pip's sets, which have no folder here, are kept."""
+    """Write the digests of these sets. The lines of pip's sets, which have no folder here, stay."""
     sets = {name: files for name, files in read_table().items() if name.startswith("pip-")}
     for name, folder in folders.items():
         sets[name] = {file.name: sha256(file) for file in folder.iterdir()}
@@ -128,7 +130,10 @@ def write_table(folders: Mapping[str, Path]) -> None:
 
 
 def main() -> int:
-    """``python -m tests.downloads``: fetches and checks all sets of jars; ``--write-hashes``: writes their hashes."""
+    """Run ``python -m tests.downloads``: fetch and check all jars.
+
+    ``--write-hashes`` writes hashes.
+    """
     from tests.broker import java, old_kafka
     from tests.spark import jvm
 

@@ -1,22 +1,23 @@
-"""Names that would act on a terminal, and what text on a terminal may hold."""
+"""Hostile names for terminals, and a check of text that a terminal shows."""
 
 from __future__ import annotations
 
 import re
 
 MARKS = "\x1b[35m\x1b]0;title\x07\x7f\x9b2J\u202e\u200b\U000e0041[red][/]\r\nforged"
-"""ESC, BEL, DEL, a C1 control, a bidi mark, one without width, a tag, rich's markup, and a line of its own."""
+"""ESC, BEL, DEL, C1, a bidi mark, a zero-width character, a tag, rich's markup, a new line.
+"""
 ESCAPED_MARKS = r"\x1b[35m\x1b]0;title\x07\x7f\x9b2J\u202e\u200b\U000e0041[red][/]\x0d\x0aforged"
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def unprintable(text: str) -> set[str]:
-    """What a terminal would obey, or wouldn't show as it is."""
+    """Return the characters that a terminal obeys, or doesn't show as they are."""
     return {each for each in text if not each.isprintable() and each != "\n"}
 
 
 def check(text: str) -> None:
-    """Nothing in it acts on a terminal, and no name has begun a line."""
+    """Check that no character acts on a terminal, and that no name begins a line."""
     assert not unprintable(text), text
     lines = text.splitlines()
     assert not [line for line in lines if line.lstrip(" │┃|").startswith("forged")], "a name has begun a line"

@@ -1,11 +1,13 @@
-"""Which tests run one after the other in one process, and which of them a slice of the slow tests has.
+"""Lanes: which tests share a process, and in which slice of the slow tests they are.
 
-A lane is what one process of ``pytest -n`` runs from beginning to end: a test file, or several files that share brokers
-or a Spark session. Lanes whose tests start Java go to at most `JAVA_WORKERS_MAX` processes, so the number of JVMs that
-live at once has a limit. They start first, and long lanes before short ones: a run lasts as long as its last lane.
+A lane is the unit that one process of ``pytest -n`` runs from beginning to end. It is a test file,
+or several files that share brokers or a Spark session. At most `JAVA_WORKERS_MAX` processes run
+lanes that start Java, so the number of live JVMs has a limit. These lanes start first, and long
+lanes start before short ones, because a run lasts as long as its last lane.
 
-``--slice 3/6`` runs the third of six parts of the slow tests. Slices get files by the seconds that these took last
-time, so that slices take about as long as each other. ``--write-seconds`` writes these seconds to seconds.json.
+``--slice 3/6`` runs the third of six parts of the slow tests. The slices use the seconds that each
+file took last time, so that all slices take about as long. ``--write-seconds`` writes these seconds
+to seconds.json.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS_FILE = Path(__file__).with_name("seconds.json")
-"""How long the tests of each file took: of the ``fast`` ones, and of the ``slow`` ones."""
+"""The seconds of each file's tests: ``fast`` and ``slow`` ones."""
 NEW_FILE_SECONDS = 20.0
-"""For a file that isn't in `SECONDS_FILE` yet."""
+"""The seconds of a file that isn't in `SECONDS_FILE` yet."""
 JAVA_WORKERS_MAX = 2
 
 LANES = {
@@ -35,32 +37,35 @@ LANES = {
     "clusters of their own": re.compile(r"^tests/broker/[\s\S]*(?:\brunning\(|\bspark_once\b)"),
     "one broker": re.compile(r"^tests/broker/"),
 }
-"""The lanes of several files: a pattern for a file's path and, behind a newline, its text. The first that fits wins."""
+"""The lanes of several files. A pattern matches a file's path, a newline and its text.
+
+The first match wins.
+"""
 JAVA = re.compile(r"\bfrom tests\.broker import java\b|\btests\.broker\.cluster\b|\"java\"")
-"""In the text of any other file whose tests start JVMs."""
+"""It matches the text of any other file whose tests start JVMs."""
 
 
 @functools.cache
 def path_and_text(path: str) -> str:
-    """A test file's path and text."""
+    """Return a test file's path and text."""
     file = ROOT / path
     return f"{path}\n{file.read_text(encoding='utf-8') if file.exists() else ''}"
 
 
 @functools.cache
 def lane(path: str) -> str:
-    """The lane of a test file."""
+    """Return the lane of a test file."""
     return next((name for name, pattern in LANES.items() if pattern.search(path_and_text(path))), path)
 
 
 @functools.cache
 def starts_java(name: str) -> bool:
-    """Whether a lane's tests start JVMs."""
+    """Return whether a lane's tests start JVMs."""
     return name in LANES or JAVA.search(path_and_text(name)) is not None
 
 
 class LaneScheduling(LoadScopeScheduling):
-    """Gives whole lanes to processes, those with Java to a few of them only."""
+    """Assigns whole lanes to processes. Only a few processes get lanes with Java."""
 
     def _split_scope(self, nodeid: str) -> str:
         return lane(nodeid.partition("::")[0])
@@ -73,7 +78,7 @@ class LaneScheduling(LoadScopeScheduling):
         }
 
     def _reschedule(self, node: Any) -> None:
-        """Shuts a process down if every lane that is left starts Java and enough processes have such lanes."""
+        """Shut a process down if only Java lanes are left and enough processes have such lanes."""
         if not node.shutting_down and self.workqueue and self._next_lane(node) is None:
             node.shutdown()
         else:
@@ -86,7 +91,7 @@ class LaneScheduling(LoadScopeScheduling):
             super()._assign_work_unit(node)
 
     def _next_lane(self, node: Any) -> str | None:
-        """The first lane in the queue that this process may have."""
+        """Return the first lane in the queue that this process may have."""
         java = self._java_workers()
         may_start_java = node in java or len(java) < JAVA_WORKERS_MAX
         return next((name for name in self.workqueue if may_start_java or not starts_java(name)), None)
@@ -94,12 +99,12 @@ class LaneScheduling(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LaneScheduling:
-    """Gives lanes to the processes of pytest -n."""
+    """Assign lanes to the processes of ``pytest -n``."""
     return LaneScheduling(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--slice`` and ``--write-seconds``."""
+    """Add the options ``--slice`` and ``--write-seconds``."""
     parser.addoption("--slice", metavar="K/N", type=parse_slice, help="the K-th of N parts of the chosen test files")
     parser.addoption(
         "--write-seconds", action="store_true", help=f"write how long each file took to {SECONDS_FILE.name}"
@@ -107,7 +112,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def parse_slice(text: str) -> tuple[int, int]:
-    """``"3/6"`` as two numbers."""
+    """Return ``"3/6"`` as two numbers."""
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     number, count = map(int, found.groups()) if found else (0, 0)
     if not 1 <= number <= count:
@@ -116,7 +121,8 @@ def parse_slice(text: str) -> tuple[int, int]:
 
 
 def split_into_slices(files: list[str], count: int, seconds: dict[str, float]) -> list[list[str]]:
-    """The files in ``count`` slices, each file, the longest first, in the slice that has the least until then."""
+    """Divide the files into ``count`` slices: each, the longest first, goes to the shortest slice.
+    """
     slices: list[list[str]] = [[] for _ in range(count)]
     loads = [0.0] * count
     for file in sorted(files, key=lambda file: (-seconds.get(file, NEW_FILE_SECONDS), file)):
@@ -127,13 +133,13 @@ def split_into_slices(files: list[str], count: int, seconds: dict[str, float]) -
 
 
 def tier_of(item: Any) -> str:
-    """Of an item or a report: the section of `SECONDS_FILE` that has it."""
+    """Return the section of `SECONDS_FILE` for an item or a report."""
     return "slow" if "slow" in item.keywords else "fast"
 
 
-@pytest.hookimpl(trylast=True)  # after -m has chosen
+@pytest.hookimpl(trylast=True)  # after -m has selected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps one slice, and puts lanes that start Java first, then the long ones."""
+    """Keep one slice, and sort the lanes: Java first, then by length."""
     seconds = json.loads(SECONDS_FILE.read_text())
     if part := config.getoption("slice"):
         number, count = part
@@ -156,12 +162,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Writes the seconds of the tests that ran; what is known of other files and of the other tier stays."""
+    """Write the seconds of the tests that ran. Entries of other files and of the other tier stay.
+    """
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if not session.config.getoption("write_seconds") or reporter is None or hasattr(session.config, "workerinput"):
         return
     ran: dict[str, Counter[str]] = {"fast": Counter(), "slow": Counter()}
-    for report in reporter.getreports("passed") + reporter.getreports(""):  # of calls, of setups and teardowns
+    # of calls, setups and teardowns
+    for report in reporter.getreports("passed") + reporter.getreports(""):
         ran[tier_of(report)][report.nodeid.partition("::")[0]] += report.duration
     seconds = json.loads(SECONDS_FILE.read_text())
     for tier, files in ran.items():
@@ -172,10 +180,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-    """A lane's brokers end with the lane, rather than with its process."""
+    """Stop a lane's brokers at the end of the lane, not at the end of its process."""
     done = yield
     if nextitem is None or lane(nextitem.location[0]) != lane(item.location[0]):
-        # Imported by the tests that start brokers only: it needs confluent_kafka.
+        # Only tests that start brokers import it, because it needs confluent_kafka.
         cluster = sys.modules.get("tests.broker.cluster")
         if cluster is not None:
             cluster.close_shared()

@@ -1,7 +1,8 @@
-"""What a run prints at its end: flaky tests, skipped tests with their reasons, and tests that should be marked slow.
+"""The summary at the end of a run: flaky tests, skipped tests with reasons, and slow tests.
 
-A failed test is run again, at most twice (``pytest --reruns 2``, as the Makefile has it). One that passes then is
-flaky: it is printed with its first failure, and more than `FLAKY_MAX` of them fail the run.
+A failed test runs again, at most twice (``pytest --reruns 2``, as in the Makefile). If it then
+passes, it is flaky. The summary prints it with its first failure. More than `FLAKY_MAX` flaky tests
+fail the run.
 """
 
 from __future__ import annotations
@@ -17,30 +18,36 @@ from pytest_rerunfailures import StatusDB
 
 FLAKY_MAX = 3
 FLAKY_FILE = "KN_FLAKY_FILE"
-"""Environment variable: a file to append the names of flaky tests to, for a caller that runs pytest several times."""
+"""Environment variable:
+
+a file to which the names of flaky tests are appended, across runs of pytest.
+"""
 SKIPPED_LINES_MAX = 10
 SLOW_SECONDS = 5.0
-"""A test that takes longer belongs to the slow ones. This is only printed: a busy machine fails no test."""
+"""A test that takes longer should be marked slow.
+
+It is only printed, so a busy machine fails no test.
+"""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """A test at which its process crashed has failed, so the processes of pytest -n don't count crashes.
+    """Don't count crashes in the processes of ``pytest -n``: a test that crashes has failed.
 
-    By default they do, over a socket at which each test waits for 40 ms.
+    By default xdist counts them over a socket, for which each test waits 40 ms.
     """
     if hasattr(config, "workerinput"):
         config.failures_db = StatusDB()  # type: ignore[attr-defined]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """With pytest -n a failure is named at once, not only when the last lane is done."""
+    """Print the name of a failed test at once with ``pytest -n``, not only after the last lane."""
     if report.failed and hasattr(report, "node"):
         print(f"\nFAILED {report.nodeid} ({report.when}), the cause follows at the end", file=sys.stderr, flush=True)
 
 
 def flaky_tests(reporter: Any) -> dict[str, pytest.TestReport]:
-    """The first failure of each test that failed and then passed."""
+    """Return the first failure of each test that failed and then passed."""
     failed = {report.nodeid for kind in ("failed", "error") for report in reporter.stats.get(kind, [])}
     first: dict[str, pytest.TestReport] = {}
     for report in reporter.stats.get("rerun", []):
@@ -51,7 +58,7 @@ def flaky_tests(reporter: Any) -> dict[str, pytest.TestReport]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """More than `FLAKY_MAX` flaky tests fail the run."""
+    """Fail the run if it has more than `FLAKY_MAX` flaky tests."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(session.config, "workerinput"):
         return
@@ -64,14 +71,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Prints what the module's docstring says."""
+    """Print the summary that the module's docstring describes."""
     print_skipped(terminalreporter)
     print_slow(terminalreporter)
     print_flaky(terminalreporter)
 
 
 def print_skipped(reporter: Any) -> None:
-    """Each reason with the number of its tests, in `SKIPPED_LINES_MAX` lines at most."""
+    """Print each reason with the number of its tests, in at most `SKIPPED_LINES_MAX` lines."""
     reasons: Counter[str] = Counter()
     files: dict[str, set[str]] = {}
     for report in reporter.stats.get("skipped", []):
@@ -91,7 +98,7 @@ def print_skipped(reporter: Any) -> None:
 
 
 def print_slow(reporter: Any) -> None:
-    """Tests that took longer than `SLOW_SECONDS` though they aren't marked slow."""
+    """Print the tests that took longer than `SLOW_SECONDS` but aren't marked slow."""
     slow = [
         report
         for report in reporter.stats.get("passed", [])
@@ -102,7 +109,7 @@ def print_slow(reporter: Any) -> None:
 
 
 def print_flaky(reporter: Any) -> None:
-    """Each flaky test's name and first failure."""
+    """Print each flaky test's name and first failure."""
     found = flaky_tests(reporter)
     if not found:
         return

@@ -1,8 +1,8 @@
-"""``python -m tests.shared_classes``: archives from which the tests' JVMs map their classes (class data sharing).
+"""``python -m tests.shared_classes`` writes class data archives for the tests' JVMs.
 
-A test run starts hundreds of JVMs that live for seconds. Most of what they do is to load the same classes: with an
-archive of them a tool, or a Spark session, takes half of the CPU. An archive is written by a JVM that ends; one that
-doesn't fit (another Java, other jars) is passed over by the JVM, without a word.
+A test run starts hundreds of JVMs that live for seconds and mostly load the same classes. With an
+archive (class data sharing) a tool, or a Spark session, needs half of the CPU time. A JVM writes an
+archive when it ends. A JVM ignores an archive of another Java or of other jars without a message.
 """
 
 from __future__ import annotations
@@ -28,42 +28,45 @@ QUIET = ["-Xlog:disable", "-Xlog:all=error:stderr"]  # warnings would go to stdo
 
 @functools.cache
 def archive(name: str) -> Path:
-    """The archive for ``broker``, ``tool`` or ``spark``; there may be none yet. Another Java has others."""
+    """Return the archive for ``broker``, ``tool`` or ``spark``. It may not exist.
+
+    Each Java has its own.
+    """
     java = Path(shutil.which("java") or "java").resolve()
     made = java.stat().st_mtime_ns if java.exists() else 0
     return ROOT / "build" / "classes" / f"{name}-{hashlib.sha256(f'{java} {made}'.encode()).hexdigest()[:10]}.jsa"
 
 
 def options(name: str) -> list[str]:
-    """What a JVM is told so that it uses an archive; nothing if there is none."""
+    """Return the options with which a JVM uses an archive, or none without an archive."""
     path = archive(name)
     return [f"-XX:SharedArchiveFile={path}", *QUIET] if path.exists() else []
 
 
 def for_spark(environment: dict[str, str]) -> dict[str, str]:
-    """The same environment, in which Spark's drivers live for seconds, too."""
+    """Return the environment with options for Spark drivers that live for seconds."""
     lean = " ".join([*LEAN, *options("spark")])
     return environment | {"SPARK_SUBMIT_OPTS": lean, "SPARK_LAUNCHER_OPTS": " ".join(LEAN)}
 
 
 def write_spark(partial: Path) -> None:
-    """By the driver of a session in which all is done once."""
+    """Write the archive with the driver of a session that does everything once."""
     environment = for_spark(dict(os.environ)) | {"PYSPARK_PYTHON": sys.executable}
     environment["SPARK_SUBMIT_OPTS"] += " ".join(["", f"-XX:ArchiveClassesAtExit={partial}", *QUIET])
     run([sys.executable, "-m", "tests.spark.smoke"], environment)
 
 
 def write_broker(partial: Path) -> None:
-    """By a broker that starts and stops."""
+    """Write the archive with a broker that starts and stops."""
     from tests.broker.cluster import TEST_OPTIONS, start
 
     with closing(start(1, [*TEST_OPTIONS, f"-XX:ArchiveClassesAtExit={partial}", *QUIET])) as cluster:
         for broker in cluster.brokers.values():
-            broker.stop()  # with its leave, rather than killed
+            broker.stop()  # a normal stop, not a kill
 
 
 def write_tool(partial: Path) -> None:
-    """By a tool that asks a broker."""
+    """Write the archive with a tool that queries a broker."""
     from tests.broker import java
     from tests.broker.cluster import start
 
@@ -73,7 +76,7 @@ def write_tool(partial: Path) -> None:
 
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> None:
-    """Until the JVM has ended, too, for it has the pipes."""
+    """Run a command, and wait for the end of the JVM too, because it holds the pipes."""
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=PROGRAM_S
     )
@@ -82,7 +85,7 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> None:
 
 
 def write_missing(name: str, write: Callable[[Path], None]) -> None:
-    """The tests pass without an archive, too: what fails here is only said."""
+    """Write an archive that is missing. A failure is only printed: tests pass without archives."""
     path = archive(name)
     if path.exists():
         return
@@ -97,13 +100,13 @@ def write_missing(name: str, write: Callable[[Path], None]) -> None:
 
 
 def write_kafka() -> None:
-    """The tool asks a broker that has its archive."""
+    """Write the archives of broker and tool. The tool's broker uses its archive."""
     write_missing("broker", write_broker)
     write_missing("tool", write_tool)
 
 
 def main() -> None:
-    """Writes the archives that aren't there, each by one JVM on one core."""
+    """Write the missing archives, each with one JVM on one core."""
     if shutil.which("java") is None:
         return
     with ThreadPoolExecutor() as pool:

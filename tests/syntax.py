@@ -7,10 +7,11 @@ import gc
 
 
 def parsed(text: str) -> ast.Module:
-    """The tree of a program, made without a garbage collection in the middle.
+    """Parse a program without a garbage collection in the middle.
 
-    A collection runs whatever its objects have to say at their end: a future whose exception nobody asked for has its
-    traceback printed, which parses, too. CPython 3.11 counts the depth of both in one place and raises SystemError.
+    A collection runs finalizers. For example a future with an unretrieved exception prints its
+    traceback, and that parses code too. CPython 3.11 counts the depth of both parsers in one place,
+    and raises SystemError.
     """
     collects = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Waiting for what another thread, process or server does."""
+"""Waits for another thread, process or server."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 WAIT_S = 60.0
-"""Ends a test that would hang; on a slow machine that is busy with others, no wait that comes to its end is near it."""
+"""The timeout of a test that would hang. Successful waits are far below it, even on a busy machine.
+"""
 PROGRAM_S = 500.0
-"""The same for a program that a test starts, be it Spark; less than pytest's own, so that what it said is told."""
+"""The timeout of a program that a test starts, such as Spark.
+
+It is below pytest's own timeout, so that the program's output is shown.
+"""
 
 T = TypeVar("T")
 
 
 def wait_for(condition: Callable[[], T], what: str | Callable[[], str] = "", timeout_s: float = WAIT_S) -> T:
-    """The first true value of a condition. When there is none in time, ``what`` is told as what was missing."""
+    """Return the first true value of a condition.
+
+    After the timeout ``what`` names what was missing.
+    """
     deadline = time.monotonic() + timeout_s
     pause_s = 0.002
     while not (found := condition()):
@@ -27,7 +34,10 @@ def wait_for(condition: Callable[[], T], what: str | Callable[[], str] = "", tim
 
 
 def poll_until(condition: Callable[[], T], *clients: Any, timeout_s: float = WAIT_S) -> T:
-    """The first true value of a condition, while these clients are polled; a message with an error fails."""
+    """Return the first true value of a condition while polling clients.
+
+    A message with an error fails.
+    """
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not in {timeout_s} s"

@@ -1,9 +1,12 @@
 # cython: freethreading_compatible=False
-"""Consuming as Arrow columns: `kafka_native.arrow` has the public classes, csrc/arrow does the work.
+"""Consumption as Arrow columns.
 
-Thread: the application's, as consumer_core.pyx says. Columns are filled without the interpreter lock; meanwhile this thread keeps the others from taking
-messages (ConsumerCore._acquire), as it does while it makes callbacks. What was filled counts as handed out only once the positions are settled, under the
-interpreter lock again: a segment that a seek() or pause() has made stale meanwhile is taken out of the columns.
+`kafka_native.arrow` has the public classes, csrc/arrow the algorithm.
+
+Thread: the application's, as in consumer_core.pyx. Columns are filled without the interpreter lock.
+Meanwhile `ConsumerCore._acquire()` keeps other threads from taking messages, as during callbacks.
+Filled records count as delivered when the positions are settled, under the interpreter lock again.
+A seek() or pause() may have made a segment stale meanwhile. Then its records leave the columns.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -23,11 +26,11 @@ from kafka_native._native.kn_records cimport *
 cdef extern from "Python.h":
     int Py_IsInitialized() noexcept nogil
 
-# Memory of batches that are gone, kept for the next ones: fresh pages would cost more than filling them.
+# The memory of freed batches that is kept for the next ones. New pages cost more than filling them.
 cdef size_t KEEP_BYTES = 256 << 20
 cdef size_t KEEP_IDLE_BYTES = 1 << 20
 
-# (layout, UTF-8?, units a millisecond) by the names that users write.
+# (layout, UTF-8?, units a millisecond) by the type names of the public API.
 cdef dict TYPES = {
     "int8": (KN_LAYOUT_INT8, False, 0),
     "int32": (KN_LAYOUT_INT32, False, 0),
@@ -69,7 +72,7 @@ cdef void _drop_stream(object capsule) noexcept:
 
 @cython.final
 cdef class ColumnPlan:
-    """Which columns, of which types, in which order; `kafka_native.arrow.plan_of` has checked them."""
+    """The columns, their types and their order. `kafka_native.arrow.plan_of` has checked them."""
 
     cdef kn_column_spec specs[16]
     cdef readonly int count
@@ -77,7 +80,7 @@ cdef class ColumnPlan:
     cdef readonly tuple types
 
     def __init__(self, columns not None):
-        """``columns``: (name, type) of each."""
+        """``columns`` has a (name, type) pair for each column."""
         for name, kind in columns:
             layout, is_text, ticks = TYPES[kind]
             self.specs[self.count].field = <kn_column_field><int>FIELDS[name]
@@ -89,7 +92,7 @@ cdef class ColumnPlan:
         self.types = tuple([kind for _, kind in columns])
 
     def __arrow_c_schema__(self):
-        """A capsule with the ArrowSchema of a struct of these columns."""
+        """Return a capsule with the ArrowSchema of a struct of these columns."""
         cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
         if schema == NULL or kn_columns_export_schema(self.specs, self.count, schema) != KN_OK:
             free(schema)
@@ -98,7 +101,7 @@ cdef class ColumnPlan:
 
 
 class UnfitError(ValueError):
-    """A record that its column can't hold."""
+    """A record does not fit the type of its column."""
 
     def __init__(self, problem, advice):
         super().__init__(f"{problem}; nothing is lost, {advice}")
@@ -107,13 +110,16 @@ class UnfitError(ValueError):
 
 @cython.final
 cdef class ColumnMemory:
-    """What the batches of one consumer share: the memory of those that are gone, and how large the last one was."""
+    """The memory that the batches of one consumer share:
+
+    free buffers, and the sizes of the last batch.
+    """
 
     cdef kn_pool *pool
-    cdef kn_held *held  # of the responses that batches keep
+    cdef kn_held *held  # the responses that batches keep alive
     cdef int64_t rows
     cdef int64_t sizes[16]  # bytes by field
-    cdef public bint awaited  # by a coroutine
+    cdef public bint awaited  # whether a coroutine awaits a batch
 
     def __cinit__(self):
         self.pool = kn_pool_new(KEEP_BYTES)
@@ -122,13 +128,14 @@ cdef class ColumnMemory:
             raise MemoryError
 
     def __dealloc__(self):
-        # Batches that are still there give their memory back to it; the last one frees it.
+        # Existing batches return their memory to the pool. The last one frees the pool.
         if self.pool != NULL:
             kn_pool_free(self.pool)
         kn_held_unref(self.held)
 
     cdef void expect(self, kn_columns *columns, ColumnPlan plan, int64_t most) noexcept:
-        # As much room as the last batch took in the end and an eighth, in the proportion that this one may reach.
+        # Reserve the size of the last batch and an eighth more, scaled to the possible number of
+        # rows.
         cdef int64_t rows = min(most, self.rows + self.rows // 8)
         cdef double size
         for number in range(columns.column_count if self.rows else 0):
@@ -137,7 +144,7 @@ cdef class ColumnMemory:
 
     cdef void remember(self, kn_columns *columns, ColumnPlan plan) noexcept:
         if columns.row_count == 0:
-            kn_pool_trim(self.pool, KEEP_IDLE_BYTES)  # nothing comes: the memory is for others
+            kn_pool_trim(self.pool, KEEP_IDLE_BYTES)  # no records arrived: free the memory
             return
         self.rows = columns.row_count
         for number in range(columns.column_count):
@@ -149,13 +156,14 @@ cdef object BY_TAKE_COLUMNS = object()
 
 @cython.final
 cdef class ColumnBatch:
-    """Columns of records, with what else the call has seen. See `kafka_native.arrow.ArrowBatch`."""
+    """Columns of records, and the other results of the call. See `kafka_native.arrow.ArrowBatch`.
+    """
 
     cdef kn_columns *columns
     cdef readonly ColumnPlan plan
     cdef readonly dict positions  # (topic, partition) -> the next offset
     cdef readonly list ends  # Messages: ends of partitions
-    cdef readonly bint ended  # wakeup() or close() has ended the call
+    cdef readonly bint ended  # whether wakeup() or close() ended the call
 
     def __cinit__(self, by):
         if by is not BY_TAKE_COLUMNS:
@@ -171,11 +179,14 @@ cdef class ColumnBatch:
 
     @property
     def nbytes(self):
-        """What the buffers hold, with the responses that views point into."""
+        """The bytes of the buffers, including the responses that views point into."""
         return kn_columns_size_bytes(self.columns)
 
     def __arrow_c_array__(self, requested_schema=None):
-        """Capsules with the ArrowSchema and the ArrowArray. A wish for other types isn't granted: ask for them when consuming."""
+        """Return capsules with the ArrowSchema and the ArrowArray.
+
+        A requested schema with other types is ignored. Choose the types when you consume.
+        """
         cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
         if array == NULL or kn_columns_export(self.columns, array) != KN_OK:
             free(array)
@@ -184,7 +195,7 @@ cdef class ColumnBatch:
         return self.plan.__arrow_c_schema__(), capsule
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """A capsule with an ArrowArrayStream of this one batch."""
+        """Return a capsule with an ArrowArrayStream of this one batch."""
         cdef ArrowArrayStream *stream = <ArrowArrayStream *>calloc(1, sizeof(ArrowArrayStream))
         if stream == NULL or kn_columns_export_stream(self.columns, stream) != KN_OK:
             free(stream)
@@ -224,9 +235,9 @@ cdef class ColumnTaker(PositionTaker):
                 return 0
             elif end == KN_FILL_NOTICE and core._segment != NULL and core._segment.kind == KN_SEGMENT_EOF:
                 self.ends.append(core._one())
-                self.in_hand = self.enough = True  # what is queued is taken, but nothing is waited for
+                self.in_hand = self.enough = True  # take the queued records, but wait for no others
             elif self.in_hand:
-                self.enough = True  # what has ended it is for the next call
+                self.enough = True  # the next call handles the reason for this end
                 return 0
             else:
                 self._take_problem(core, end)
@@ -253,21 +264,22 @@ cdef class ColumnTaker(PositionTaker):
             self.fill.segment = NULL
             core._release(before)
             if core._is_over():
-                core._drain()  # close() may have done so before they were put back
+                core._drain()  # close() may have drained before the segments were put back
             core.engine.unuse()
         if reverted:
             return KN_FILL_PAUSED
         return end
 
     cdef bint _settle(self, ConsumerCore core) except -1:
-        # Positions, as consume() moves them; True when a segment had become stale, and what came from it on was undone.
+        # Move the positions as consume() does. True if a segment had become stale: then that
+        # segment and the later ones were reverted.
         cdef kn_taken *taken
         cdef Cursor cursor
         cdef int number
         for number in range(self.fill.taken_count):
             taken = &self.fill.taken[number]
             cursor = core.engine.cursors[taken.segment.cursor.token - 1]
-            # No other thread runs between this look and the position's move.
+            # No other thread runs between this check and the change of the position.
             if cursor is None or kn_segment_is_stale(taken.segment):
                 kn_fill_revert(&self.fill, number)
                 return True
@@ -286,7 +298,7 @@ cdef class ColumnTaker(PositionTaker):
         return False
 
     cdef int _take_problem(self, ConsumerCore core, kn_fill_end end) except -1:
-        # Nothing is in hand, so it is raised now.
+        # The call has no records, so it raises the error now.
         if end == KN_FILL_NOMEM:
             raise MemoryError
         if end == KN_FILL_FULL:
@@ -303,7 +315,7 @@ cdef class ColumnTaker(PositionTaker):
         return self.take_error(core)
 
     cdef object _place(self, ConsumerCore core):
-        # Of the record that the reader stands at.
+        # The place of the record at which the reader stands.
         cdef kn_record_reader reader
         cdef kn_record record
         offset = None
@@ -318,10 +330,11 @@ cdef class ColumnTaker(PositionTaker):
 
 def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMemory memory not None, int64_t most, double timeout, *,
                  bint first_will_do=False, bint iterating=False, int64_t bytes_max=2147483647):
-    """A `ColumnBatch` of up to ``most`` records: Consumer.consume_arrow(), its arguments checked.
+    """Return a `ColumnBatch` of up to ``most`` records: the body of Consumer.consume_arrow().
 
-    ``first_will_do``: as soon as there are any. ``iterating``: a consumer that is closed is no error. ``bytes_max``: where a column with 32-bit offsets
-    ends.
+    The caller has checked the arguments. With ``first_will_do`` the call returns as soon as it has
+    records. With ``iterating`` a closed consumer is no error. ``bytes_max`` is the maximum size of
+    a column with 32-bit offsets.
     """
     cdef ColumnTaker taker = ColumnTaker.__new__(ColumnTaker)
     cdef ColumnBatch batch = ColumnBatch.__new__(ColumnBatch, BY_TAKE_COLUMNS)
@@ -349,16 +362,23 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
     return batch
 
 
-# --- for a coroutine that waits ---
+# --- for waiting coroutines ---
 
 def descriptor(ConsumerCore core not None):
-    """What an event loop can watch: readable when something was fetched, a callback is due, or after `wakeup()`."""
+    """Return the file descriptor that an event loop watches.
+
+    It is readable after a fetch, for a due callback, and after `wakeup()`.
+    """
     core._check_open()
     return core.engine.engine.fetched.wake.read_fd
 
 
 def is_ready(ConsumerCore core not None):
-    """Whether it makes sense to take now; if not, the descriptor isn't readable until it does. None: another thread is at it, try again later."""
+    """Return whether a call can take records or callbacks now.
+
+    If not, the descriptor becomes readable when it can. None means that another thread is taking,
+    so try again later.
+    """
     core._check_open()
     if not core._may_take():
         return None
@@ -368,28 +388,34 @@ def is_ready(ConsumerCore core not None):
 
 
 def begin_waiting(ConsumerCore core not None):
-    """The application waits for messages from now on (``max.poll.interval.ms``), although no thread of its does. The descriptor stays open meanwhile."""
+    """Note that a coroutine waits for messages from now on (``max.poll.interval.ms``).
+
+    The descriptor stays open meanwhile.
+    """
     core.polls += 1
     core.polling += 1
     core.engine.users += 1
 
 
 def end_waiting(ConsumerCore core not None):
-    """It doesn't any more."""
+    """Note that the coroutine no longer waits."""
     core.polls += 1
     core.polling -= 1
     core.engine.unuse()
 
 
-# --- a stream that is driven by others ---
+# --- a stream that a foreign library reads ---
 
 @cython.final
 cdef class Feed:
-    """What an ArrowArrayStream of ours refers to. Its functions are called without the interpreter lock, on any thread."""
+    """The private data of an ArrowArrayStream.
+
+    The reader calls its functions without the interpreter lock, on any thread.
+    """
 
     cdef ColumnPlan plan
-    cdef object next_columns  # () -> ColumnBatch, None at the end
-    cdef object failed  # (exception)
+    cdef object next_columns  # () -> ColumnBatch, or None at the end
+    cdef object failed  # called with an exception
     cdef bytes text
 
     cdef int note(self, object error) noexcept:
@@ -439,12 +465,16 @@ cdef void _feed_drop(void *feed) noexcept with gil:
 cdef void _feed_release(ArrowArrayStream *stream) noexcept nogil:
     cdef void *feed = stream.private_data
     stream.release = NULL
-    if Py_IsInitialized():  # when the interpreter has ended, so has everything that the feed refers to
+    if Py_IsInitialized():  # after the interpreter's end the feed's objects are gone too
         _feed_drop(feed)
 
 
 def stream_of(ColumnPlan plan not None, next_columns not None, failed not None):
-    """A capsule with an ArrowArrayStream: ``next_columns()`` makes each `ColumnBatch` (None: the end), ``failed(exception)`` hears of what it raises."""
+    """Return a capsule with an ArrowArrayStream.
+
+    ``next_columns()`` makes each `ColumnBatch`, or returns None at the end. ``failed(exception)``
+    gets the exceptions that it raises.
+    """
     cdef Feed feed = Feed.__new__(Feed)
     cdef ArrowArrayStream *stream
     feed.plan = plan

@@ -1,8 +1,9 @@
 # cython: freethreading_compatible=False
-"""produce_arrow(): Arrow columns of anybody's, by the PyCapsule interface, to the producer's batches; what becomes of the rows is delivery_core.pyx.
+"""produce_arrow(): from Arrow columns (PyCapsule interface) to the producer's batches.
 
-Thread: any. Chunks are fetched, checked, hashed, encoded and appended without the interpreter lock, and so is the waiting for room; it is taken every
-65536 rows for signals, and for what only Python can do: errors of rows, topics that are named for the first time.
+delivery_core.pyx reports the rows. Thread: any. Chunks are fetched, checked, hashed, encoded and
+appended without the interpreter lock, and so is the wait for room. The call takes the lock every
+65536 rows for signals, and for errors of rows and topic names that are new to the call.
 """
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
@@ -18,13 +19,14 @@ from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
 
-cdef tuple ROLES = ("value", "key", "headers", "timestamp", "partition", "topic_column")  # by kn_rows_role
+# by kn_rows_role
+cdef tuple ROLES = ("value", "key", "headers", "timestamp", "partition", "topic_column")
 
 
 @cython.final
 @cython.no_gc
 cdef class Source:
-    """What is produced: its schema, the stream of its chunks or its only one, and the place in it."""
+    """The input: its schema, the stream of its chunks or its only chunk, and the current row."""
 
     cdef ArrowSchema schema
     cdef ArrowArrayStream stream
@@ -41,7 +43,7 @@ cdef class Source:
         self.close()
 
     cdef void close(self) noexcept:
-        # Whoever made the buffers may take any lock to free them, also the interpreter's.
+        # The owner of the buffers may take any lock to free them, including the interpreter lock.
         with nogil:
             self._drop_array()
             if self.stream.release != NULL:
@@ -65,7 +67,7 @@ cdef class Source:
         if hasattr(data, "__arrow_c_stream__"):
             capsule = data.__arrow_c_stream__()
             stream = <ArrowArrayStream *>_pointer(capsule, "arrow_array_stream")
-            # Moved out of the capsule: ours to release.
+            # Moved out of the capsule: this object releases it.
             self.stream, stream.release = stream[0], NULL
             if self.stream.release == NULL or self.stream.get_schema == NULL or self.stream.get_next == NULL:
                 self.stream.release = NULL
@@ -103,7 +105,7 @@ cdef class Source:
         return [_name_of(self.schema.children[i]) for i in range(self.schema.n_children)]
 
     cdef int use(self, kn_rows_role role, column) except -1:
-        # The column of a role, by its name or index; its type has to be one of the role's.
+        # Select the column of a role by name or index. Its type must suit the role.
         cdef const char *expected
         cdef ArrowSchema *schema = &self.schema
         cdef int32_t index
@@ -122,7 +124,7 @@ cdef class Source:
         return 0
 
     cdef bint next_chunk(self) except -1:
-        # Whether there is another one; it is checked whole.
+        # Return whether there is another chunk, and check all of it.
         cdef kn_arrow_problem problem
         cdef int role = -1
         cdef int status = 0
@@ -131,7 +133,8 @@ cdef class Source:
                 self._drop_array()
                 status = self.stream.get_next(&self.stream, &self.array)
                 if status != 0:
-                    self.array.release = NULL  # whatever it is, it isn't ours
+                    # after an error its content is undefined and not ours
+                    self.array.release = NULL
         if status != 0:
             raise self._stream_error(status)
         if self.array.release == NULL:
@@ -144,7 +147,7 @@ cdef class Source:
         return True
 
     cdef str _role(self, int role):
-        # How a column is called in an error.
+        # The name of a column in an error.
         cdef int32_t index
         if role < 0:
             return "the Arrow data"
@@ -191,13 +194,13 @@ cdef int64_t _whole(source, str what, int64_t least, int64_t most) except -2:
 
 @cython.final
 cdef class Call:
-    """One produce_arrow() on its way."""
+    """One call of produce_arrow()."""
 
     cdef DeliveryCore core
     cdef Engine engine
     cdef Source source
     cdef Topic topic
-    cdef ArrowReport report  # None: nobody wants one
+    cdef ArrowReport report  # None without an on_delivery callback
     cdef object refusal  # the KafkaError that all refused rows share
     cdef kn_delivery_counter *counter
 
@@ -205,7 +208,7 @@ cdef class Call:
         self.source = None
 
     cdef int prepare(self, topic, data, dict columns, timestamp, partition, on_delivery, bint needs_partition) except -1:
-        # Everything that can be wrong with the call itself.
+        # Check the arguments and open the input.
         cdef kn_rows *rows
         cdef int role
         self.core._check_open()
@@ -283,7 +286,7 @@ cdef class Call:
         return 0
 
     cdef int _add_topic(self) except -1:
-        # The next row names a topic that this call hasn't met.
+        # The next row names a topic that is new to this call.
         cdef const uint8_t *name
         cdef int64_t size
         cdef Topic topic
@@ -294,7 +297,7 @@ cdef class Call:
         return 0
 
     cdef int _refuse_row(self) except -1:
-        # The next row is too large. It goes to the report, or ends the call where there is none.
+        # The next row is too large. It goes into the report. Without a report it ends the call.
         cdef kn_rows *rows = &self.source.rows
         cdef int64_t row = rows.before + rows.at
         if self.report is None:
@@ -341,15 +344,17 @@ cdef class Call:
 
 def produce_rows(DeliveryCore core not None, topic, data, dict columns not None, timestamp, partition, on_delivery, timeout, double block_s,
                  bint needs_partition):
-    """`Producer.produce_arrow`, with ``columns`` (role -> name or index or None) and what the producer knows of itself.
+    """The body of `Producer.produce_arrow`.
 
-    ``block_s`` is max.block.ms, 0 for none; ``needs_partition``: there is a ``partitioner_cb``.
+    ``columns`` maps each role to a name, an index or None. ``block_s`` is max.block.ms, 0 for none.
+    ``needs_partition`` says that there is a ``partitioner_cb``.
     """
     cdef Engine engine = core.engine
     cdef Call call = Call.__new__(Call)
     call.core = core
     if engine is not None:
-        engine.users += 1  # of its topics, queue and counter, also while close() runs in another thread
+        # uses its topics, queue and counter, even while another thread runs close()
+        engine.users += 1
     try:
         return call.produce(topic, data, columns, timestamp, partition, on_delivery, timeout, block_s, needs_partition)
     finally:

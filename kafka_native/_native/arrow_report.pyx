@@ -1,7 +1,8 @@
 # cython: freethreading_compatible=False
-"""ArrowReport: what became of the rows of one produce_arrow().
+"""ArrowReport: the outcomes of the rows of one produce_arrow().
 
-Thread: any, under the interpreter lock. While rows are outstanding, delivery_core.pyx adds failed ones; once it is handed out, nothing changes it any more.
+Thread: any, under the interpreter lock. While rows are outstanding, delivery_core.pyx adds failed
+ones. The report never changes after your callback has received it.
 """
 cimport cython
 from libc.stdint cimport int64_t
@@ -10,16 +11,17 @@ from libc.stdint cimport int64_t
 @cython.final
 @cython.no_gc_clear
 cdef class ArrowReport:
-    """What became of the rows of one call of `Producer.produce_arrow`, given to its ``on_delivery`` by `poll()` or `flush()`.
+    """The outcomes of the rows of one call of `Producer.produce_arrow`.
 
-    There is no object a row: delivered ones are counted, and failed ones that follow each other with the same error are kept together.
+    `poll()` or `flush()` passes it to the call's ``on_delivery``. A row has no object of its own:
+    delivered rows are counted, and consecutive failed rows with the same error are kept together.
 
     Attributes
     ----------
     rows : int
-        How many rows the call took: ``delivered`` and the failed ones together.
+        The number of rows that the call took: the delivered and the failed ones.
     delivered : int
-        How many of them the broker has acknowledged (with ``acks=0``: were sent).
+        The number of rows that the broker has acknowledged (with ``acks=0``: that were sent).
     """
 
     def __cinit__(self):
@@ -27,7 +29,8 @@ cdef class ArrowReport:
         self.placed = []
 
     cdef int add(self, int64_t row, error) except -1:
-        # A failed row. In a partition's batches rows come in order, so mostly the last run goes on.
+        # Add a failed row. A partition's batches have their rows in order, so often the last run
+        # grows.
         cdef list run
         if self.runs:
             run = <list>self.runs[-1]
@@ -39,12 +42,15 @@ cdef class ArrowReport:
 
     @property
     def failed(self):
-        """The rows that weren't delivered: (row, KafkaError), by row. A row is its index in the call's input, across chunks."""
+        """The failed rows as (row, KafkaError) pairs, sorted by row.
+
+        A row is its index in the call's input, across chunks.
+        """
         return [(row, error) for first, count, error in sorted(self.runs, key=_first) for row in range(first, first + count)]
 
     @property
     def error(self):
-        """The KafkaError of the first failed row; None: every row was delivered."""
+        """The KafkaError of the first failed row, or None if every row was delivered."""
         return min(self.runs, key=_first)[2] if self.runs else None
 
     def __repr__(self):

@@ -186,7 +186,9 @@ def zstd_decompress(data: memoryview, max_bytes: int) -> Iterator[bytes]:
     decompressor = zstd.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX_BYTES)
     while data:
         magic = bytes(data[:4])
-        if len(magic) == 4 and magic[0] & 0xF0 == 0x50 and magic[1:] == b"\x2a\x4d\x18":  # skippable
+        if (
+            len(magic) == 4 and magic[0] & 0xF0 == 0x50 and magic[1:] == b"\x2a\x4d\x18"
+        ):  # skippable
             size = 8 + int.from_bytes(data[4:8], "little")
             if len(data) < size:
                 raise CorruptDataError("zstd frame is cut off")

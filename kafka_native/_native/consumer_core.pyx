@@ -1,12 +1,16 @@
 # cython: freethreading_compatible=False
-"""ConsumerCore: poll(), consume() and iteration over fetched segments. The public `kafka_native.Consumer` derives from it.
+"""ConsumerCore: poll(), consume() and iteration over fetched segments.
 
-Thread: one application thread at a time, under the interpreter lock; waiting releases it. Several at once are safe: each message goes to one of them.
-Wherever Python code may run (a callback, making a KafkaError, a wait), another thread, a signal handler or a nested call may take messages or end the
-consumer, so nothing of the segment being handed out is kept in local variables across such a place.
+The public `kafka_native.Consumer` derives from it.
 
-Callbacks that are due are made before messages are taken, and never while messages are in hand: a partition that a callback gives away has no message
-underway to the application.
+Thread: one application thread at a time, under the interpreter lock. Waiting releases the lock.
+Several threads at once are safe: each message goes to one of them. Some operations can run Python
+code: a callback, the construction of a KafkaError, a wait. Meanwhile another thread, a signal
+handler or a nested call may take messages or end the consumer. So no local variable keeps a part of
+the current segment across such an operation.
+
+Due callbacks run before the call takes messages, and never while it holds messages. So when a
+callback gives a partition away, no message of it is on its way to the application.
 """
 cimport cython
 from cpython.pythread cimport PyThread_get_thread_ident
@@ -58,7 +62,7 @@ cdef class PositionTaker(Taker):
         return 0
 
     cdef int take_error(self, ConsumerCore core) except -1:
-        # The error that is next, raised; an end of partition that was given back is taken again.
+        # Raise the next error. An end of partition that was given back is taken again.
         cdef Message message = core._one()
         if message is None:
             return 0
@@ -74,14 +78,14 @@ cdef class PositionTaker(Taker):
         return 0
 
     cdef int give_back(self, ConsumerCore core) except -1:
-        # One Message for each partition: where it goes on.
+        # One Message for each partition, with the offset at which it continues.
         core._give_back([*(NewMessage(topic, partition, offset) for (topic, partition), offset in self.first.items()), *self.ends])
         return 0
 
 
 @cython.final
 cdef class MessageTaker(Taker):
-    """Collects Messages, for consume()."""
+    """Collects Messages for consume()."""
 
     cdef list messages
     cdef Py_ssize_t max
@@ -99,13 +103,13 @@ cdef class MessageTaker(Taker):
         return 0
 
 
-@cython.no_gc_clear  # the end takes the engine
+@cython.no_gc_clear  # __dealloc__ needs the engine
 cdef class ConsumerCore:
-    """The compiled half of `kafka_native.Consumer`; its fields are in consumer_core.pxd."""
+    """The compiled half of `kafka_native.Consumer`. consumer_core.pxd has its fields."""
 
     def _open(self, Engine engine not None, error_for not None, exception_of not None, check_usable not None, fatal_of not None, give_back not None,
               Py_ssize_t most):
-        """Called once by the constructor of the public class."""
+        """Initialize the core. The constructor of the public class calls it once."""
         self.engine = engine
         self._error_for = error_for
         self._exception_of = exception_of
@@ -121,7 +125,7 @@ cdef class ConsumerCore:
             self.engine.unuse()
 
     cdef inline void _own(self, kn_segment *segment) noexcept:
-        # A segment can't be freed without its engine.
+        # Freeing a segment needs its engine.
         self._segment = segment
         if segment != NULL:
             self.engine.users += 1
@@ -130,10 +134,10 @@ cdef class ConsumerCore:
         cdef kn_segment *segment = self._segment
         self._segment = NULL
         if segment != NULL:
-            self.engine.users -= 1  # nobody waits for that: close() comes by itself
+            self.engine.users -= 1  # no wait for this count: close() checks it again itself
         return segment
 
-    # --- the segment being handed out ---
+    # --- the current segment ---
 
     cdef void _drop_segment(self) noexcept:
         kn_segment_free(self._disown())
@@ -142,7 +146,8 @@ cdef class ConsumerCore:
         self._batch = None
 
     cdef kn_segment *_borrow_segment(self, kn_record_reader *reader, bint *reading) noexcept:
-        # Gives the segment being handed out to who takes on from there without the interpreter lock; NULL: there is none, or it is stale.
+        # Pass the current segment to a caller that continues without the interpreter lock. NULL if
+        # there is none, or if it is stale.
         cdef kn_segment *segment
         if self._segment != NULL and kn_segment_is_stale(self._segment):
             self._drop_segment()
@@ -156,7 +161,7 @@ cdef class ConsumerCore:
         return segment
 
     cdef int _return_segment(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1:
-        # Takes it, or the one that came after it, back.
+        # Take the segment, or its successor, back.
         self._own(segment)
         if segment == NULL:
             return 0
@@ -170,7 +175,7 @@ cdef class ConsumerCore:
         return 0
 
     cdef bint _next_segment(self) except -1:
-        # Makes the next segment that isn't stale the current one; False when none is queued.
+        # Make the next segment that isn't stale the current one. False if none is queued.
         cdef uint64_t token
         while self._segments != self._segments_end:
             self._own(<kn_segment *>kn_queue_pop(&self.engine.engine.fetched))
@@ -185,7 +190,7 @@ cdef class ConsumerCore:
         return False
 
     cdef Message _notice(self):
-        # An end of partition, or a batch that can't be used, as a Message with an error.
+        # Return an end of partition, or an unusable batch, as a Message with an error.
         cdef kn_segment *segment = self._segment
         cdef Cursor cursor = self._cursor
         cdef bint at_end = segment.kind == KN_SEGMENT_EOF
@@ -198,7 +203,7 @@ cdef class ConsumerCore:
         return error_message_of(cursor.topic, cursor.partition, offset, error)
 
     cdef Batch _batch_at(self, int32_t number):
-        # What the Messages of this batch of the segment share.
+        # The data that all Messages of this batch share.
         cdef kn_segment_batch *batch = &self._segment.batches[number]
         cdef Batch made = Batch.of(kn_chunk_ref(batch.chunk), self._cursor.topic, self._cursor.partition, self.engine.pins)
         made.base_offset = batch.view.base_offset
@@ -208,7 +213,10 @@ cdef class ConsumerCore:
         return made
 
     def _keep_batches(self):
-        """Before anything is assigned: batches stay as they are fetched, for relay.take_batches(). Nothing else can be had from this consumer then."""
+        """Keep batches as they were fetched, for relay.take_batches().
+
+        Call it before the assignment. The consumer then returns no messages.
+        """
         self._check_open()
         self._keeps_batches = True
         self.engine.engine.consumer.keeps_batches = 1
@@ -219,7 +227,8 @@ cdef class ConsumerCore:
         return 0
 
     cdef bint _next_batch(self) except -1:
-        # Opens the segment's next batch; False at its end, where the position moves past what was not for us (markers, gaps).
+        # Open the segment's next batch. At the segment's end return False, and move the position
+        # past markers and gaps.
         cdef kn_segment *segment = self._segment
         cdef kn_segment_batch *batch
         self._check_opens()
@@ -237,7 +246,8 @@ cdef class ConsumerCore:
         return False
 
     cdef Message _malformed(self, int status):
-        # Records that don't parse although the checksum holds: the rest of the batch is unusable, the next one follows.
+        # A record is malformed although the checksum is correct. The rest of the batch is unusable,
+        # and the next batch follows.
         cdef int64_t next_offset = self._segment.batches[self._segment.batch_next - 1].view.last_offset + 1
         cdef Cursor cursor = self._cursor
         cdef int64_t offset = cursor.position
@@ -246,11 +256,12 @@ cdef class ConsumerCore:
         return error_message_of(cursor.topic, cursor.partition, offset, error)
 
     cdef Message _one(self):
-        # The next message of what is queued, None when nothing is.
+        # Return the next queued message, or None.
         cdef kn_record record
         cdef const uint8_t *start
         cdef int status
-        # First, also where a notice is the answer: whoever has got it may go on with the batch that is open.
+        # Check this first, even if a notice is returned: the caller may then continue in the open
+        # batch.
         if self._segment != NULL and kn_segment_is_stale(self._segment):
             self._drop_segment()
         if self.engine.notices:
@@ -282,10 +293,11 @@ cdef class ConsumerCore:
 
     @cython.final
     cdef Message _quick(self):
-        # The next message, if it is in the batch that is open and nothing else has to be seen to; else None. No clock, no allocation but the Message's.
+        # Return the next message if it is in the open batch and nothing else is due, else None.
+        # Reads no clock, and allocates only the Message.
         cdef kn_record record
         cdef const uint8_t *start
-        # An end that isn't clean is read again by _one(), which knows what to do: the reader stands where it stood.
+        # The reader stays before an invalid record. `_one()` reads it again and handles the error.
         if not self._reading or self._woken or self._server != NOBODY or self._closed or self.engine.engine == NULL:
             return None
         if kn_segment_is_stale(self._segment) or self._reader.view.magic != 2 or self.engine.callbacks or self.engine.notices:
@@ -300,10 +312,10 @@ cdef class ConsumerCore:
         return message_of(self._batch, start, &record)
 
     cdef int _take(self, list into, Py_ssize_t most) except -1:
-        # Appends up to `most` messages of what is queued.
+        # Append up to `most` queued messages.
         cdef Message message
         while len(into) < most:
-            message = self._one()  # the first of a batch, which it opens, or an error
+            message = self._one()  # the first message of a batch, which it opens, or an error
             if message is None:
                 return 0
             into.append(message)
@@ -324,8 +336,9 @@ cdef class ConsumerCore:
         return self._closed or self.engine.engine == NULL
 
     cdef _serve_callbacks(self):
-        # Makes the callbacks that are due. What they raise comes out of here; those behind wait for the next call. A callback's own poll() makes none: they
-        # wait for this one to return.
+        # Run the due callbacks. The call raises a callback's exception, and the later callbacks
+        # wait for the next call. A nested poll() in a callback runs none: they wait for the outer
+        # call.
         if self._server != NOBODY or not self.engine.callbacks:
             return
         self.polling -= 1
@@ -351,11 +364,12 @@ cdef class ConsumerCore:
                 later()
 
     cdef bint _may_take(self):
-        # Not while another thread makes callbacks, which may give partitions away.
+        # False while another thread runs callbacks, because they may give partitions away.
         return self._server == NOBODY or self._server == <unsigned long>PyThread_get_thread_ident()
 
     cdef unsigned long _acquire(self):
-        # For a while without the interpreter lock in which this thread takes: the others wait, as they do while it makes callbacks.
+        # Make other threads wait while this thread takes messages without the interpreter lock, as
+        # they wait during callbacks.
         cdef unsigned long before = self._server
         self._server = <unsigned long>PyThread_get_thread_ident()
         return before
@@ -366,10 +380,12 @@ cdef class ConsumerCore:
             self.engine.kick()
 
     cdef bint _wait(self, int64_t deadline) except -1:
-        # Sleeps until there may be something; False when the time is up. A signal handler that raises ends it.
+        # Sleep until there may be something. False after the deadline. A signal handler that raises
+        # ends the wait.
         if self._may_take():
             return self.engine.wait(&self.engine.engine.fetched, deadline)
-        # For the end of another thread's callbacks, which kicks; whatever is fetched meanwhile would end a wait for that at once.
+        # Wait for the end of another thread's callbacks, which kicks this queue. A wait on the
+        # fetch queue would end at once with each fetch.
         self._patient += 1
         try:
             return self.engine.wait(&self.engine.engine.deliveries, deadline)
@@ -420,7 +436,8 @@ cdef class ConsumerCore:
         try:
             self._gather_into(taker, timeout, first_will_do)
         except BaseException:
-            # A signal handler has raised. What is in hand must neither be lost nor count as handed out.
+            # A signal handler has raised. Give the taken messages back: they must neither be lost
+            # nor count as delivered.
             if taker.in_hand:
                 taker.give_back(self)
             raise
@@ -435,7 +452,7 @@ cdef class ConsumerCore:
             if not taker.in_hand:
                 self._serve_callbacks()
             elif self.engine.callbacks:
-                return 0  # for the next call: they may be about what is in hand
+                return 0  # they may concern these messages, so the next call runs them
             if self._is_over():
                 taker.ended = True
                 return 0
@@ -468,7 +485,7 @@ cdef class ConsumerCore:
         self._gather(taker, timeout, first_will_do)
         return taker.messages
 
-    # --- the public methods: consumer.py has their texts ---
+    # --- the public methods: consumer.py has their docstrings ---
 
     def poll(self, timeout=None):
         cdef double timeout_s = -1.0 if timeout is None else seconds(timeout)
@@ -486,17 +503,18 @@ cdef class ConsumerCore:
         return self._collect(num_messages, timeout_s, False)
 
     def _consume_each(self, callback, Py_ssize_t most, double timeout):
-        """Consumer.consume_callback(), its arguments checked."""
+        """The body of Consumer.consume_callback(). The caller has checked the arguments."""
         cdef Py_ssize_t count = 0
         cdef int64_t end
         cdef Message message = self._next_message(seconds(timeout), False)
         if message is None:
             return 0
-        # What is queued by now, and no more: a busy topic must not keep the caller for ever.
+        # Take only the messages that are queued now. A busy topic must not keep the caller for
+        # ever.
         end = self._segments + kn_queue_count(&self.engine.engine.fetched)
         while message is not None:
             count += 1
-            self.polls += 1  # the one before has been dealt with
+            self.polls += 1  # the previous message is processed
             callback(message)
             if self._woken:
                 self._woken = False
@@ -536,21 +554,25 @@ cdef class ConsumerCore:
             self.engine.kick()
 
     def _poll_counts(self):
-        """How often the application has polled, how many threads poll now, and how many of these wait with messages in hand."""
+        """Return the number of polls, of threads that poll now, and of those that hold messages."""
         return self.polls, self.polling, self.holding
 
-    # --- the end ---
+    # --- close ---
 
     def _in_callback(self):
-        """Whether this thread runs one of the callbacks that poll() makes."""
+        """Return whether this thread runs one of the callbacks of poll()."""
         return self._server != NOBODY and self._may_take()
 
     def _after_callback(self, later not None):
-        """In a callback: does this once it has returned, before messages are taken."""
+        """Call ``later`` after the current callback has returned, before messages are taken."""
         self._later = later
 
     def _serve_until(self, done, double timeout):
-        """For close(): makes callbacks until ``done()`` or the time is up, which it returns; what they raise ends it. Whoever makes done() true kicks."""
+        """Run callbacks until ``done()`` is true or the timeout is over. For close().
+
+        Returns whether it is done. An exception of a callback ends it. The thread that makes
+        ``done()`` true kicks the engine.
+        """
         cdef int64_t deadline = kn_deadline_us(timeout)
         cdef bint in_time = True
         while self.engine.engine != NULL:
@@ -558,10 +580,11 @@ cdef class ConsumerCore:
                 self._call_back(True)
             if done():
                 if self._server == NOBODY:
-                    self._call_back(True)  # what became due together with it
+                    self._call_back(True)  # run the callbacks that became due with it
                 return True
             if not in_time or self.engine.closed:
-                return False  # closed by another thread: nobody is left to make it true
+                # another thread closed the client, so no thread makes it true any more
+                return False
             self._patient += 1
             try:
                 in_time = self.engine.wait(&self.engine.engine.deliveries, deadline)
@@ -570,13 +593,13 @@ cdef class ConsumerCore:
         return False
 
     def _mark_closed(self):
-        """Ends waits; the public class's close() calls it first."""
+        """End all waits. The public class's close() calls it first."""
         self._closed = True
         if self.engine is not None:
             self.engine.kick()
 
     def _drain(self):
-        """After the engine has stopped: frees what was fetched and not handed out."""
+        """Free the fetched segments that were not delivered, after the engine has stopped."""
         if self.engine is None or self.engine.engine == NULL:
             return
         if self._segment != NULL:

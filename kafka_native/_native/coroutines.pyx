@@ -1,7 +1,7 @@
 # cython: freethreading_compatible=False
-"""What coroutines need of the cores: to take without waiting, reports to await, and a descriptor for their event loop to watch.
+"""The cores' interface for coroutines: messages without waiting, awaitable reports, descriptors.
 
-Thread: the event loop's, under the interpreter lock. Nothing in here blocks.
+Thread: the event loop's, under the interpreter lock. No function here blocks.
 """
 cimport cython
 from asyncio import CancelledError, InvalidStateError, get_running_loop
@@ -19,13 +19,13 @@ from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_engine cimport *
 
-cdef int64_t TURN_US = 5000  # how long one coroutine may go on without a wait before it lets the others run
-cdef int CALLS_PER_CLOCK_CHECK = 16  # calls between two looks at the clock
+cdef int64_t TURN_US = 5000  # a coroutine that never waits yields to the others after this time
+cdef int CALLS_PER_CLOCK_CHECK = 16  # calls between two reads of the clock
 
 
 @cython.final
 cdef class Turns:
-    """Sees to it that a coroutine whose every wait ends at once doesn't keep its loop to itself."""
+    """Makes a coroutine yield to its event loop in time, even if its waits all end at once."""
 
     cdef int calls
     cdef int64_t since_us
@@ -38,21 +38,23 @@ cdef class Turns:
         return self.calls % CALLS_PER_CLOCK_CHECK == 0 and kn_clock_us() - self.since_us > TURN_US
 
     def is_over(self):
-        """Whether it is time to let others run."""
+        """Return whether the coroutine should yield now."""
         return kn_clock_us() - self.since_us > TURN_US
 
     def begin(self):
-        """Others have run."""
+        """Start a new turn, after the coroutine has yielded."""
         self.since_us = kn_clock_us()
         self.calls = 0
 
 
 @cython.final
-@cython.no_gc_clear  # the end takes the engine
+@cython.no_gc_clear  # __dealloc__ needs the engine
 cdef class WakeupFd:
-    """A queue of the engine as an event loop watches it: readable when something was put into it, and after a kick.
+    """A queue of the engine as an event loop watches it.
 
-    Its descriptor stays open until `close()`, also if the client is closed before: until then a loop may watch it.
+    It is readable when the engine has added something to the queue, and after a kick. Its
+    descriptor stays open until `close()`, even if the client is closed earlier, because a loop may
+    still watch it.
     """
 
     cdef Engine engine
@@ -60,7 +62,7 @@ cdef class WakeupFd:
     cdef bint open
 
     def __cinit__(self, Engine engine not None, bint deliveries):
-        # `deliveries`: the queue of delivery reports, else that of what was fetched
+        # With `deliveries` the queue of delivery reports, else the queue of fetched segments.
         if engine.engine == NULL:
             raise engine.closed_error("the client is closed")
         self.engine = engine
@@ -77,115 +79,122 @@ cdef class WakeupFd:
         return self.engine.unuse()
 
     def close(self):
-        """No loop watches any more. Harmless when called twice."""
+        """Release the descriptor, because no loop watches it any more. A second call does nothing.
+        """
         if self.open:
             self._close()
 
     def fileno(self):
-        """The descriptor to watch."""
+        """Return the descriptor to watch."""
         return self.queue.wake.read_fd
 
     def clear(self):
-        """It isn't readable until the next time. To be called before looking at what there is."""
+        """Make the descriptor unreadable until the next event. Call it before you check the queue.
+        """
         if self.open and self.engine.engine != NULL:
             kn_wake_clear(&self.queue.wake)
 
     @property
     def gone(self):
-        """Whether this is a forked child, which shares the loop's selector with its parent and must leave it alone."""
+        """Whether this is a forked child.
+
+        It shares the loop's selector with its parent, so it must not change the selector.
+        """
         return self.engine.engine == NULL
 
 
 @cython.final
 cdef class MessageSource:
-    """A consumer's messages, without waiting for any."""
+    """A consumer's messages, without waiting."""
 
     cdef ConsumerCore core
     cdef readonly Turns turns
-    cdef public bint held  # callbacks are being made, or messages given back: `quick()` finds nothing meanwhile
+    # callbacks are running, or messages were given back, so `quick()` returns None
+    cdef public bint held
 
     def __init__(self, ConsumerCore core not None):
         self.core = core
         self.turns = Turns()
 
     def quick(self):
-        """The next message, or None: also when something has to be seen to first, so that it makes sense to go the slow way."""
+        """Return the next message, or None if there is none or something else is due first."""
         if self.held or self.core._closed or self.core.engine.engine == NULL or self.core.engine.callbacks or self.turns.over():
             return None
         self.core.polls += 1
         return self.core._one()
 
     def one(self):
-        """The next message of what is queued, or None."""
+        """Return the next queued message, or None."""
         return self.core._one()
 
     def fill(self, list into not None, Py_ssize_t most):
-        """Appends what is queued, until there are ``most``."""
+        """Append queued messages until the list has ``most``."""
         self.core._take(into, most)
 
     def give_back(self, list messages not None):
-        """Messages that were taken, and couldn't be handed out, come again."""
+        """Give undelivered messages back. The consumer returns them again."""
         self.core._give_back(messages)
 
     @property
     def closed(self):
-        """Whether the consumer is closed, or being closed."""
+        """Whether the consumer is closed, or close() is running."""
         return self.core._is_over()
 
     def check(self):
-        """RuntimeError when it is closed."""
+        """Raise RuntimeError if the consumer is closed."""
         self.core._check_open()
 
     @property
     def default_max(self):
-        """``max.poll.records``."""
+        """The value of ``max.poll.records``."""
         return self.core._max
 
     def fatal(self):
-        """The exception that ends iterations for good, None."""
+        """Return the exception that ends iterations for good, or None."""
         return self.core._fatal_of()
 
     def exception_of(self, error):
-        """What an iteration raises for the error of a Message, None: nothing."""
+        """Return the exception that an iteration raises for the error of a Message, or None."""
         return self.core._exception_of(error)
 
     def begin(self):
-        """A coroutine of the application waits for messages from now on (``max.poll.interval.ms``)."""
+        """Note that a coroutine waits for messages from now on (``max.poll.interval.ms``)."""
         self.core.polls += 1
         self.core.polling += 1
         if self.core.engine.engine != NULL:
             kn_queue_idle_begin(&self.core.engine.engine.fetched)
 
     def end(self):
-        """It doesn't any more."""
+        """Note that the coroutine no longer waits."""
         self.core.polling -= 1
         if self.core.engine.engine != NULL:
             kn_queue_idle_end(&self.core.engine.engine.fetched)
 
     def touch(self):
-        """A callback has returned: the application is alive."""
+        """Note that a callback has returned, so the application is alive."""
         self.core.polls += 1
 
     def hold(self, int more):
-        """One more (1) or less (-1) waits with messages in hand."""
+        """Count one more (1) or one less (-1) waiter that holds messages."""
         self.core.holding += more
 
 
 def flush_begin(DeliveryCore core not None):
-    """Nothing lingers until `flush_end()`."""
+    """Send batches without linger until `flush_end()`."""
     core._check_open()
     kn_engine_flush_begin(core.engine.engine)
 
 
 def flush_end(DeliveryCore core not None):
-    """See `flush_begin()`."""
+    """End `flush_begin()`."""
     if core.engine.engine != NULL:
         kn_engine_flush_end(core.engine.engine)
 
 
 cdef extern from *:
     """
-    /* What awaiting calls, past the exceptions that a result would have to travel in: am_send up to Python 3.11 and in tasks, tp_iternext from 3.12 on. */
+    /* Sets the functions that `await` calls, so that a result needs no StopIteration: am_send up to
+     * Python 3.11 and in tasks, tp_iternext from 3.12 on. */
     static void kn_set_send(PyTypeObject *type, void *send, void *next)
     {
         type->tp_as_async->am_send = (sendfunc)send;
@@ -214,19 +223,22 @@ def _wake(waiter, _):
 @cython.final
 @cython.freelist(1024)
 cdef class Delivery:
-    """The report of one message: awaited, the Message as it was delivered, or KafkaException.
+    """The awaitable report of one message: the delivered Message, or KafkaException.
 
-    It has everything that an `asyncio.Future` has for its readers, at a fraction of what one costs, and `asyncio.gather()`, `wait()` and their kin take it
-    for one. Any number of tasks may await it. One that is cancelled meanwhile doesn't cancel it for the others, as it would with a Future; `cancel()` does,
-    though the message is sent all the same. A failure that nobody asks for is told to the loop's exception handler.
+    It has all methods of an `asyncio.Future` that readers use, at a fraction of the cost.
+    `asyncio.gather()`, `wait()` and similar functions accept it. Any number of tasks may await it.
+    A cancelled task doesn't cancel it for the others, unlike a Future. `cancel()` does, but the
+    message is sent all the same. A failure that nothing retrieves goes to the loop's exception
+    handler.
     """
 
     cdef object loop
     cdef object exception_of  # (KafkaError) -> the exception
-    cdef object outcome  # the Message; of a failure, a Future that sees to it that somebody asks
-    cdef list callbacks  # (function, context), None: none
+    # the Message, or for a failure a Future, which logs an unretrieved exception
+    cdef object outcome
+    cdef list callbacks  # (function, context) pairs, or None
     cdef int state
-    cdef readonly object _asyncio_future_blocking  # False: what asyncio knows futures by
+    cdef readonly object _asyncio_future_blocking  # False: asyncio recognizes futures by this field
 
     def __init__(self, loop not None, exception_of not None):
         self.loop = loop
@@ -234,7 +246,7 @@ cdef class Delivery:
         self._asyncio_future_blocking = False
 
     def __call__(self, error, message):
-        """The engine has the report."""
+        """Take the engine's report."""
         if self.state != PENDING:
             return  # cancelled
         if error is None:
@@ -265,7 +277,8 @@ cdef class Delivery:
 
     async def _wait(self):
         waiter = self.loop.create_future()
-        wake = partial(_wake, waiter)  # no closure: it would be in a cycle with this coroutine, and keep the message
+        # no closure: it would be in a cycle with this coroutine, and keep the message alive
+        wake = partial(_wake, waiter)
         self.add_done_callback(wake)
         try:
             await waiter
@@ -274,14 +287,17 @@ cdef class Delivery:
         return self.result()
 
     def result(self):
-        """The Message. Raises KafkaException, or as a Future does CancelledError and InvalidStateError."""
+        """Return the Message.
+
+        Raises KafkaException, or CancelledError and InvalidStateError like a Future.
+        """
         if self.state == DELIVERED:
             return self.outcome
         self._check_done()
         return self.outcome.result()
 
     def exception(self):
-        """The KafkaException, None: it was delivered."""
+        """Return the KafkaException, or None if the message was delivered."""
         if self.state == DELIVERED:
             return None
         self._check_done()
@@ -297,22 +313,22 @@ cdef class Delivery:
         return CancelledError()
 
     def done(self):
-        """Whether there is a report, or it was cancelled."""
+        """Return whether there is a report, or it was cancelled."""
         return self.state != PENDING
 
     def cancel(self, msg=None):
-        """Nobody wants the report any more; False: it is there already."""
+        """Cancel the report. Returns False if it exists already."""
         if self.state != PENDING:
             return False
         self._end(CANCELLED)
         return True
 
     def cancelled(self):
-        """Whether `cancel()` was called before there was a report."""
+        """Return whether `cancel()` was called before there was a report."""
         return self.state == CANCELLED
 
     def add_done_callback(self, function, *, context=None):
-        """Has the loop call ``function(self)`` once there is a report."""
+        """Make the loop call ``function(self)`` once there is a report."""
         if context is None:
             context = copy_context()
         if self.state != PENDING:
@@ -323,7 +339,7 @@ cdef class Delivery:
             self.callbacks.append((function, context))
 
     def remove_done_callback(self, function):
-        """Takes it back; how many there were."""
+        """Remove a callback, and return how often it was there."""
         cdef Py_ssize_t before = 0 if self.callbacks is None else len(self.callbacks)
         if before == 0:
             return 0
@@ -331,7 +347,7 @@ cdef class Delivery:
         return before - len(self.callbacks)
 
     def get_loop(self):
-        """The event loop that the message was produced in."""
+        """Return the event loop in which the message was produced."""
         return self.loop
 
     def __repr__(self):
@@ -341,7 +357,7 @@ cdef class Delivery:
 @cython.final
 @cython.freelist(8)
 cdef class DeliveryOutcome:
-    """What awaiting a Delivery with an outcome iterates over: nothing."""
+    """The iterator of a Delivery that is done. It yields nothing."""
 
     cdef Delivery delivery
 
@@ -351,7 +367,7 @@ cdef class DeliveryOutcome:
     def __iter__(self):
         return self
 
-    def __next__(self):  # kn_set_send() puts _outcome_next() in its place
+    def __next__(self):  # kn_set_send() replaces it by _outcome_next()
         raise StopIteration(self.delivery.result())
 
 
@@ -374,9 +390,10 @@ cdef class AIOProducerCore:
     """The compiled half of `kafka_native.aio.AIOProducer`."""
 
     cdef public object _queue  # Producer.produce
-    cdef public object _loop  # the event loop that makes the reports; None: none yet
+    cdef public object _loop  # the event loop of the reports, or None before the first
     cdef public object _exception_of  # (KafkaError) -> the exception of a report
-    cdef public bint _slow  # something has to be awaited before a message is queued, or done beside its report
+    # a message must await something before it is queued, or needs more than its report
+    cdef public bint _slow
     cdef readonly Turns _turns
 
     def __cinit__(self, *args, **kwargs):
@@ -396,7 +413,7 @@ cdef class AIOProducerCore:
 
     @cython.final
     cdef Delivery _at_once(self, ProduceCall call):
-        # The message's report, if nothing has to be awaited for it to be queued; else None.
+        # Return the message's report if it can be queued without a wait, else None.
         cdef Delivery delivery
         if self._slow or call.callback is not None or self._turns.over() or get_running_loop() is not self._loop:
             return None
@@ -414,7 +431,10 @@ cdef class AIOProducerCore:
 @cython.final
 @cython.freelist(64)
 cdef class ProduceCall:
-    """A call of produce(), which has all that a coroutine has: begun when it is awaited, over at once if there is room."""
+    """A call of produce() with all methods of a coroutine.
+
+    It starts when it is awaited, and ends at once if there is room.
+    """
 
     cdef AIOProducerCore core
     cdef object topic
@@ -424,7 +444,7 @@ cdef class ProduceCall:
     cdef object callback
     cdef object timestamp
     cdef object headers
-    cdef object waiting  # the coroutine that waits, None: none does
+    cdef object waiting  # the waiting coroutine, or None
     cdef bint begun
 
     def __dealloc__(self):
@@ -453,11 +473,11 @@ cdef class ProduceCall:
     def __iter__(self):
         return self
 
-    def __next__(self):  # kn_set_send() puts _call_next() in its place
+    def __next__(self):  # kn_set_send() replaces it by _call_next()
         return self.send(None)
 
     def send(self, value):
-        """As of a coroutine."""
+        """Like the method of a coroutine."""
         cdef PyObject *result
         cdef int status = self.advance(value, &result)
         outcome = _owned(result)
@@ -466,7 +486,7 @@ cdef class ProduceCall:
         return outcome
 
     def throw(self, *args):
-        """As of a coroutine."""
+        """Like the method of a coroutine."""
         self.begun = True
         if self.waiting is not None:
             return self.waiting.throw(*args)
@@ -474,14 +494,14 @@ cdef class ProduceCall:
         raise kind if len(args) < 2 or args[1] is None else args[1] if isinstance(args[1], BaseException) else kind(args[1])
 
     def close(self):
-        """As of a coroutine."""
+        """Like the method of a coroutine."""
         self.begun = True
         if self.waiting is not None:
             self.waiting.close()
 
 
 cdef object _owned(PyObject *reference):
-    # The object of a reference that is ours to give up.
+    # Return the object of a reference, and release the reference.
     outcome = <object>reference
     Py_DECREF(outcome)
     return outcome

@@ -1,18 +1,25 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The decoder of the codec whose tables are in wire.pyx.
+"""The decoder of the codec. wire.pyx has its tables.
 
-Input is hostile until proven otherwise: no length is used before it is compared with the bytes that are left, an array
-must be able to fit its count of smallest elements in them, and one message may hold ``MAX_ELEMENTS`` array elements
-at most. Nesting needs no limit at run time, since it is the nesting of the declarations.
+The input is untrusted:
 
-What a few bytes of a frame say takes hundreds as Python objects. So an array that holds much (``EAGER_VALUES`` fields
-or elements, those of structs within it counted) is checked whole, without the GIL, and becomes a ``LazyArray``, which
-keeps the frame and decodes an element each time it is asked for. The objects of one message are bounded that way,
-whatever its size, and so is the time for which the GIL is held. Checking (``_skip_...``) and decoding (``_read_...``)
-take and refuse the same bytes: when the check fails, the decoder is sent there to say why.
+- A length is compared with the remaining bytes before it is used.
+- An array's count times its smallest element size must fit into the remaining bytes.
+- One message may have at most ``MAX_ELEMENTS`` array elements.
 
-Threads: any; the GIL is held but for that check, and for that nothing else moves a reader. Memory: a decoded
-``records`` field (a memoryview) and a ``LazyArray`` keep the whole frame alive.
+The declarations bound the nesting, so the decoder needs no limit for it.
+
+A few bytes of a frame can become hundreds of bytes of Python objects. So a large array becomes a
+``LazyArray``. An array is large if it has more than ``EAGER_VALUES`` fields and elements, including
+those of nested structs. The decoder checks all of it without the GIL. The ``LazyArray`` keeps the
+frame, and decodes an element on each access. This bounds the objects of one message and the time
+with the GIL, whatever the size of the message. Checking (``_skip_...``) and decoding
+(``_read_...``) accept the same bytes. When the check fails, the decoder reads the bytes again to
+raise the reason.
+
+Threads: any. The functions hold the GIL except during the check, when no other code moves the
+reader. Memory: a decoded ``records`` field (a memoryview) and a ``LazyArray`` keep the whole frame
+alive.
 """
 
 from __future__ import annotations
@@ -50,29 +57,32 @@ cdef extern from "base/utf8.h" nogil:
     int kn_utf8_is_valid(const uint8_t* data, size_t size_bytes)
 
 
-# Array elements that one message may hold. A cluster of 200,000 partitions with three replicas answers Metadata with
-# two million; a frame that asks for more than this is an attack on time, not an answer.
+# The maximum number of array elements in one message. The Metadata response of a cluster with
+# 200,000 partitions and three replicas has two million. A frame with more elements than this is an
+# attack.
 MAX_ELEMENTS = 1 << 24
-# Fields and elements up to which an array is a list: some milliseconds to decode, and some megabytes.
+# An array with at most so many fields and elements is a list. It takes some milliseconds to decode,
+# and some megabytes.
 EAGER_VALUES = 1 << 16
 cdef Py_ssize_t max_elements = MAX_ELEMENTS
-# The same within an element of a LazyArray: who asks for elements one after the other may want a field of each only.
+# The same limit within an element of a LazyArray. It is lower because a program that reads elements
+# one by one may need only one field of each.
 cdef Py_ssize_t nested_eager_values = 1 << 8
 cdef Py_ssize_t no_limit = (<size_t> -1) >> 1
 cdef tuple kind_names = _KINDS
 
 
-# ------------------------------------------------------------------------------------------------------------- check
+# --- check ---
 
 cdef struct Scan:
     const uint8_t* p
     const uint8_t* end
     Py_ssize_t elements_left
-    Py_ssize_t values_left  # of those that one list may hold
+    Py_ssize_t values_left  # how many more values the list may have
 
 cdef enum Found:
     FOUND_FITTING = 0
-    FOUND_LARGE             # more values than values_left
+    FOUND_LARGE  # more values than values_left
     FOUND_MALFORMED
 
 
@@ -221,11 +231,11 @@ cdef Found _skip_struct(Scan* s, Table* table) noexcept nogil:
     return _skip_tags(s, table) if table.flexible else FOUND_FITTING
 
 
-# ------------------------------------------------------------------------------------------------------ large arrays
+# --- large arrays ---
 
 @cython.final
 cdef class _Frame:
-    """A message's bytes, held as long as anything reads or may read them."""
+    """A message's bytes. The buffer is held as long as a reader or an array needs it."""
 
     cdef const uint8_t* start
     cdef const uint8_t* end
@@ -248,7 +258,7 @@ cdef class _Frame:
 @cython.final
 @cython.freelist(8)
 cdef class _Reader:
-    """What is left of a frame. ``end`` moves in while a tagged field is read."""
+    """The unread part of a frame. ``end`` is nearer while a tagged field is read."""
 
     cdef _Frame frame
     cdef const uint8_t* p
@@ -270,20 +280,21 @@ cdef _Reader _reader(_Frame frame, const uint8_t* p, const uint8_t* end, Py_ssiz
 
 @cython.final
 cdef class LazyArray:
-    """A large array of a message, as a sequence that can't be changed: an element is decoded each time it is asked for.
+    """A large array of a message, as an immutable sequence. It decodes an element on each access.
 
     All of it has been checked. It is equal to a list of the same elements.
     """
 
     cdef _Frame frame
-    cdef Plan plan             # which has the op
+    cdef Plan plan  # owns the op
     cdef Op* op
     cdef const uint8_t* first
     cdef const uint8_t* end
     cdef Py_ssize_t count
-    cdef Py_ssize_t stride     # every so many elements one has its place noted; 0: all have the same size
+    # distance of the elements whose place is stored; 0: all have the same size
+    cdef Py_ssize_t stride
     cdef const uint8_t** places
-    cdef Py_ssize_t eager_values  # within an element
+    cdef Py_ssize_t eager_values  # the limit within an element
 
     def __cinit__(self):
         self.places = NULL
@@ -340,7 +351,7 @@ cdef class LazyArray:
         return s.p
 
     cdef object _read(self, const uint8_t** p):
-        """The element there; moves on behind it."""
+        """Decode the element at a place, and move the place behind it."""
         cdef _Reader r = _reader(self.frame, p[0], self.end, self.eager_values)
         item = _read_item(r, self.op)
         p[0] = r.p
@@ -370,7 +381,7 @@ cdef class _LazyIterator:
 
 
 cdef LazyArray _lazy_array(_Reader r, Op* op, Py_ssize_t count):
-    """A large array that begins at the reader, which moves on behind it."""
+    """Return the large array at the reader, and move the reader behind it."""
     cdef LazyArray array = LazyArray.__new__(LazyArray)
     cdef const uint8_t* begun = r.p
     cdef Py_ssize_t elements_left = r.elements_left
@@ -387,7 +398,7 @@ cdef LazyArray _lazy_array(_Reader r, Op* op, Py_ssize_t count):
         r.p += count * kn_fixed_size[op.item]
         array.end = r.p
         return array
-    # At most an eighth of the frame's bytes go into places.
+    # The places use at most an eighth of the frame's size.
     array.stride = 1 + 64 * count // (r.end - r.p)
     array.places = <const uint8_t**> PyMem_RawMalloc((count // array.stride + 1) * sizeof(const uint8_t*))
     if array.places == NULL:
@@ -420,10 +431,14 @@ cdef LazyArray _lazy_array(_Reader r, Op* op, Py_ssize_t count):
 
 
 cdef bint _is_large(_Reader r, Op* op, Py_ssize_t count) noexcept:
-    """Whether so many elements from here on are more than a list should have; if not, nothing within is asked again."""
+    """Whether so many elements are more than a list may have.
+
+    If not, nested arrays skip this check.
+    """
     cdef Scan s
     cdef Found found
-    if r.end - r.p <= r.eager_values or r.p < r.checked:  # a value has a byte, or belongs to something that has
+    # a value has at least a byte, or belongs to a value that has
+    if r.end - r.p <= r.eager_values or r.p < r.checked:
         return False
     s.p = r.p
     s.end = r.end
@@ -434,11 +449,12 @@ cdef bint _is_large(_Reader r, Op* op, Py_ssize_t count) noexcept:
     found = _skip_items(&s, op, count)
     if found == FOUND_LARGE:
         return True
-    r.checked = s.p if found == FOUND_FITTING else r.end  # what is malformed is read, up to where: for the message
+    # decode malformed bytes up to the error, to report it
+    r.checked = s.p if found == FOUND_FITTING else r.end
     return False
 
 
-# ------------------------------------------------------------------------------------------------------------ decode
+# --- decode ---
 
 cdef int _short(_Reader r, str what, Py_ssize_t wanted) except -1:
     raise ProtocolError(f"{what} needs {wanted} bytes, {r.end - r.p} left")
@@ -468,7 +484,7 @@ cdef uint32_t _read_uvarint(_Reader r) except? 0xFFFFFFFF:
 
 
 cdef Py_ssize_t _read_length(_Reader r, bint compact, bint short_form, str what) except? -2:
-    """The length of a string, bytes or array: -1 for null."""
+    """Return the length of a string, bytes or array, or -1 for null."""
     cdef Py_ssize_t length
     if compact:
         return <Py_ssize_t> _read_uvarint(r) - 1
@@ -593,7 +609,7 @@ cdef inline object _read_value(_Reader r, Op* op):
 
 
 cdef int _read_tags(_Reader r, Plan plan, PyObject* obj) except -1:
-    """The tagged fields that end a struct: known ones into their slots, unknown ones skipped."""
+    """Read the tagged fields at a struct's end: store known ones, skip unknown ones."""
     cdef uint32_t count = _read_uvarint(r)
     cdef uint32_t tag, size
     cdef Py_ssize_t i
@@ -665,13 +681,14 @@ cdef tuple _decode(Plan plan, object data, Py_ssize_t offset, bint whole, Py_ssi
 
 
 def decode(Plan plan not None, object data, Py_ssize_t offset=0, bint whole=True, Py_ssize_t eager=EAGER_VALUES):
-    """The message that ``data`` holds from ``offset`` on; bytes left over are an error unless ``whole`` is false.
+    """Decode the message in ``data`` from ``offset`` on.
 
-    An array with more than ``eager`` values is a ``LazyArray``.
+    Remaining bytes are an error unless ``whole`` is false. An array with more than ``eager`` values
+    is a ``LazyArray``.
     """
     return _decode(plan, data, offset, whole, eager)[0]
 
 
 def decode_prefix(Plan plan not None, object data, Py_ssize_t offset=0):
-    """The struct at ``offset``, and the offset of what follows it."""
+    """Decode the struct at ``offset``, and return it with the offset behind it."""
     return _decode(plan, data, offset, False, EAGER_VALUES)

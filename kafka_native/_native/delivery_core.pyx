@@ -1,7 +1,9 @@
 # cython: freethreading_compatible=False
-"""DeliveryCore: poll(), flush() and delivery reports; `producer_core.ProducerCore` derives from it.
+"""DeliveryCore: poll(), flush() and delivery reports.
 
-Thread: any, under the interpreter lock; waiting releases it.
+`producer_core.ProducerCore` derives from it.
+
+Thread: any, under the interpreter lock. Waiting releases the lock.
 """
 cimport cython
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
@@ -35,10 +37,11 @@ cdef inline int32_t _slot_of(const void *token) noexcept:
 
 @cython.final
 cdef class CallbackTable:
-    """The callbacks of messages that are queued. The engine has tokens in their place, which are even, as those of a counter's rows aren't.
+    """The callbacks of queued messages. The engine stores tokens instead of references.
 
-    So the references are in a list, where the collector sees them: a message that is never reported keeps no cycle alive. The same callback for many messages
-    has one slot. Thread: any, under the interpreter lock.
+    These tokens are even. The tokens of a counter's rows are odd. The references are in a list,
+    where the garbage collector sees them, so a message that is never reported keeps no cycle alive.
+    The same callback for many messages has one slot. Thread: any, under the interpreter lock.
     """
 
     def __cinit__(self):
@@ -49,7 +52,7 @@ cdef class CallbackTable:
         free(self.slots)
 
     cdef void *hold(self, callback) except NULL:
-        # The token of a callback, for one message more.
+        # Return the token of a callback, and count one more message for it.
         cdef int32_t slot = self.last
         if slot < 0 or slot >= PyList_GET_SIZE(self.objects) or PyList_GET_ITEM(self.objects, slot) != <PyObject *>callback:
             return self._hold_new(callback)
@@ -82,21 +85,22 @@ cdef class CallbackTable:
         return 0
 
     cdef void hold_more(self, const void *token, int64_t count) noexcept:
-        # For so many messages more.
+        # Count so many more messages.
         self.slots[_slot_of(token)].uses += count
 
     cdef object take(self, const void *token):
-        # The callback of a message, which needs it no more.
+        # Return the callback of a message that needs it no more.
         cdef int32_t slot = _slot_of(token)
         if slot >= PyList_GET_SIZE(self.objects):
-            return None  # the collector has been here
+            return None  # the garbage collector has cleared the list
         if self.slots[slot].uses > 1:
             self.slots[slot].uses -= 1
             return <object>PyList_GET_ITEM(self.objects, slot)
         return self.give_back(token, 1)
 
     cdef object give_back(self, const void *token, int64_t count):
-        # So many messages need it no more. Returned, so that its end, which may run code, comes last.
+        # Count so many messages less. Returns the callback, so that its deallocation, which may run
+        # code, comes last.
         cdef int32_t slot = _slot_of(token)
         self.slots[slot].uses -= count
         if self.slots[slot].uses or slot >= PyList_GET_SIZE(self.objects):
@@ -110,7 +114,8 @@ cdef class CallbackTable:
         return callback
 
     cdef void clear(self):
-        # No message needs one any more. The slots stay where a thread may be about to give one back.
+        # No message needs a callback any more. The slots stay, because a thread may be about to
+        # give one back.
         cdef list gone = self.objects
         cdef int32_t slot
         self.objects = [None] * self.capacity
@@ -125,26 +130,28 @@ cdef class CallbackTable:
 @cython.final
 @cython.no_gc
 cdef class Report:
-    """A delivered batch whose messages are being reported, or the completion of a counter. Several threads may be at it, each with a message of its own.
+    """A delivered batch whose messages are being reported, or the completion of a counter.
 
-    It has its place in the line before Python code runs for it: making a KafkaError, or any garbage collection, may let another thread in. Who finds it
-    not `ready` makes it so, also when somebody else is about to.
+    Several threads may report it, each with a different message. It is in the list of reports
+    before Python code runs for it: constructing a KafkaError, or a garbage collection, may let
+    another thread run. A thread that finds it not `ready` prepares it, even if another thread is
+    about to.
     """
 
     def __dealloc__(self):
         kn_chunk_unref(self.chunk)
-        kn_batch_free(self.batch)  # of a producer that nobody polls any more
+        kn_batch_free(self.batch)  # left over from a producer that no thread polls any more
 
     cdef int open(self) except -1:
-        # No Python code runs in here.
+        # No Python code runs in this method.
         cdef kn_batch_view view
-        # Not by the header: a batch that failed early never got one.
+        # Don't read the header: a batch that failed early never got one.
         if kn_batch_view_plain(self.batch, &view) != KN_OK or kn_record_reader_init(&self.reader, &view) != KN_OK:
             raise SystemError("a delivered batch can't be read back")
         self.chunk = kn_chunk_new(self.batch.plain)
         if self.chunk == NULL:
             raise MemoryError  # the batch has kept its bytes: the next call opens it
-        # The chunk's now: Messages may outlive the batch.
+        # The chunk owns the bytes now: Messages may outlive the batch.
         if self.batch.wire == self.batch.plain:
             self.batch.wire = NULL
         self.batch.plain = NULL
@@ -172,18 +179,20 @@ cdef class Report:
             text = None if batch.error_text == NULL else error_text((<bytes>batch.error_text).decode("utf-8", "replace"))
             error = core.engine.error_of(batch.status, batch.error_code, text)
             if self.ready or self.batch == NULL:
-                return 0  # making it has let another thread in, which was faster: the batch may be gone
+                return 0  # another thread ran meanwhile and was faster: the batch may be gone
         if batch.opaques != NULL:
             self.take_tokens(core, error)
         if self.chunk == NULL:
-            # Nothing but rows of counters: they have been told.
+            # It has only rows of counters, and they are reported.
             if self.batch != NULL:
                 self.index = batch.writer.record_count
             self.ready = True
             return 0
         shared = Batch.of(kn_chunk_ref(self.chunk), topic, partition, core.engine.pins)
         if self.ready or self.batch == NULL:
-            return 0  # another thread was faster, and the batch may be gone; from here on none gets in
+            # another thread was faster, and the batch may be gone; from here on no other thread
+            # runs
+            return 0
         shared.error = error
         shared.status = batch.persistence
         shared.latency_s = (batch.acked_us - batch.created_us) / 1e6
@@ -198,8 +207,9 @@ cdef class Report:
         return 0
 
     cdef int take_tokens(self, DeliveryCore core, error) except -1:
-        # Tells the rows among the messages to their counters. Each token is taken before anything is made for it, which may let another thread in: so
-        # none is told twice, and a counter lives until the last one was.
+        # Report the rows among the messages to their counters. The method takes each token before
+        # it makes an object for it, because that may let another thread run. So no row is reported
+        # twice, and a counter lives until its last row is reported.
         cdef kn_delivery_counter *counter
         cdef void *token
         while self.batch != NULL and self.token < self.batch.writer.record_count:
@@ -218,7 +228,7 @@ cdef class Report:
         return 0
 
     cdef Message message(self, int32_t index, const uint8_t *start, kn_record *record):
-        # The batch is read before anything is made: then it may go.
+        # Read the batch before any object is made. After that the batch may be freed.
         cdef kn_batch *batch = self.batch
         cdef Batch shared = self.shared
         cdef Batch other
@@ -227,7 +237,7 @@ cdef class Report:
             record.timestamp_ms = batch.log_append_time_ms
         record.offset = shared.base_offset + index if batch.base_offset >= 0 else shared.base_offset
         if partition != shared.partition:
-            # Staged messages that never got to a partition's own batch: the partition is each one's own.
+            # Staged messages that never reached a partition's batch: each has its own partition.
             other = shared.copy()
             other.partition = partition
             self.shared = shared = other
@@ -235,21 +245,21 @@ cdef class Report:
 
 
 cdef list list_of_runs(const kn_runs *runs):
-    # As (row, offset, length).
+    # Return (row, offset, length) tuples.
     cdef int64_t i
     return [(runs.runs[i].row, runs.runs[i].offset, runs.runs[i].length) for i in range(runs.count)]
 
 
 @cython.no_gc_clear
 cdef class DeliveryCore:
-    """What a producer does with the outcome of messages."""
+    """Reports the outcomes of messages. The base class of a producer."""
 
     def __cinit__(self):
         self._reports = []
         self._callbacks = CallbackTable.__new__(CallbackTable)
 
     cdef Report _next_report(self):
-        # The first in line, ready, or None.
+        # Return the first report in the list, ready, or None.
         cdef Report report
         cdef kn_batch *batch
         while True:
@@ -259,7 +269,8 @@ cdef class DeliveryCore:
                     return report
                 report.prepare(self)
                 continue
-            report = Report.__new__(Report)  # before the pop, which nothing may come behind
+            # before the pop: an allocation error after it would lose the batch
+            report = Report.__new__(Report)
             batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
             if batch == NULL:
                 return None
@@ -274,8 +285,9 @@ cdef class DeliveryCore:
             kn_engine_delivered(self.engine.engine, batch)
 
     cdef int _serve(self) except -1:
-        # Runs every callback that is due now: what comes meanwhile has to wait, or a busy producer would never let its caller go. A callback that
-        # raises ends it: the rest waits for the next call. Returns how many events that were: a settled batch is one, whoever hears of its messages.
+        # Run every callback that is due now. Later ones wait, or a busy producer would never return
+        # to its caller. A callback that raises ends the call, and the others wait for the next
+        # call. Returns the number of events. A settled batch is one event.
         cdef int served = 0
         cdef long batches
         cdef Report report
@@ -295,8 +307,9 @@ cdef class DeliveryCore:
         return served
 
     cdef int _serve_report(self, Report report) except -1:
-        # Every message that is left of it. What a callback lets in, another thread or its own poll(), takes messages from it, too, and the last one ends it.
-        # Returns 1 if this call has had a part in it.
+        # Report the remaining messages of a batch. During a callback another thread, or a nested
+        # poll(), may take messages from it too. The last one finishes the batch. Returns 1 if this
+        # call reported something.
         cdef int served = 0
         cdef kn_batch *batch = report.batch
         cdef kn_record record
@@ -311,11 +324,11 @@ cdef class DeliveryCore:
                 self._serve_counter(batch, self._callbacks.take(batch.counter.binding))
                 continue
             if not may_make_message():
-                raise MemoryError  # before anything of this one is taken
+                raise MemoryError  # before anything of this message is taken
             start = report.reader.span.at
             if kn_record_reader_next(&report.reader, &record) != KN_OK:
                 raise SystemError("a delivered batch can't be read back")
-            # Before the callback runs, which may raise, or poll() itself, or let another thread poll.
+            # Before the callback runs: it may raise, call poll(), or let another thread poll.
             report.index = index + 1
             callback = self._on_delivery
             if batch.opaques != NULL and batch.opaques[index] != NULL:
@@ -335,7 +348,7 @@ cdef class DeliveryCore:
         return served
 
     cdef int _take_counter(self, kn_batch *completion, ArrowReport report) except -1:
-        # Fills the report of a counter that is done; there is no counter any more.
+        # Fill the report of a finished counter, and free the counter.
         cdef kn_delivery_counter *counter = completion.counter
         if report is not None:
             report.delivered = counter.delivered
@@ -344,7 +357,8 @@ cdef class DeliveryCore:
         return 0
 
     cdef int _serve_counter(self, kn_batch *completion, ArrowReport report) except -1:
-        # The one callback of a produce_arrow(). The counter goes first: the callback may let another thread finish the completion.
+        # Run the callback of a produce_arrow(). The counter is freed first, because the callback
+        # may let another thread finish the completion.
         self._take_counter(completion, report)
         if report is None:
             return 0  # close() was faster
@@ -354,7 +368,8 @@ cdef class DeliveryCore:
         return 0
 
     cdef int _end_counter(self, kn_delivery_counter *counter, ArrowReport report, int64_t rows, bint discard) except -1:
-        # No row comes any more. The report comes when the last one has an outcome, which may be now. `discard`: unless there was none at all.
+        # Close the counter to new rows. The report comes after the last outcome, perhaps now. With
+        # `discard` a counter without rows is dropped.
         cdef kn_batch *completion = counter.completion
         report.rows = rows
         if discard and rows == 0:
@@ -366,7 +381,7 @@ cdef class DeliveryCore:
         if not self._last_served:
             kn_queue_push(&self.engine.engine.deliveries, &completion.node)
             return 0
-        # close() in another thread has made its last callback: nobody else will make this one.
+        # close() in another thread has run its last callback, so no other thread runs this one.
         try:
             self._callbacks.take(counter.binding)
             self._serve_counter(completion, report)
@@ -384,7 +399,7 @@ cdef class DeliveryCore:
         return self._serve_first(kn_deadline_us(timeout))
 
     cdef int _serve_first(self, int64_t deadline) except -1:
-        # Waits for the first event, and serves what is due then.
+        # Wait for the first event, and serve the events that are due then.
         cdef int served = 0
         cdef bint was_full = self._was_full
         self._was_full = False
@@ -412,7 +427,7 @@ cdef class DeliveryCore:
                 if self.engine.engine == NULL:
                     return 0  # a callback has forked
                 if kn_engine_outstanding(self.engine.engine) == 0:
-                    kn_engine_take_unreported(self.engine.engine)  # of what came since _serve()
+                    kn_engine_take_unreported(self.engine.engine)  # events since _serve()
                     break
                 if not self.engine.wait(&self.engine.engine.deliveries, deadline):
                     break
@@ -424,11 +439,11 @@ cdef class DeliveryCore:
             if self.engine.engine != NULL:
                 kn_engine_flush_end(self.engine.engine)
                 if self.engine.waiting:
-                    self.engine.kick()  # a wake-up ends one wait: pass it on
+                    self.engine.kick()  # a kick ends one wait: pass it on
         return kn_engine_outstanding(self.engine.engine)
 
     cdef object _refusal(self, int status, text=None, where=None):
-        # The exception for a status; `where` tells which message, if there were several.
+        # Return the exception for a status. `where` names the message, if there were several.
         if status == KN_ERR_FULL:
             self._was_full = True
             return BufferError("Local: Queue full")
@@ -445,19 +460,22 @@ cdef class DeliveryCore:
             raise self.engine.closed_error("Producer has been closed")
 
     def _mark_closed(self):
-        """No further produce(), and none that waits for room; the public class's close() calls it first."""
+        """Refuse further produce() calls, also waiting ones.
+
+        The public class's close() calls it first.
+        """
         self._closed = True
         if self.engine is not None:
             self.engine.kick()
 
     def _serve_last(self):
-        """After the engine has stopped: makes the callbacks of what was given up."""
+        """Run the callbacks of the messages that were given up, after the engine has stopped."""
         while self.engine.engine != NULL and (self._reports or kn_queue_count(&self.engine.engine.deliveries) > 0):
             self._serve()
         self._last_served = True
 
     def _drain(self):
-        """Drops the reports that nobody serves any more, and every callback: nothing is called."""
+        """Drop all unserved reports and callbacks, without calling them."""
         cdef Report report
         cdef kn_batch *batch
         cdef kn_delivery_counter *counter

@@ -1,7 +1,9 @@
 # cython: freethreading_compatible=False
-"""Engine: the binding of csrc/engine/engine.h, used by the control plane and, through its cores, by Producer and Consumer.
+"""Engine: the binding of csrc/engine/engine.h.
 
-Holds no policy: it owns lifetimes, releases the interpreter lock where the engine may wait, checks statuses and converts.
+The control plane uses it directly. Producer and Consumer use it through their cores. It contains no
+policy: it owns lifetimes, releases the interpreter lock where the engine may wait, checks statuses
+and converts values.
 """
 cimport cython
 from collections import deque
@@ -21,13 +23,16 @@ from kafka_native._native.message cimport Pins
 from kafka_native._native.primitives cimport exact_text
 from kafka_native._native.records cimport codecs_fill
 
-# From here on, bytes are copied without the interpreter lock.
+# Larger bodies are copied without the interpreter lock.
 cdef enum:
     UNLOCK_BYTES = 1 << 20
 
 
 def fork_count():
-    """How many forks lie between the process that loaded this library and this one, also those that no Python hook sees."""
+    """Return the number of forks between the process that loaded this library and this one.
+
+    It includes forks that no Python hook sees.
+    """
     return kn_fork_count()
 
 
@@ -35,18 +40,24 @@ cdef unsigned long exit_thread = 0
 
 
 def begin_exit():
-    """The interpreter exits: clients are about to be closed by this thread."""
+    """Note that the interpreter exits, and that this thread is about to close the clients."""
     global exit_thread
     exit_thread = <unsigned long>PyThread_get_thread_ident()
 
 
 cpdef bint exits_elsewhere() noexcept:
-    """Whether the interpreter exits, and not by this thread: a daemon thread, whose client was closed under it. SystemExit ends it without a traceback."""
+    """Return whether another thread is ending the interpreter.
+
+    Then this is a daemon thread whose client was closed. SystemExit ends it without a traceback.
+    """
     return exit_thread != 0 and exit_thread != <unsigned long>PyThread_get_thread_ident()
 
 
 cdef class Event:
-    """What happened in the engine, for the control plane: see csrc/net/events.h for what each kind fills."""
+    """An event of the engine for the control plane.
+
+    csrc/net/events.h has the fields of each kind.
+    """
 
     cdef readonly int kind, broker, generation
     cdef readonly uint64_t token
@@ -116,7 +127,8 @@ cdef void _fill_connection(kn_connection_config *to, dict settings) except *:
 
 
 cdef kn_tls *_new_tls(settings) except? NULL:
-    # None: plain connections. Otherwise (addresses of OpenSSL's functions by name, address of the context, verifies, identifies).
+    # None: plain connections. Otherwise (addresses of OpenSSL's functions by name, address of the
+    # context, verifies, identifies).
     if settings is None:
         return NULL
     functions, context, verifies, identifies = settings
@@ -134,7 +146,8 @@ cdef kn_tls *_new_tls(settings) except? NULL:
 
 
 cdef kn_proxy *_new_proxy(settings) except? NULL:
-    # None: straight to the brokers. Otherwise (scheme, host, port, login); the login stays a bytes object of the caller's, too.
+    # None: direct connections to the brokers. Otherwise (scheme, host, port, login). The caller
+    # also keeps the login as a bytes object.
     if settings is None:
         return NULL
     scheme, host, port, login = settings
@@ -147,7 +160,10 @@ cdef kn_proxy *_new_proxy(settings) except? NULL:
 
 @cython.final
 cdef class Tunnel:
-    """The way through a proxy on a socket of Python's: the one that a connection of the engine's takes, for who looks at it step by step."""
+    """A tunnel through a proxy on a Python socket, the same as in the engine's connections.
+
+    The caller runs it step by step.
+    """
 
     cdef kn_proxy *proxy
     cdef kn_tunnel tunnel
@@ -158,7 +174,8 @@ cdef class Tunnel:
     cdef uint8_t scratch[KN_TUNNEL_SCRATCH_BYTES]
 
     def __cinit__(self, proxy, int fd, str host, uint16_t port, bytes address):
-        # address: of the broker, packed; empty: the proxy looks the host up
+        # `address` is the broker's packed address. If it is empty, the proxy resolves the host
+        # name.
         cdef const sockaddr *target = NULL
         self.proxy = _new_proxy(proxy)
         self.host = host.encode()
@@ -173,7 +190,7 @@ cdef class Tunnel:
         elif address:
             raise ValueError("an address has 4 or 16 bytes")
         kn_stream_init(&self.stream, NULL)
-        kn_stream_open(&self.stream, fd)  # and never closed: the socket is the caller's
+        kn_stream_open(&self.stream, fd)  # never closed: the caller owns the socket
         kn_tunnel_begin(&self.tunnel, self.proxy, PyBytes_AS_STRING(self.host), port, target)
 
     def __dealloc__(self):
@@ -181,16 +198,24 @@ cdef class Tunnel:
 
     @property
     def logged_in(self):
-        """Whether the proxy has let the client in, or has said of the broker what it says to those whom it lets in."""
+        """Whether the proxy has accepted the client's login.
+
+        An answer about the broker also proves that, because the proxy sends it only after the
+        login.
+        """
         return self.tunnel.refused or self.tunnel.stage == KN_TUNNEL_REQUEST or self.tunnel.stage == KN_TUNNEL_OPEN
 
     @property
     def refused(self):
-        """Whether it is the way from the proxy to the broker that has failed."""
+        """Whether the connection from the proxy to the broker has failed."""
         return bool(self.tunnel.refused)
 
     def step(self):
-        """Says and hears what the socket takes and has. The events of poll(2) to wait for, 0 when it is open; ConnectionError says what is wrong."""
+        """Send and receive as much as the socket allows.
+
+        Returns the events of poll(2) to wait for, or 0 when the tunnel is open. Raises
+        ConnectionError with the reason of a failure.
+        """
         cdef int done
         with nogil:
             done = kn_tunnel_step(&self.tunnel, &self.stream, self.scratch)
@@ -202,7 +227,7 @@ cdef class Tunnel:
 
 
 def tls_functions():
-    """The names of OpenSSL's functions whose addresses an engine with TLS needs."""
+    """Return the names of OpenSSL's functions whose addresses an engine with TLS needs."""
     names = []
     while (name := kn_tls_function_name(len(names))) != NULL:
         names.append(name.decode())
@@ -261,13 +286,19 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
 FOR_EVER_S = KN_FOR_EVER_S
 THROTTLE_MAX_MS = KN_THROTTLE_MAX_MS
 
-cdef object BY_THE_ENGINE = object()  # what has no meaning without its engine is made with this, which Python code can't get hold of
+# the constructor argument of objects that only the engine may make; Python code can't access it
+cdef object BY_THE_ENGINE = object()
 
 
 @cython.final
 cdef class EngineHandle:
-    """Owns the C engine, and refers to no Python object: a thread that sleeps holds this alone, so it keeps no client alive.
-    Thread: made and freed under the interpreter lock; whoever drops the last reference frees the engine."""
+    """Owns the C engine, and refers to no Python object.
+
+    A sleeping thread holds only this object, so it keeps no client alive.
+
+    Thread: made and freed under the interpreter lock. The thread that drops the last reference
+    frees the engine.
+    """
 
     def __dealloc__(self):
         if self.engine != NULL:
@@ -276,7 +307,10 @@ cdef class EngineHandle:
                 kn_engine_free(self.engine)
 
     def wait_for_events(self, double timeout_s):
-        """Control thread: sleeps until there is an event, a kick, or the time is over (seconds, < 0: none). False: there is no engine any more."""
+        """Sleep until an event, a kick or the timeout (control thread).
+
+        The timeout is in seconds, and negative for none. Returns False if the engine is gone.
+        """
         cdef int64_t timeout_ms = -1 if timeout_s < 0 or timeout_s > KN_FOR_EVER_S else <int64_t>(timeout_s * 1000 + 0.999)
         cdef kn_engine *engine = self.engine
         if engine == NULL:
@@ -286,12 +320,13 @@ cdef class EngineHandle:
         return True
 
 
-@cython.no_gc_clear  # its destructor needs `handle`; what its lists and dicts lead to is cleared by these
+@cython.no_gc_clear  # the destructor needs `handle`; clearing its lists and dicts breaks the cycles
 cdef class Engine:
     """One client's broker threads and queues.
 
-    ``settings`` has one entry a field of struct kn_engine_config (see `kafka_native.control.settings`); ``error_of(status, error_code, text)`` makes the
-    KafkaError for a failed delivery or fetch. Broker threads start with `broker_add()` and end with `close()`.
+    ``settings`` has one entry for each field of struct kn_engine_config (see
+    `kafka_native.control.settings`). ``error_of(status, error_code, text)`` makes the KafkaError
+    for a failed delivery or fetch. Broker threads start with `broker_add()` and end with `close()`.
     """
 
     def __cinit__(self, dict settings, error_of):
@@ -328,7 +363,10 @@ cdef class Engine:
             self.handle.engine.owners[1] = NULL  # the control thread may still have the handle
 
     def close(self):
-        """Stops and joins every broker thread; what was queued is delivered with an error. Harmless when called twice."""
+        """Stop and join every broker thread. Queued messages are delivered with an error.
+
+        A second call does nothing.
+        """
         self.closed = True
         if self.engine != NULL:
             with nogil:
@@ -338,20 +376,26 @@ cdef class Engine:
 
     @property
     def forked(self):
-        """Whether this is a child of the process that made the engine: its threads are gone, nothing is joined or freed, and every call fails."""
+        """Whether this is a forked child of the process that made the engine.
+
+        The engine's threads don't exist there. Nothing is joined or freed, and every call fails.
+        """
         return self.fork_count != kn_fork_count()
 
     def release(self):
-        """After `close()` and the last report: frees the C engine, its descriptors, and what is queued, as soon as no other thread is using it."""
+        """Free the C engine, its descriptors and its queues when no other thread uses them.
+
+        Call it after `close()` and the last report.
+        """
         self.released = True
         self.free_if_unused()
 
     def enter(self):
-        """A thread uses the C engine until `leave()`: so long it isn't freed."""
+        """Keep the C engine alive until `leave()`, for this thread."""
         self.users += 1
 
     def leave(self):
-        """See `enter()`."""
+        """End `enter()`."""
         self.unuse()
 
     cdef int unuse(self) except -1:
@@ -372,9 +416,10 @@ cdef class Engine:
         return 0
 
     cpdef object closed_error(self, str text):
-        """The exception for a call of a client that is closed, which says ``text``, or that belongs to the parent of a fork.
+        """Return the exception for a call of a closed client, with ``text``.
 
-        SystemExit where `exits_elsewhere()`.
+        A client of the parent process of a fork has its own text. The exception is SystemExit if
+        `exits_elsewhere()`.
         """
         if self.fork_count != kn_fork_count():
             return RuntimeError("this client belongs to the parent process: make a new one after fork()")
@@ -383,7 +428,8 @@ cdef class Engine:
         return RuntimeError(text)
 
     cdef bint wait(self, kn_queue *queue, int64_t deadline) except -1:
-        # Sleeps until something is queued, the deadline or a signal, whose handler then runs. False: the time was up before, so there is no need to look again.
+        # Sleep until an item is queued, the deadline or a signal, whose handler then runs. Returns
+        # False if the deadline was already over, so the caller needs no further check.
         cdef int status
         cdef int64_t left_us = 0
         if self.released:
@@ -403,19 +449,19 @@ cdef class Engine:
         return True
 
     def kick(self):
-        """Ends one wait in poll(), flush() or consume(), and makes produce() look whether it still has to wait."""
+        """End one wait in poll(), flush() or consume(), and make produce() check its wait."""
         if self.engine != NULL:
             kn_queue_kick(&self.engine.deliveries)
             kn_queue_kick(&self.engine.fetched)
             kn_queue_kick(&self.engine.producer.budget.room)
 
     def kick_control(self):
-        """Ends a wait in `next_events()`."""
+        """End a wait in `wait_for_events()`."""
         if self.engine != NULL:
             kn_queue_kick(&self.engine.client.events)
 
     def next_events(self):
-        """Control thread: the list of new `Event`s."""
+        """Return the list of new `Event`s (control thread)."""
         cdef kn_list items
         cdef kn_list *node
         if self.engine == NULL:
@@ -432,7 +478,7 @@ cdef class Engine:
         return events
 
     def take_dropped_lines(self):
-        """Control thread: how many lines for the log found no room since it was asked last."""
+        """Return the number of log lines dropped since the last call (control thread)."""
         return 0 if self.engine == NULL else kn_log_take_dropped(&self.engine.client.log)
 
     cdef _check(self, int status):
@@ -449,7 +495,7 @@ cdef class Engine:
     # --- brokers: control thread ---
 
     def broker_add(self, int node_id, str host, int port):
-        """A broker with a thread of its own; returns its handle. It connects when there is a reason to."""
+        """Add a broker with its own thread, and return its handle. It connects when it needs to."""
         cdef kn_engine *engine = self._alive()
         cdef bytes name = host.encode("idna") if not host.isascii() else host.encode()
         cdef const char *host_text = name
@@ -460,25 +506,27 @@ cdef class Engine:
         return handle
 
     def broker_connect(self, int handle):
-        """Connects now rather than when there is something to send."""
+        """Connect now, even if there is nothing to send."""
         self._check(kn_engine_broker_connect(self._alive(), handle))
 
     def broker_state(self, int handle):
-        """The broker's state as a number: enum kn_broker_state."""
+        """Return the broker's state as a number: enum kn_broker_state."""
         return kn_broker_state_now(kn_engine_broker(self._alive(), handle))
 
     def submit(self, int handle, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
                uint64_t token, int64_t timeout_ms, *, int generation=0, bint handshake=False):
-        """Sends a request body to a broker; its outcome is one REPLY event with ``token``."""
+        """Send a request body to a broker. The outcome is one REPLY event with ``token``."""
         cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(body)
         self._check(kn_engine_submit(self._alive(), handle, generation, api_key, api_version, request_flexible, reply_flexible,
                                      KN_REQUEST_HANDSHAKE if handshake else 0, data, len(body), token, timeout_ms))
 
     def heartbeat(self, int handle, int generation, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
                   uint64_t token, int interval_ms, int timeout_ms):
-        """Has the broker's thread send this request every ``interval_ms`` on this connection (the first one after as long), without Python.
+        """Make the broker's thread repeat this request every ``interval_ms`` on this connection.
 
-        A later one replaces it. Each outcome whose body differs from the one before is one REPLY event with ``token``; one with a status is its last.
+        The thread needs no Python for it. The first request follows after one interval. A later
+        call replaces the request. An outcome is a REPLY event with ``token`` if its body differs
+        from the one before. An outcome with a status is the last one.
         """
         cdef kn_heartbeat_plan plan
         plan.api_key = api_key
@@ -493,27 +541,36 @@ cdef class Engine:
         self._check(kn_engine_heartbeat(self._alive(), handle, generation, &plan))
 
     def stop_heartbeat(self, int handle):
-        """Ends `heartbeat()`; the outcome of what is in flight is still told."""
+        """End `heartbeat()`. The outcome of a request in flight is still reported."""
         self._check(kn_engine_stop_heartbeat(self._alive(), handle))
 
     def broker_open(self, int handle, int generation, int produce_version, int fetch_version):
-        """The handshake on this connection is done: data may flow, in these versions (-1: the broker has none)."""
+        """Allow data on this connection after its handshake, in these versions.
+
+        -1 means that the broker lacks the API.
+        """
         self._check(kn_engine_broker_open(self._alive(), handle, generation, produce_version, fetch_version))
 
     def broker_hold(self, int handle, int generation):
-        """Takes an open connection back to its handshake: until `broker_open()` comes again, only handshake requests go out (KIP-368)."""
+        """Return an open connection to its handshake (KIP-368).
+
+        Until the next `broker_open()` it sends only handshake requests.
+        """
         self._check(kn_engine_broker_hold(self._alive(), handle, generation))
 
     def broker_close(self, int handle, int generation, int status):
-        """Closes this connection; the broker reconnects when there is a reason to, after its back-off."""
+        """Close this connection. The broker reconnects when it needs to, after its back-off."""
         self._check(kn_engine_broker_close(self._alive(), handle, generation, status))
 
     def broker_stop(self, int handle):
-        """Closes the connection for good."""
+        """Close the connection for good."""
         self._check(kn_engine_broker_stop(self._alive(), handle))
 
     def set_tls_context(self, uintptr_t context):
-        """Connections made from now on use this context (the address of an SSL_CTX); the caller keeps it alive until the next one is set."""
+        """Use this context (the address of an SSL_CTX) for new connections.
+
+        The caller keeps it alive until it sets the next one.
+        """
         kn_tls_set_context(self._alive().config.client.connection.tls, <void *>context)
 
     # --- producing ---
@@ -528,11 +585,14 @@ cdef class Engine:
         return topic
 
     def topic(self, str name not None):
-        """The `Topic` of this name, made at first use."""
+        """Return the `Topic` of this name. The first use makes it."""
         return self.topic_at(name)
 
     def purge(self, bint in_queue, bint in_flight):
-        """Control thread: fails what waits, and what is in flight; the latter's connections are closed for it."""
+        """Fail the waiting messages, and those in flight, as selected (control thread).
+
+        The connections of messages in flight are closed.
+        """
         cdef kn_engine *engine = self._alive()
         cdef int status
         with nogil:
@@ -541,56 +601,69 @@ cdef class Engine:
             raise MemoryError
 
     def refuse(self):
-        """Any thread: after a fatal error. What waits is failed, nothing new is taken, what is in flight gets its outcome."""
+        """Fail the waiting messages and refuse new ones, after a fatal error (any thread).
+
+        Messages in flight still get their outcome.
+        """
         if self.engine == NULL or self.closed:
             return
         kn_producer_refuse(&self.engine.producer)
         self.purge(True, False)
 
     def grant(self, int64_t producer_id, int16_t producer_epoch):
-        """Control thread: batches are numbered under this producer id and epoch from now on; id -2: without numbers."""
+        """Number batches under this producer id and epoch from now on (control thread).
+
+        With the id -2 batches have no numbers.
+        """
         cdef kn_engine *engine = self._alive()
         with nogil:
             kn_engine_grant(engine, producer_id, producer_epoch)
 
     def transaction_begin(self, int64_t number, bint implicit, double hold_s):
-        """Control thread: messages are taken from now on, in transaction ``number``, and sent after ``hold_s``.
+        """Accept messages in transaction ``number`` from now on (control thread).
 
-        ``implicit``: no partition has to be admitted.
+        They are sent after ``hold_s`` seconds. With ``implicit`` no partition needs
+        `transaction_admit()`.
         """
         if kn_engine_transaction_begin(self._alive(), number, implicit, <int64_t>(hold_s * 1e6)) != 0:
             raise MemoryError
 
     def transaction_shut(self):
-        """Control thread: no message is taken any more; what was is sent."""
+        """Accept no further messages (control thread). The accepted ones are still sent."""
         kn_engine_transaction_shut(self._alive())
 
     def transaction_admit(self, str topic not None, int32_t partition, int64_t number):
-        """Control thread: what is queued for the partition may be sent, if this transaction is still the one."""
+        """Allow the partition's queued messages to be sent in this transaction (control thread).
+
+        It has no effect if the transaction is no longer the current one.
+        """
         cdef Topic found = self.topic_at(topic)
         cdef kn_engine *engine = self._alive()
         with nogil:
             kn_engine_transaction_admit(engine, found.topic, partition, number)
 
     def expire(self):
-        """Control thread, about once a second: fails what has waited longer than message.timeout.ms; trims idle memory."""
+        """Fail messages that are older than message.timeout.ms, and trim idle memory.
+
+        The control thread calls it about once a second.
+        """
         cdef kn_engine *engine = self._alive()
         with nogil:
             kn_engine_expire(engine, kn_clock_us())
 
     @property
     def outstanding(self):
-        """Messages queued or in flight, and delivery reports not served."""
+        """The number of messages queued or in flight, plus unserved delivery reports."""
         return 0 if self.engine == NULL else kn_engine_outstanding(self.engine)
 
     @property
     def unsettled(self):
-        """Messages queued or in flight."""
+        """The number of messages queued or in flight."""
         return 0 if self.engine == NULL else kn_engine_unsettled(self.engine)
 
     @property
     def memory(self):
-        """``(queued, idle)``: bytes fetched and not yet consumed, and bytes of buffers kept for the next ones."""
+        """``(queued, idle)``: the bytes of fetched and unconsumed data, and of unused buffers."""
         cdef int64_t queued = 0
         cdef int64_t idle = 0
         if self.engine != NULL:
@@ -600,7 +673,7 @@ cdef class Engine:
     # --- consuming ---
 
     def cursor(self, str topic not None, bytes topic_id not None, int32_t partition):
-        """A new `Cursor`, not yet fetching."""
+        """Return a new `Cursor`, which doesn't fetch yet."""
         cdef Cursor cursor
         if not self.free_tokens:
             cursor = _new_cursor(self, topic, topic_id, partition, len(self.cursors) + 1)
@@ -608,14 +681,15 @@ cdef class Engine:
             return cursor
         token, epoch = self.free_tokens[-1]
         cursor = _new_cursor(self, topic, topic_id, partition, token)
-        # An event of the token's last cursor has an older epoch; its segments are judged by their own cursor.
+        # An event of the token's last cursor has an older epoch. A segment refers to its own
+        # cursor.
         kn_cursor_set_epoch(cursor.cursor, epoch)
         self.free_tokens.pop()
         self.cursors[token - 1] = cursor
         return cursor
 
     def drop_cursor(self, Cursor cursor not None):
-        """Stops it for good and forgets it."""
+        """Stop a cursor for good and forget it."""
         if self.cursors[cursor.token - 1] is not cursor:
             return
         cursor.stop()
@@ -639,14 +713,20 @@ cdef Topic _new_topic(Engine owner, str name):
 
 @cython.final
 cdef class Topic:
-    """A topic that is produced to; the control plane tells it where its partitions are. `Engine.topic()` makes it."""
+    """A topic of the producer. `Engine.topic()` makes it.
+
+    The control plane sets the leaders of its partitions.
+    """
 
     def __cinit__(self, by):
         if by is not BY_THE_ENGINE:
             raise TypeError("a Topic is made by Engine.topic()")
 
     def set_partitions(self, bytes topic_id not None, list leaders not None, list epochs not None):
-        """``leaders``: a broker handle a partition (-1: none now). Staged records move to their partitions."""
+        """Set the partitions. ``leaders`` has a broker handle for each, or -1 for none.
+
+        Staged records move to their partitions.
+        """
         cdef kn_engine *engine = self.owner._alive()
         cdef int32_t count = len(leaders)
         cdef kn_broker **brokers
@@ -671,7 +751,7 @@ cdef class Topic:
         self.owner._check(status)
 
     def fail(self, int status, int error_code, str text not None):
-        """The topic can't be produced to: everything that waits for it is delivered with this error."""
+        """Deliver all messages that wait for the topic with this error."""
         cdef bytes data = text.encode()
         cdef const char *error_text = data
         self.owner._alive()
@@ -679,7 +759,11 @@ cdef class Topic:
             kn_topic_fail(self.topic, status, error_code, error_text)
 
     def fail_unknown(self, double before):
-        """What was staged before then (`time.monotonic()`) for partitions that don't exist is delivered with _UNKNOWN_PARTITION. Whether anything is left."""
+        """Fail messages that were staged before a time for partitions that don't exist.
+
+        ``before`` is in `time.monotonic()`. The error is _UNKNOWN_PARTITION. Returns whether
+        messages are left.
+        """
         cdef int64_t before_us = <int64_t>(before * 1e6)
         cdef int left
         self.owner._alive()
@@ -713,8 +797,11 @@ cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partiti
 
 @cython.final
 cdef class Cursor:
-    """A partition that is consumed. ``position`` is the next offset the application will be given, -1001 before the first; ``position_epoch`` the leader
-    epoch of the batch that was handed out last, -1 where it isn't known. `Engine.cursor()` makes it."""
+    """A partition that is consumed. `Engine.cursor()` makes it.
+
+    ``position`` is the next offset that the application gets, or -1001 before the first.
+    ``position_epoch`` is the leader epoch of the last delivered batch, or -1 if unknown.
+    """
 
     def __cinit__(self, by):
         if by is not BY_THE_ENGINE:
@@ -724,7 +811,10 @@ cdef class Cursor:
         kn_cursor_unref(self.cursor)
 
     def start(self, int broker, int64_t offset, int leader_epoch):
-        """Fetches from ``offset`` at ``broker`` from now on; whatever was fetched before is dropped. Returns the fetch epoch."""
+        """Fetch from ``offset`` at ``broker`` from now on, and return the fetch epoch.
+
+        Data that was fetched before is dropped.
+        """
         cdef kn_engine *engine = self.owner._alive()
         cdef unsigned int epoch
         if self.broker >= 0 and self.broker != broker:
@@ -735,14 +825,17 @@ cdef class Cursor:
         return epoch
 
     def stop(self):
-        """Fetches no more; what was fetched and not handed out is dropped."""
+        """Stop fetching. Fetched data that was not delivered is dropped."""
         kn_cursor_next_epoch(self.cursor)
         if self.broker >= 0 and self.owner.engine != NULL and not self.owner.closed:
             kn_engine_fetch_stop(self.owner.engine, self.cursor, self.broker)
         self.broker = -1
 
     def move(self, int broker, int64_t offset, int leader_epoch, unsigned int epoch):
-        """Goes on fetching at ``offset`` within the same fetch epoch (a new leader, a retry): what was handed over stays valid."""
+        """Continue to fetch at ``offset`` in the same fetch epoch, for a new leader or a retry.
+
+        Fetched data stays valid. Returns False if the epoch is no longer current.
+        """
         cdef kn_engine *engine = self.owner._alive()
         if epoch != kn_cursor_epoch(self.cursor):
             return False
@@ -759,22 +852,26 @@ cdef class Cursor:
 
     @property
     def answered(self):
-        """Whether a leader has had the partition since `start()`: the offset given there is one of this topic's."""
+        """Whether a leader has answered since `start()`, so that its offset belongs to this topic.
+        """
         return kn_cursor_is_answered(self.cursor)
 
     @property
     def high_watermark(self):
-        """As the last fetch told it, -1001 before."""
+        """The high watermark of the last fetch, or -1001 before it."""
         return kn_cursor_high_watermark(self.cursor)
 
     @property
     def last_stable_offset(self):
-        """Up to where no transaction is open, as the last fetch told it, -1001 before."""
+        """The last stable offset of the last fetch, or -1001 before it.
+
+        No transaction before it is open.
+        """
         return kn_cursor_last_stable_offset(self.cursor)
 
     @property
     def log_start_offset(self):
-        """As the last fetch told it, -1001 before."""
+        """The log start offset of the last fetch, or -1001 before it."""
         return kn_cursor_log_start_offset(self.cursor)
 
     def __repr__(self):
@@ -782,7 +879,7 @@ cdef class Cursor:
 
 
 def live_objects():
-    """How many C objects of each kind are alive in this process, for leak checks."""
+    """Return the number of live C objects of each kind in this process, for leak checks."""
     return {
         "batches": kn_batch_live(),
         "buffers": kn_buffer_live(),

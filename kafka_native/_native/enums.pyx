@@ -1,11 +1,14 @@
 # cython: language_level=3
-"""The enums and codes of csrc that Python needs, declared once, in C. The headers say what each of them means."""
+"""The enums and codes of csrc that Python needs, declared once, in C.
+
+The headers describe each of them.
+"""
 
 from __future__ import annotations
 
 from kafka_native._native.kn_enums cimport *
 
-# What an event of the engine is about. enum kn_event_kind, csrc/net/events.h.
+# The kind of an engine's event. enum kn_event_kind, csrc/net/events.h.
 EVENT_CONNECTED = KN_EVENT_CONNECTED
 EVENT_DISCONNECTED = KN_EVENT_DISCONNECTED
 EVENT_REPLY = KN_EVENT_REPLY
@@ -21,12 +24,12 @@ EVENT_TXN_FAILED = KN_EVENT_TXN_FAILED
 EVENT_LOG = KN_EVENT_LOG
 EVENT_WORKING = KN_EVENT_WORKING
 
-# What was under way when the peer closed a connection. enum kn_peer_closed, csrc/net/events.h.
+# The activity when the peer closed a connection. enum kn_peer_closed, csrc/net/events.h.
 PEER_CLOSED_IDLE = KN_PEER_CLOSED_IDLE
 PEER_CLOSED = KN_PEER_CLOSED
 PEER_CLOSED_IN_FLIGHT = KN_PEER_CLOSED_IN_FLIGHT
 
-# Where a broker's connection stands. enum kn_broker_state, csrc/net/broker.h.
+# The state of a broker's connection. enum kn_broker_state, csrc/net/broker.h.
 BROKER_INIT = KN_BROKER_INIT
 BROKER_DOWN = KN_BROKER_DOWN
 BROKER_CONNECTING = KN_BROKER_CONNECTING
@@ -34,7 +37,7 @@ BROKER_HANDSHAKE = KN_BROKER_HANDSHAKE
 BROKER_UP = KN_BROKER_UP
 BROKER_STOPPED = KN_BROKER_STOPPED
 
-# Whose mean time it is. enum kn_mean_kind, csrc/net/counting.h.
+# The kind of a mean time. enum kn_mean_kind, csrc/net/counting.h.
 MEAN_QUEUED = KN_MEAN_QUEUED
 MEAN_PRODUCE = KN_MEAN_PRODUCE
 MEAN_FETCH = KN_MEAN_FETCH
@@ -61,7 +64,8 @@ IDEMPOTENCE_OFF = KN_IDEMPOTENCE_OFF
 IDEMPOTENCE_DEMANDED = KN_IDEMPOTENCE_DEMANDED
 IDEMPOTENCE_WANTED = KN_IDEMPOTENCE_WANTED
 
-# Status codes. `kafka_native.errors` says what they mean to a user. enum kn_status, csrc/base/status.h.
+# Status codes, enum kn_status in csrc/base/status.h. `kafka_native.errors` has their texts for
+# users.
 STATUS_NOMEM = KN_ERR_NOMEM
 STATUS_TRUNCATED = KN_ERR_TRUNCATED
 STATUS_INVALID = KN_ERR_INVALID

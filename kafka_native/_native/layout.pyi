@@ -9,7 +9,9 @@ class ProtocolError(ValueError):
     message: str
     version: int
     field: str
-    def __init__(self, reason: str, message: str = "", version: int = -1, field: str = "") -> None: ...
+    def __init__(
+        self, reason: str, message: str = "", version: int = -1, field: str = ""
+    ) -> None: ...
 
 @final
 class Layout:

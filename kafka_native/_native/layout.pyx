@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Struct classes of the protocol package as the codec sees them: slots at known offsets, and their defaults.
+"""Struct classes of the protocol package in the codec's view: slot offsets and defaults.
 
-Threads: everything holds the GIL. Memory: a layout keeps its class and the defaults that its table points at. An
-instance owns what its slots hold, as any Python object with ``__slots__`` does.
+Threads: every function holds the GIL. Memory: a layout keeps its class and the defaults of its
+table alive. An instance owns the contents of its slots, like any Python object with ``__slots__``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ cdef extern from *:
     """
     #include <structmember.h>
 
-    /* Where a __slots__ descriptor keeps its value in an instance, or -1 for any other object. */
+    /* The offset of a __slots__ descriptor's value in an instance, or -1 for any other object. */
     static Py_ssize_t kn_slot_offset(PyObject *descriptor)
     {
         if (!PyObject_TypeCheck(descriptor, &PyMemberDescr_Type))
@@ -34,8 +34,9 @@ cdef extern from "Python.h":
 class ProtocolError(ValueError):
     """A message that cannot be encoded or decoded.
 
-    ``message`` and ``version`` say which, ``field`` is the path to the field at fault (``topics[2].name``, or an
-    empty string where no single field is), ``reason`` is the sentence about it.
+    ``message`` and ``version`` identify it. ``field`` is the path to the wrong field
+    (``topics[2].name``), or an empty string if there is no single one. ``reason`` is the sentence
+    about it.
     """
 
     def __init__(self, reason, message="", version=-1, field=""):
@@ -50,14 +51,17 @@ class ProtocolError(ValueError):
         return f"{where}{self.field}: {self.reason}" if self.field else f"{where}{self.reason}"
 
     def _within(self, step):
-        """Prefix the path with the field or index that holds it."""
+        """Prefix the path with the field or index that contains it."""
         if self.field and not self.field.startswith("["):
             step += "."
         self.field = step + self.field
 
 
 cdef class Layout:
-    """Where a struct class keeps its fields, and their defaults: ``list`` for an empty list, a Layout for a struct."""
+    """The slot offsets of a struct class, and their defaults.
+
+    The default is ``list`` for an empty list, and a Layout for a struct.
+    """
 
     def __cinit__(self, object cls, list fields):
         cdef Py_ssize_t i
@@ -98,7 +102,7 @@ cdef object kn_default_of(Slot* slot):
 
 
 cdef object kn_blank(Layout layout):
-    """A new instance with every field at its default."""
+    """Return a new instance with the default in every field."""
     cdef Py_ssize_t i
     obj = PyType_GenericAlloc(layout.type, 0)
     for i in range(layout.count):
@@ -132,7 +136,7 @@ cdef Layout _layout_of(object obj):
 
 
 cdef str kn_show(object value):
-    """The repr of a field, short where the bytes are many."""
+    """Return the repr of a field, shortened for many bytes."""
     if isinstance(value, (bytes, bytearray, memoryview)) and len(value) > 32:
         return f"<{len(value)} bytes>"
     if isinstance(value, memoryview):
@@ -144,7 +148,7 @@ cdef str kn_show(object value):
 
 @cython.auto_pickle(False)
 cdef class StructBase:
-    """Constructor, equality and repr of every declared struct; ``__layout__`` of the class says its fields."""
+    """Constructor, equality and repr of every declared struct. ``__layout__`` has its fields."""
 
     def __init__(self, **values):
         cdef Layout layout = _layout_of(self)

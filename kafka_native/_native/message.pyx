@@ -1,10 +1,11 @@
 # cython: freethreading_compatible=False
 """Message: one record, consumed or reported as delivered.
 
-A Message borrows its bytes from the chunk it arrived in, until it is copied out (see the end of this file), and makes Python objects only for the
-fields that are asked for. It has 64 bytes and little in them: what is the same for a whole batch is in its Batch, what is asked for less often than
-the value is read from the record again. It takes no part in garbage collection, and is made and ended by hand (see there, too), because consuming makes
-one for every record.
+A Message uses the bytes of the chunk in which it arrived, until it is copied out (see the end of
+this file). It makes Python objects only for the fields that you read. A Message has 64 bytes. Its
+Batch has the data that is the same for a whole batch. Fields that you read less often than the
+value are parsed again from the record. Consumption makes a Message for every record. So Messages
+take no part in garbage collection, and are made and freed by hand (see there too).
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -55,7 +56,7 @@ cdef extern from "Python.h":
     void Py_SET_SIZE(void *, Py_ssize_t)
     int PyList_Append(PyObject *, PyObject *) noexcept  # -1 with an exception set
 
-# Partition, offset and leader epoch of a Message that has none.
+# The partition, offset and leader epoch of a Message that has none.
 cdef int32_t NO_PARTITION = -1
 cdef int64_t NO_OFFSET = -1001
 cdef int32_t NO_EPOCH = -1
@@ -64,14 +65,17 @@ cdef int NO_COUNT = -1
 
 
 class MessageStatus(IntEnum):
-    """Whether a produced message is in the log, as far as the producer knows (librdkafka's rd_kafka_msg_status_t).
+    """Whether a produced message is in the log, as far as the producer knows.
 
-    It says what producing the message once more would risk.
+    It shows the risk of producing the message again. librdkafka's type is rd_kafka_msg_status_t.
     """
 
-    NOT_PERSISTED = KN_NOT_PERSISTED  # It isn't: it was never sent, or refused. Another try may come behind younger messages.
-    POSSIBLY_PERSISTED = KN_POSSIBLY_PERSISTED  # It was sent, but not acknowledged. Another try may also write it twice.
-    PERSISTED = KN_PERSISTED  # It is.
+    # It was never sent, or the broker refused it. A new attempt may come after later messages.
+    NOT_PERSISTED = KN_NOT_PERSISTED
+    # It was sent, but not acknowledged. A new attempt may write it twice.
+    POSSIBLY_PERSISTED = KN_POSSIBLY_PERSISTED
+    # It is in the log.
+    PERSISTED = KN_PERSISTED
 
 
 @cython.final
@@ -95,7 +99,8 @@ cdef class Batch:
 
     @staticmethod
     cdef Batch of(kn_chunk *chunk, object topic, int32_t partition, Pins pins):
-        # Takes the caller's reference to the chunk, if there is one: another one of the caller's keeps it meanwhile. No Python code runs.
+        # Takes the caller's reference to the chunk, if any. The caller must hold another one
+        # meanwhile. No Python code runs.
         cdef Batch self = Batch.__new__(Batch)
         if chunk != NULL:
             _pin(self, chunk, pins)
@@ -112,7 +117,7 @@ cdef class Batch:
         return self
 
     cdef Batch copy(self):
-        # For what varies from record to record after all.
+        # Return a copy, for a field that differs between records of the batch.
         cdef Batch other = Batch.of(NULL, self.topic, self.partition, None)
         if self.chunk != NULL:
             _pin(other, kn_chunk_ref(self.chunk), self.pins)
@@ -132,7 +137,8 @@ cdef inline object _bytes_of(const uint8_t *data, int32_t size_bytes):
 
 
 cdef object _headers_kept(kn_chunk *chunk, const kn_record *record):
-    # Making a list may let other code in, and that may copy the record out: with a reference of its own, the chunk stays.
+    # A new list may let other code run, and that code may copy the record out. An own reference
+    # keeps the chunk alive.
     if chunk == NULL:
         return _headers_of(record)
     kn_chunk_ref(chunk)
@@ -171,11 +177,13 @@ cdef class Own:
 cdef class Message:
     """A record of a topic, or an error in its place.
 
-    Consumed Messages come from `Consumer.poll()` and `Consumer.consume()`, produced ones are handed to delivery callbacks. All fields are read by
-    methods, as in confluent_kafka. `key()` and `value()` make a new ``bytes`` object at each call: keep the result rather than calling twice.
+    `Consumer.poll()` and `Consumer.consume()` return consumed Messages. Delivery callbacks get
+    produced ones. Methods return all fields, as in confluent_kafka. `key()` and `value()` make a
+    new ``bytes`` object at each call, so keep the result instead of calling twice.
 
-    A Message keeps the response it arrived in alive. Those that you keep for long are copied out of theirs once they hold more memory than
-    ``message.pinned.max.kbytes`` (64 MiB): that changes nothing that can be seen.
+    A Message keeps the response in which it arrived in memory. When the Messages that you keep hold
+    more memory than ``message.pinned.max.kbytes`` (64 MiB), they are copied out of their responses.
+    This has no visible effect.
     """
 
     def __cinit__(self):
@@ -217,19 +225,25 @@ cdef class Message:
         own.has_key = own.has_value = own.has_headers = own.has_error = True
 
     def topic(self):
-        """The topic's name, or None."""
+        """Return the topic's name, or None."""
         return self._batch.topic
 
     def partition(self):
-        """The partition's number, or None when it has none (a message that was given up before it got one)."""
+        """Return the partition's number.
+
+        It is None for a message that failed before it got a partition.
+        """
         return None if self._batch.partition == NO_PARTITION else self._batch.partition
 
     def offset(self):
-        """The record's offset in its partition, or None when it isn't known (a failed or unacknowledged delivery)."""
+        """Return the record's offset in its partition.
+
+        It is None for a failed or unacknowledged delivery.
+        """
         return None if self._batch.base_offset == NO_OFFSET else self._batch.base_offset + self._offset_delta
 
     def key(self):
-        """The key as bytes, None when the record has none (or what `set_key()` put in its place)."""
+        """Return the key as bytes, or None if the record has none. `set_key()` replaces it."""
         cdef kn_record record
         if self._own != NULL and (<Own>self._own).has_key:
             return (<Own>self._own).key
@@ -239,15 +253,16 @@ cdef class Message:
         return _bytes_of(record.key, record.key_bytes)
 
     def value(self):
-        """The value as bytes, None for a null value (or what `set_value()` put in its place)."""
+        """Return the value as bytes, or None for a null value. `set_value()` replaces it."""
         if self._own != NULL and (<Own>self._own).has_value:
             return (<Own>self._own).value
         return _bytes_of(self._value_data, self._value_bytes)
 
     def headers(self):
-        """The headers as a list of (name, bytes or None) in their order, duplicates included; None when there are none.
+        """Return the headers as a list of (name, bytes or None), or None if there are none.
 
-        A byte of a name that isn't UTF-8 is a surrogate in it (``surrogateescape``), which `Producer.produce()` takes for that byte again.
+        The list keeps the order and duplicates. A byte of a name that isn't UTF-8 becomes a
+        surrogate (``surrogateescape``). `Producer.produce()` turns it into that byte again.
         """
         cdef kn_record record
         if self._own != NULL and (<Own>self._own).has_headers:
@@ -258,18 +273,21 @@ cdef class Message:
         return _headers_kept(self._batch.chunk, &record) if record.header_count else None
 
     def timestamp(self):
-        """(type, milliseconds since 1970): TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME or TIMESTAMP_LOG_APPEND_TIME, and the time."""
+        """Return the timestamp type and the milliseconds since 1970.
+
+        The type is TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME or TIMESTAMP_LOG_APPEND_TIME.
+        """
         return (self._batch.timestamp_type, self._timestamp_ms)
 
     def error(self):
-        """None for a record, else the KafkaError that this Message reports."""
+        """Return the KafkaError that this Message reports, or None for a record."""
         return error_of_message(self)
 
     def latency(self):
-        """Seconds from `produce()` until the delivery's outcome was known; None for consumed records.
+        """Return the seconds from `produce()` to the outcome, or None for consumed records.
 
-        To the millisecond. Where timestamps don't say when messages were produced (the application's own, or the broker's log append time), each
-        message has the latency of the first of its batch, the longest.
+        The resolution is a millisecond. If you set the timestamps, or the broker uses log append
+        time, each message has the latency of the first of its batch, which is the longest.
         """
         cdef Batch batch = self._batch
         cdef double later_s
@@ -278,53 +296,60 @@ cdef class Message:
         if batch.created_ms < 0:
             return batch.latency_s
         later_s = (self._timestamp_ms - batch.created_ms) / 1000.0
-        return batch.latency_s - min(max(later_s, 0.0), <double>batch.latency_s)  # the clock may have been set meanwhile
+        # the clock may have been set meanwhile
+        return batch.latency_s - min(max(later_s, 0.0), <double>batch.latency_s)
 
     def status(self):
-        """Whether a produced message is in the log: a `MessageStatus`; None for a message that wasn't produced here."""
+        """Return the `MessageStatus` of a produced message: whether it is in the log.
+
+        It is None for a message that wasn't produced here.
+        """
         return None if self._batch.status == NO_STATUS else MessageStatus(self._batch.status)
 
     def leader_epoch(self):
-        """The leader epoch under which the record was written, None when it isn't known (KIP-320)."""
+        """Return the leader epoch of the record (KIP-320), or None if it is unknown."""
         return None if self._batch.leader_epoch == NO_EPOCH else self._batch.leader_epoch
 
     def delivery_count(self):
-        """How often a share group has delivered this record, 1 for the first time (KIP-932); None for other messages."""
+        """Return how often a share group has delivered this record, including this time (KIP-932).
+
+        It is None for other messages.
+        """
         return None if self._batch.delivery_count == NO_COUNT else self._batch.delivery_count
 
     def set_topic(self, topic, /):
-        """Replaces what `topic()` returns."""
+        """Replace the return value of `topic()`."""
         if topic is not None and not isinstance(topic, str):
             raise TypeError(f"topic must be a str or None, not {type(topic).__name__}")
-        self._batch = self._batch.copy()  # the other messages of the batch keep theirs
+        self._batch = self._batch.copy()  # the other messages of the batch keep their topic
         self._batch.topic = topic
 
     def set_key(self, key, /):
-        """Replaces what `key()` returns, for deserializers."""
+        """Replace the return value of `key()`. For deserializers."""
         own = _owning(self)
         own.key = key
         own.has_key = True
 
     def set_value(self, value, /):
-        """Replaces what `value()` returns, for deserializers."""
+        """Replace the return value of `value()`. For deserializers."""
         own = _owning(self)
         own.value = value
         own.has_value = True
 
     def set_headers(self, headers, /):
-        """Replaces what `headers()` returns."""
+        """Replace the return value of `headers()`."""
         own = _owning(self)
         own.headers = headers
         own.has_headers = True
 
     def set_error(self, error, /):
-        """Replaces what `error()` returns."""
+        """Replace the return value of `error()`."""
         own = _owning(self)
         own.error = error
         own.has_error = True
 
     def __len__(self):
-        """The value's length, 0 for a null value."""
+        """Return the value's length, or 0 for a null value."""
         if self._own != NULL and (<Own>self._own).has_value:
             return 0 if (<Own>self._own).value is None else len((<Own>self._own).value)
         return 0 if self._value_data == NULL else self._value_bytes
@@ -333,7 +358,8 @@ cdef class Message:
         return True
 
     def __eq__(self, other):
-        # All that the record is, not how its delivery went. What can be equal and changed has no hash.
+        # Compare the whole record, but not its delivery. A mutable object with equality has no
+        # hash.
         return _identity_of(self) == _identity_of(other) if isinstance(other, Message) else NotImplemented
 
     def __repr__(self):
@@ -369,7 +395,8 @@ cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *reco
 
 
 cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1:
-    # Hot: appends what is left of the batch, until there are `most`, and moves the position behind it. Ends before what is no record. No Python code runs.
+    # Hot: append the rest of the batch, up to `most` messages in the list, and move the position
+    # behind it. Stop before an invalid record. No Python code runs.
     cdef kn_record record
     cdef const uint8_t *start
     cdef int64_t next_offset = position[0]
@@ -388,7 +415,7 @@ cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *
 
 
 cdef Message legacy_message_of(Batch batch, const kn_record *record):
-    # A record of a message set (magic 0 and 1), whose key can't be found again from where it starts.
+    # A record of a message set (magic 0 and 1). Its start is not enough to find its key again.
     cdef Message self = Message.__new__(Message)
     cdef Own own = _owning(self)
     self._batch = batch.copy()
@@ -396,7 +423,8 @@ cdef Message legacy_message_of(Batch batch, const kn_record *record):
     self._batch.timestamp_type = record.timestamp_type + 1
     self._value_data = record.value
     self._value_bytes = record.value_bytes
-    self._timestamp_ms = record.timestamp_ms if record.timestamp_type >= 0 else 0  # none: as confluent_kafka shows it
+    # none: as in confluent_kafka
+    self._timestamp_ms = record.timestamp_ms if record.timestamp_type >= 0 else 0
     own.key = _bytes_of(record.key, record.key_bytes)
     own.has_key = own.has_headers = True
     return self
@@ -438,19 +466,20 @@ def _short(data, limit=40):
 
 
 def live_chunks():
-    """How many receive buffers are referenced in this process, for leak checks."""
+    """Return the number of referenced receive buffers in this process, for leak checks."""
     return kn_chunk_live()
 
 
 def live_messages():
-    """How many Messages there are in this process, likewise."""
+    """Return the number of Messages in this process, for leak checks."""
     return cells.taken - shell_count
 
 
-# --- how a Message is made and ended ---
+# --- allocation and deallocation of Messages ---
 #
-# By hand, for its counts: what Cython makes of a Message sets and clears fields to None, which changes one word four times for each, and each time waits
-# for the time before. And into a list that has room.
+# It is handwritten because of the reference counts. Cython's code sets and clears fields to None:
+# four changes of one word for each Message, and each waits for the one before. It also fills a list
+# that has room.
 
 cdef extern from *:
     """
@@ -458,26 +487,31 @@ cdef extern from *:
     #define SET_ALLOC(type, allocate) ((type)->tp_alloc = (allocate))
     #define BATCH_OF(message) ((PyObject *)(message)->_batch)
     #ifdef Py_GIL_DISABLED
-    enum { LISTS_CAN_BE_GROWN = 0 }; /* their items have a head there */
+    enum { LISTS_CAN_BE_GROWN = 0 }; /* the items of a list have a header there */
     #else
     enum { LISTS_CAN_BE_GROWN = 1 };
     #endif
     """
-    void SET_BATCH(Message message, Batch batch)  # whatever was there; takes the reference
+    # overwrites the field without a release; takes the reference
+    void SET_BATCH(Message message, Batch batch)
     void SET_ALLOC(PyTypeObject *kind, PyObject *(*allocate)(PyTypeObject *, Py_ssize_t) noexcept)
     PyObject *BATCH_OF(Message message)
     bint LISTS_CAN_BE_GROWN
 
 cdef enum:
-    SHELLS = 10240  # two lists of 10,000 are alive while consume() makes one in place of another: the Messages of the one before come from here
+    # While consume() replaces a list of 10,000 by another, both are alive. The Messages of the
+    # older list come from here.
+    SHELLS = 10240
 
-cdef PyObject *shells[SHELLS]  # Messages that ended: no references, fields not to be relied on
+# freed Messages: they hold no references, and their fields are undefined
+cdef PyObject *shells[SHELLS]
 cdef int shell_count = 0
 cdef kn_cells cells  # the memory of all Messages
 
 
 cdef bint may_make_message() noexcept:
-    # Sees to it that the next Message needs no memory. Asked before its record is taken, which would be lost with the MemoryError.
+    # Make sure that the next Message needs no memory. Call it before the record is taken, because a
+    # MemoryError would lose the record.
     global shell_count
     if shell_count == 0:
         made = <PyObject *>kn_cells_take(&cells)
@@ -489,7 +523,7 @@ cdef bint may_make_message() noexcept:
 
 
 cdef inline PyObject *_shell(Batch batch, const uint8_t *start, const kn_record *record) except NULL:
-    # Hot: one a record consumed or reported. A new reference to a Message.
+    # Hot: runs once for each record consumed or reported. Returns a new reference to a Message.
     global shell_count
     cdef PyObject *made
     if shell_count > 0:
@@ -525,7 +559,7 @@ cdef void _end(PyObject *self) noexcept:
 
 
 cdef PyObject *_allocate(PyTypeObject *kind, Py_ssize_t items) noexcept:
-    # The type's tp_alloc, for Message(): all zeros.
+    # The type's tp_alloc, for Message(). The memory is zeroed.
     global shell_count
     cdef PyObject *made
     if not may_make_message():
@@ -537,7 +571,8 @@ cdef PyObject *_allocate(PyTypeObject *kind, Py_ssize_t items) noexcept:
 
 
 cdef int _reserve(list into, Py_ssize_t more, Py_ssize_t most) except -1:
-    # Room for so many more, and for twice what there was if that isn't above `most`: the list grows by steps of an eighth otherwise, and each may copy it.
+    # Make room for so many more items, or for twice the old room if that is at most `most`.
+    # Otherwise the list grows by an eighth, and each growth may copy it.
     cdef PyListObject *to = <PyListObject *>into
     cdef Py_ssize_t wanted = PyList_GET_SIZE(into) + more
     cdef PyObject **items
@@ -553,7 +588,8 @@ cdef int _reserve(list into, Py_ssize_t more, Py_ssize_t most) except -1:
 
 
 cdef inline int _put(list into, Py_ssize_t count, PyObject *item) except -1:
-    # Takes the reference. No try here: its exception would have a place in the frame of messages_of(), set anew for each Message.
+    # Takes the reference. It has no try, because that would cost messages_of() a frame slot for
+    # each Message.
     cdef int status
     if count < (<PyListObject *>into).allocated:
         (<PyListObject *>into).ob_item[count] = item
@@ -569,13 +605,13 @@ SET_ALLOC(<PyTypeObject *>Message, _allocate)
 (<PyTypeObject *>Message).tp_dealloc = <destructor>_end
 
 
-# --- what kept Messages hold ---
+# --- memory that kept Messages pin ---
 #
-# All under the interpreter lock, and no Python code runs in here.
+# All of it runs under the interpreter lock, and no Python code runs in it.
 
 cdef enum:
-    OWN_BYTES = 192  # about what a Message that was copied out takes, the record apart
-    FILLED_BYTES = 256  # where each Message keeps no more than that, copying out saves next to nothing
+    OWN_BYTES = 192  # about the size of a copied-out Message without its record
+    FILLED_BYTES = 256  # if each Message pins no more than this, copying out saves almost nothing
 
 
 cdef void _pin(Batch batch, kn_chunk *chunk, Pins pins) noexcept:
@@ -612,12 +648,13 @@ cdef void _unpin(PyObject *batch) noexcept:
 
 
 cdef inline int64_t _limit_of(Pins pins) noexcept:
-    # Half as much again as there is: what a look costs is shared by what has come since the last one.
+    # Half as much again as is pinned now: so the data since the last check shares the cost of a
+    # check.
     return max(pins.max_bytes, pins.size_bytes + pins.size_bytes // 2)
 
 
 cdef void _relieve(Pins pins) noexcept:
-    # Copies out the Messages that are few in what they keep, and lets go of that.
+    # Copy out the Messages of chunks in which they use little, and release these chunks.
     cdef PyObject *batch = pins.batches
     cdef PyObject *older
     cdef int64_t messages = 0
@@ -642,7 +679,7 @@ cdef void _relieve(Pins pins) noexcept:
 
 
 cdef inline kn_chunk *_kept_of(void *cell, void *pins) noexcept:
-    # The chunk that this Message keeps, if it is one of these and hasn't ended.
+    # Return the chunk that this Message pins. NULL if it has ended, or belongs to another client.
     cdef PyObject *batch
     if Py_REFCNT(<PyObject *>cell) == 0:
         return NULL
@@ -659,7 +696,8 @@ cdef void _count_kept(void *cell, void *pins) noexcept:
 
 
 cdef void _judge(kn_chunk *chunk) noexcept:
-    # What others have references to wouldn't be freed; and it has to be worth it.
+    # Keep a chunk that others refer to, because it wouldn't be freed. Keep one whose copy saves too
+    # little.
     if not kn_chunk_is_left(chunk) or 2 * chunk.kept_bytes > <int64_t>chunk.buffer.capacity_bytes:
         chunk.kept_bytes = -1
 
@@ -671,7 +709,7 @@ cdef void _copy_kept(void *cell, void *pins) noexcept:
     try:
         _copy_out(<Message>cell)
     except MemoryError:
-        chunk.kept_bytes = -1  # it stays as it is, and is asked again some time
+        chunk.kept_bytes = -1  # the chunk stays, and a later check tries again
 
 
 cdef int _copy_out(Message self) except -1:

@@ -1,9 +1,9 @@
 # cython: freethreading_compatible=False
-"""`implemented_by`: public methods that are written in Python and run as compiled code."""
+"""`implemented_by`: public methods with a Python declaration and a compiled body."""
 
 cdef extern from *:
     """
-    /* The descriptor of a compiled method with another text; it is called as fast as the first one. */
+    /* Returns a compiled method's descriptor with another docstring. It is called as fast. */
     static PyObject *kn_method_with_doc(PyObject *method, const char *doc)
     {
         PyTypeObject *type = PyDescr_TYPE(method);
@@ -32,11 +32,14 @@ cdef extern from *:
     void kn_method_rename(object method, object qualified_name)
 
 cdef object METHOD_TYPES = (type(str.join), type(str.__len__))
-cdef list docs = []  # what descriptors point to
+cdef list docs = []  # keeps the texts alive to which the descriptors point
 
 
 def implemented_by(method not None):
-    """Decorates a method's declaration: signature, docstring, no body. Calls go straight to ``method`` of a compiled class."""
+    """Decorate a method's declaration, which has a signature and a docstring but no body.
+
+    Calls go straight to ``method`` of a compiled class.
+    """
     if not isinstance(method, METHOD_TYPES):
         raise TypeError(f"a method of a compiled class is expected, not {method!r}")
 

@@ -1,5 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Checksums, hashes and varints of csrc/base, for partitioners, tests and tools; and what the bindings share of Python's types."""
+"""Checksums, hashes and varints of csrc/base, for partitioners, tests and tools.
+
+Also the helpers for Python types that the bindings share.
+"""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_CheckExact
@@ -22,7 +25,7 @@ from kafka_native._native.kn_records cimport (
     kn_varlong_get,
 )
 
-# Below this, letting go of the interpreter lock costs more than the checksum.
+# Below this size, releasing the interpreter lock costs more than the checksum.
 cdef enum:
     UNLOCK_BYTES = 65536
 
@@ -43,44 +46,44 @@ cdef uint32_t checksum(checksum_fn function, object data, uint32_t crc) except? 
 
 
 def crc32c(data, uint32_t crc=0):
-    """CRC32C of a bytes-like object; ``crc`` is the result so far."""
+    """Return the CRC32C of a bytes-like object. ``crc`` is the result so far."""
     return checksum(kn_crc32c, data, crc)
 
 
 def crc32c_portable(data, uint32_t crc=0):
-    """CRC32C by table, whatever the machine has."""
+    """Return the CRC32C with the table implementation, on any machine."""
     return checksum(kn_crc32c_portable, data, crc)
 
 
 def crc32(data, uint32_t crc=0):
-    """CRC32 (IEEE 802.3) of a bytes-like object, as ``zlib.crc32``."""
+    """Return the CRC32 (IEEE 802.3) of a bytes-like object, as ``zlib.crc32``."""
     return checksum(kn_crc32, data, crc)
 
 
 def crc32c_backend():
-    """Which implementation of CRC32C this machine got."""
+    """Return the name of the CRC32C implementation on this machine."""
     return kn_crc32c_backend().decode()
 
 
 def murmur2(bytes data not None):
-    """Kafka's murmur2, signed as the Java client returns it."""
+    """Return Kafka's murmur2, signed as in the Java client."""
     return <int32_t>kn_murmur2(<const char *>data, <size_t>len(data))
 
 
 def fnv1a(bytes data not None):
-    """FNV-1a as librdkafka's partitioners use it."""
+    """Return FNV-1a as in librdkafka's partitioners."""
     return kn_fnv1a(<const char *>data, <size_t>len(data))
 
 
 def varint_encode(int64_t value):
-    """Zig-zag varint of a signed 64-bit number."""
+    """Return the zig-zag varint of a signed 64-bit number."""
     cdef uint8_t[10] room
     cdef uint8_t *end = kn_varint_put(room, value)
     return PyBytes_FromStringAndSize(<char *>room, end - room)
 
 
 def uvarint_encode(uint64_t value):
-    """Varint of an unsigned 64-bit number."""
+    """Return the varint of an unsigned 64-bit number."""
     cdef uint8_t[10] room
     cdef uint8_t *end = kn_uvarint_put(room, value)
     return PyBytes_FromStringAndSize(<char *>room, end - room)
@@ -93,9 +96,10 @@ cdef tuple decoded(bint good, Py_ssize_t size_bytes, int64_t value):
 
 
 def varint_decode(bytes data not None, *, int bits=64, bint bounded=False):
-    """The zig-zag varint that ``data`` begins with and its size; ``bits`` is 32 or 64, ``bounded`` reads it through a span.
+    """Return the zig-zag varint at the start of ``data``, and its size.
 
-    Raises ValueError when it is cut off or too long.
+    ``bits`` is 32 or 64. ``bounded`` reads it through a span. Raises ValueError if it is cut off or
+    too long.
     """
     cdef const uint8_t *start = <const uint8_t *><const char *>data
     cdef const uint8_t *end = start + len(data)
@@ -114,7 +118,10 @@ def varint_decode(bytes data not None, *, int bits=64, bint bounded=False):
 
 
 def uvarint_decode(bytes data not None):
-    """The unsigned varint of at most 32 bits that ``data`` begins with, and its size. Raises ValueError when malformed."""
+    """Return the unsigned varint at the start of ``data``, of at most 32 bits, and its size.
+
+    Raises ValueError if it is malformed.
+    """
     cdef const uint8_t *start = <const uint8_t *><const char *>data
     cdef kn_span span = kn_span_of(start, <size_t>len(data))
     cdef uint32_t value = kn_span_uvarint(&span)
@@ -122,5 +129,8 @@ def uvarint_decode(bytes data not None):
 
 
 cpdef str exact_text(text):
-    """The text that a str is; one of a subclass, a member of an enum, say, may have a hash and a str() of its own."""
+    """Return the text as an exact str.
+
+    A subclass, such as an enum member, may have its own hash and ``__str__``.
+    """
     return <str>text if PyUnicode_CheckExact(text) else str.__str__(text)

@@ -1,9 +1,13 @@
 # cython: nonecheck=False
-# produce() is hot; what may be None here (`engine` of a producer that was never initialised) is checked by hand: tests/native/test_uninitialised.py
+# produce() is hot. Its code checks for None by hand, such as for the `engine` of an uninitialized
+# client: tests/native/test_uninitialised.py
 # cython: freethreading_compatible=False
-"""ProducerCore: produce() and its kin over the engine. The public `kafka_native.Producer` derives from it; what becomes of messages is delivery_core.pyx.
+"""ProducerCore: produce(), produce_many() and produce_batch().
 
-Thread: any, under the interpreter lock; waiting for room releases it. produce() takes one leaf lock of the engine, whose other holders never block.
+The public `kafka_native.Producer` derives from it. delivery_core.pyx reports the outcomes.
+
+Thread: any, under the interpreter lock. Waiting for room releases the lock. produce() takes one
+leaf lock of the engine, and no holder of it ever blocks.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -24,7 +28,7 @@ from kafka_native._native.kn_records cimport *
 from kafka_native._native.primitives cimport exact_text
 
 cdef enum:
-    HEADER_VARINTS_BYTES = 20  # the two varints of an encoded header, at their longest
+    HEADER_VARINTS_BYTES = 20  # the maximum size of the two varints of an encoded header
     PIECE_BYTES_MAX = 2147483647
     NAMES_SHIFT = 52
     NAMES_COUNT = 4096  # 1 << (64 - NAMES_SHIFT)
@@ -35,7 +39,8 @@ cdef frozenset BATCH_KEYS = frozenset({"value", "key", "headers", "partition", "
 
 
 cdef struct Piece:
-    # A key, a value or a header's part, borrowed from a Python object; `view` is held only when `buffered`.
+    # A key, a value or a header's part, borrowed from a Python object. `view` is held only if
+    # `buffered`.
     const uint8_t *data
     Py_ssize_t size
     bint buffered
@@ -43,13 +48,13 @@ cdef struct Piece:
 
 
 cdef struct Name:
-    # A topic that produce() was called with.
-    PyObject *text  # a reference, so that no other object has its address; NULL: none
+    # A topic that was passed to produce().
+    PyObject *text  # a reference, so that no other object gets its address; NULL: none
     kn_topic *topic
 
 
 cdef inline int _borrow(object source, Piece *piece, str what) except -1:
-    # Inline for what nearly every message has; the rest is another function, so that this stays small.
+    # Inline for the usual types. The others are in another function, so that this one stays small.
     piece.buffered = False
     if source is None:
         piece.data = NULL
@@ -90,7 +95,7 @@ cdef inline void _release(Piece *piece) noexcept:
 
 
 cdef inline int _opaque(on_delivery, callback, PyObject **opaque) except -1:
-    # The callback, borrowed from the arguments; NULL for none. Small, to be inlined.
+    # The callback, borrowed from the arguments, or NULL. Small, so that it is inlined.
     opaque[0] = NULL
     return 0 if on_delivery is None and callback is None else _opaque_of(on_delivery if callback is None else callback, opaque)
 
@@ -103,7 +108,7 @@ cdef int _opaque_of(on_delivery, PyObject **opaque) except -1:
 
 
 cdef inline int32_t _partition(source) except? -2:
-    # What nearly everybody passes, without a detour.
+    # The usual type takes the short way.
     cdef int32_t number = source if PyLong_CheckExact(source) else _number(source, "partition")
     if number < -1:
         raise ValueError(f"partition must be a number from 0 on, or -1 for the partitioner's choice, not {number}")
@@ -111,7 +116,7 @@ cdef inline int32_t _partition(source) except? -2:
 
 
 cdef inline object _number(source, str what):
-    # Not by Cython's own conversion, which would take a float's integer part.
+    # Cython's own conversion would truncate a float.
     if PyLong_CheckExact(source):
         return source
     if not PyIndex_Check(source):
@@ -120,7 +125,8 @@ cdef inline object _number(source, str what):
 
 
 cdef tuple _column(source, Py_ssize_t count, str what, str otherwise=""):
-    # One item a message (count -1: whatever there is). A tuple, because code that runs in between could change anything else.
+    # Return one item for each message. With count -1 any number is allowed. It is a tuple, because
+    # code that runs meanwhile could change another sequence.
     cdef tuple items
     if isinstance(source, (str, bytes, bytearray)) or not PySequence_Check(source):
         raise TypeError(f"{what} must be {otherwise}a sequence with an item a message, not {type(source).__name__}")
@@ -131,14 +137,15 @@ cdef tuple _column(source, Py_ssize_t count, str what, str otherwise=""):
 
 
 cdef _located(error, Py_ssize_t index, str fate):
-    # The same mistake, with the message that has it. Not of the very same class: a UnicodeEncodeError, say, can't be made from a text.
+    # Return the same error with the message's index. The class may differ: a UnicodeEncodeError,
+    # for example, can't be made from a text.
     kind = TypeError if isinstance(error, TypeError) else OverflowError if isinstance(error, OverflowError) else ValueError
     return kind(f"message {index}: {error} ({fate})")
 
 
 @cython.final
 cdef class Columns:
-    """The arguments of one produce_many(), checked but for their items."""
+    """The arguments of one produce_many(). All but the items are checked."""
 
     cdef tuple values
     cdef tuple keys  # None: none, here and below
@@ -147,9 +154,9 @@ cdef class Columns:
     cdef tuple timestamps  # None: `timestamp` for all
     cdef Py_ssize_t count
     cdef int32_t partition
-    cdef int32_t partition_now  # of the message that was refused
+    cdef int32_t partition_now  # the partition of the refused message
     cdef int64_t timestamp  # 0: now
-    cdef object on_delivery  # what `opaque` is borrowed from
+    cdef object on_delivery  # the owner of the borrowed `opaque`
     cdef PyObject *opaque
 
     @staticmethod
@@ -173,8 +180,9 @@ cdef class Columns:
         return self
 
     cdef int32_t gather(self, Py_ssize_t index, kn_message *messages) noexcept:
-        # As many messages from `index` on as are made of bytes and None alone, so that nothing has to be released; at most KN_PRODUCE_RUN_MAX. Runs no
-        # code of anybody's, and the tuples keep the bytes alive. Where it stops, _append_row() goes on.
+        # Gather the messages from `index` on that consist of bytes and None, at most
+        # KN_PRODUCE_RUN_MAX. They need no release. It runs no foreign code, and the tuples keep the
+        # bytes alive. At any other message it stops, and _append_row() continues.
         cdef bint now = self.timestamps is None and self.timestamp <= 0
         cdef int64_t wall_ms = kn_wall_ms() if now else 0
         cdef int32_t count = 0
@@ -246,11 +254,13 @@ cdef class ProducerCore(DeliveryCore):
 
     cdef int64_t _block_us  # max.block.ms
     cdef object _partitioner  # partitioner_cb or None
-    cdef object _partitions_of  # topic -> how many partitions it has; waits for metadata
-    # Topics by their names' addresses. As most calls pass the same few objects, neither these nor a dict and what is in it have to come into the cache, which
-    # is what producing to a thousand topics in turn would wait for. Empty once the producer is closed.
+    cdef object _partitions_of  # topic -> its number of partitions; waits for metadata
+    # Topics by the addresses of their names, because most calls pass the same few objects. So
+    # neither these objects nor a dict must be loaded into the cache, which would slow down
+    # producing to a thousand topics in turn. The table is empty once the producer is closed.
     cdef Name *_names
-    # Where headers are encoded; only used between two Python calls, so one a producer is enough.
+    # Buffer for encoded headers. It is used only between two Python calls, so a producer needs only
+    # one.
     cdef uint8_t *_scratch
     cdef size_t _scratch_bytes
 
@@ -260,7 +270,7 @@ cdef class ProducerCore(DeliveryCore):
             raise MemoryError
 
     def _open(self, Engine engine not None, on_delivery, exception_of not None, double block_s, partitioner, partitions_of not None):
-        """Called once by the constructor of the public class."""
+        """Initialize the core. The constructor of the public class calls it once."""
         self._partitioner = partitioner
         self._partitions_of = partitions_of
         self._block_us = <int64_t>(block_s * 1e6)
@@ -280,7 +290,7 @@ cdef class ProducerCore(DeliveryCore):
             self._remember(&self._names[index], NULL, NULL)
 
     cdef inline void _remember(self, Name *place, PyObject *text, kn_topic *topic) noexcept:
-        # The old one goes last: it may be of a class of the user's, whose end runs code.
+        # Release the old name last: it may be of your own class, whose deallocation runs code.
         cdef PyObject *old = place.text
         Py_XINCREF(text)
         place.text = text
@@ -288,17 +298,20 @@ cdef class ProducerCore(DeliveryCore):
         Py_XDECREF(old)
 
     def _mark_closed(self):
-        """No further produce(), and none that waits for room; the public class's close() calls it first."""
+        """Refuse further produce() calls, also waiting ones.
+
+        The public class's close() calls it first.
+        """
         DeliveryCore._mark_closed(self)
         self._forget_names()
 
-    # --- produce: producer.py has the texts ---
+    # --- produce: producer.py has the docstrings ---
 
     def produce(self, topic, value=None, key=None, partition=-1, callback=None, on_delivery=None, timestamp=0, headers=None):
         cdef kn_topic *target = self._target(topic)
         cdef PyObject *opaque
         cdef int status
-        # The defaults are known by identity: converting them costs a tenth of the call.
+        # The defaults are compared by identity: a conversion would cost a tenth of the call.
         cdef int32_t number = -1 if partition is ANY_PARTITION else _partition(partition)
         cdef int64_t moment = 0 if timestamp is NOW else _number(timestamp, "timestamp")
         _opaque(on_delivery, callback, &opaque)
@@ -340,11 +353,12 @@ cdef class ProducerCore(DeliveryCore):
         except (TypeError, ValueError, OverflowError) as error:
             raise _located(error, index, f"{index} queued") from error
         if status == KN_OK or (index > 0 and status in (KN_ERR_FULL, KN_ERR_NOMEM)):
-            return index  # the next call has the exception, if it still holds
+            return index  # the next call raises the exception, if the reason persists
         raise self._refused(status, topic, columns.partition_now, f"message {index} ({index} queued)")
 
     cdef int _append_row(self, kn_topic *target, Columns columns, Py_ssize_t index, int64_t block_us) except? -100:
-        # One message of produce_many(): one with headers, or one that gather() can't take, whose mistake comes out here.
+        # Append one message of produce_many(): one with headers, or one that gather() can't take.
+        # It raises the errors of invalid messages.
         cdef int32_t number = columns.partition
         cdef int64_t timestamp = columns.timestamp
         value = columns.values[index]
@@ -379,14 +393,14 @@ cdef class ProducerCore(DeliveryCore):
         for row in rows:
             source = row[0]
             number = row[4]
-            # The engine takes any negative number for the partitioner's choice.
+            # The engine takes any negative number for the partitioner's choice, so check it here.
             status = KN_ERR_UNKNOWN_PARTITION
             if number >= -1:
                 _opaque(row[6], None, &opaque)
                 status = self._append(target, row[1], row[2], row[3], number, row[5], opaque, 0)
                 if status == KN_ERR_FULL and patient:
                     status = self._append_later(target, row[1], row[2], row[3], number, row[5], opaque)
-                    patient = status != KN_ERR_FULL  # not max.block.ms for each of the rest
+                    patient = status != KN_ERR_FULL  # the rest must not wait for max.block.ms each
             if status == KN_OK:
                 queued += 1
                 source.pop("_error", None)
@@ -399,7 +413,8 @@ cdef class ProducerCore(DeliveryCore):
         return queued
 
     cdef list _checked_rows(self, list messages, int32_t partition, on_delivery):
-        # What produce_batch() is going to queue. Taken out of the dicts once: a buffer's own code could change them between check and use.
+        # Return the messages of a produce_batch(). They are taken out of the dicts once, because
+        # code of a buffer could change a dict between check and use.
         cdef list rows = []
         cdef Py_ssize_t index
         cdef dict source
@@ -430,7 +445,8 @@ cdef class ProducerCore(DeliveryCore):
         self._append(NULL, value, key, headers, number, moment, opaque, 0)
         return source, value, key, headers, number, moment, own
 
-    # --- partitioner_cb: on the caller's thread, with no lock of ours held, and before anything is queued ---
+    # --- partitioner_cb: on the caller's thread, without our locks, and before anything is queued
+    # ---
 
     cdef int32_t _choose(self, kn_topic *target, topic, key, str where) except -1:
         cdef Piece piece
@@ -444,7 +460,7 @@ cdef class ProducerCore(DeliveryCore):
             data = key if key is None or PyBytes_CheckExact(key) else PyBytes_FromStringAndSize(<const char *>piece.data, piece.size)
         finally:
             _release(&piece)
-        if self._closed:  # maybe by code of the key's
+        if self._closed:  # code of the key may have closed it
             raise RuntimeError("Producer has been closed")
         count = kn_topic_partition_count(target)
         if count == 0:
@@ -458,7 +474,8 @@ cdef class ProducerCore(DeliveryCore):
         return number
 
     cdef tuple _choose_all(self, kn_topic *target, topic, tuple keys, tuple partitions, Py_ssize_t count):
-        # A partition for each message of produce_many(). What is no -1 stays as it is, to be checked in its turn.
+        # Return a partition for each message of produce_many(). Values other than -1 stay, and are
+        # checked later.
         cdef list chosen = [-1] * count if partitions is None else list(partitions)
         cdef Py_ssize_t index
         for index in range(count):
@@ -478,7 +495,7 @@ cdef class ProducerCore(DeliveryCore):
 
     @cython.final
     cdef inline kn_topic *_target(self, topic) except NULL:
-        # Where produce() goes; it lives as long as the engine.
+        # Return the topic of a produce(). It lives as long as the engine.
         cdef Name *place = &self._names[(<uint64_t><uintptr_t><PyObject *>topic * <uint64_t>0x9e3779b97f4a7c15) >> NAMES_SHIFT]
         return place.topic if place.text == <PyObject *>topic else self._find_topic(topic, place)
 
@@ -497,7 +514,8 @@ cdef class ProducerCore(DeliveryCore):
     @cython.final
     cdef inline int _append(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque,
                             int64_t wall_ms) except? -100:
-        # One message: the engine's status. With target NULL everything is checked and nothing queued.
+        # Append one message, and return the engine's status. With target NULL check everything and
+        # queue nothing.
         cdef kn_message message
         cdef Piece value_piece, key_piece
         cdef int status = KN_OK
@@ -518,7 +536,7 @@ cdef class ProducerCore(DeliveryCore):
             message.timestamp_ms = timestamp
             message.wall_ms = wall_ms
             if target != NULL:
-                # Code of the application's may have run since `target` was found, and closed the producer.
+                # Code of the application may have closed the producer since `target` was found.
                 status = KN_ERR_CLOSED if self._closed else self._produce(target, &message, opaque)
         finally:
             _release(&value_piece)
@@ -553,8 +571,9 @@ cdef class ProducerCore(DeliveryCore):
         return status
 
     cdef int _append_later(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque) except? -100:
-        # _append() once there is room, or max.block.ms later. Room comes from the broker threads, so it needs no poll(). Each try encodes anew:
-        # other threads run in between and use the scratch buffer.
+        # Append when there is room, or fail after max.block.ms. Broker threads make room, so no
+        # poll() is needed. Each attempt encodes again, because other threads may use the scratch
+        # buffer meanwhile.
         cdef int64_t deadline = kn_clock_us() + self._block_us
         cdef int tries = 0
         cdef int status
@@ -583,7 +602,7 @@ cdef class ProducerCore(DeliveryCore):
                 kn_engine_room_end(self.engine.engine)
 
     cdef object _refused(self, int status, topic, int partition, where=None):
-        # _refusal() of a message to this partition.
+        # Return the exception for a message to this partition.
         text = f"{exact_text(topic)} has no partition {partition}" if status == KN_ERR_UNKNOWN_PARTITION else None
         return self._refusal(status, text, where)
 
@@ -604,7 +623,8 @@ cdef class ProducerCore(DeliveryCore):
             try:
                 _borrow(text, &name, "header name")
             except UnicodeEncodeError:
-                text = text.encode("utf-8", "surrogateescape")  # as `Message.headers()` has names that aren't UTF-8
+                # `Message.headers()` returns names that aren't UTF-8 this way
+                text = text.encode("utf-8", "surrogateescape")
                 _borrow(text, &name, "header name")
             _borrow(item[1], &data, f"value of header {item[0]!r}")
             try:

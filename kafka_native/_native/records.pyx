@@ -1,8 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Record batches for Python: what csrc/records does, for the mock cluster, tools and tests.
+"""Record batches in Python, on top of csrc/records. For the mock cluster, tools and tests.
 
-`encode_batch` writes one batch of magic 2, `encode_message_set` what came before; `decode_batches` reads batches and message sets of
-every magic; `batch_headers` walks the headers alone, which is what a broker needs. The hot paths of producer and consumer do not come by here.
+`encode_batch` writes one batch of magic 2, and `encode_message_set` the older formats.
+`decode_batches` reads batches and message sets of every magic. `batch_headers` reads only the
+headers, which is enough for a broker. Producer and consumer don't use this module in their hot
+paths.
 """
 import os
 
@@ -83,7 +85,8 @@ cdef enum:
 
 
 class RecordError(Exception):
-    """Records that can't be read or written; ``status`` is csrc's status code, ``text`` says what is wrong."""
+    """Records that can't be read or written. ``status`` is csrc's status code, ``text`` the reason.
+    """
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -98,10 +101,14 @@ cdef object record_error(int status, str where):
     return RecordError(status, f"{where}: {kn_status_text(status).decode()}")
 
 
-# The fallback: table entries that call Python packages. They are called without the interpreter lock, from any thread.
+# The fallback: table entries that call Python packages. Any thread calls them, without the
+# interpreter lock.
 
 cdef int report(object error, int codec) except -1:
-    """What a codec package should never raise goes to sys.unraisablehook: there is no caller in Python to raise it to."""
+    """Pass an unexpected error of a codec package to sys.unraisablehook.
+
+    It has no caller in Python that could get it.
+    """
     PyErr_SetObject(type(error), error)
     PyErr_WriteUnraisable(CODEC_NAMES[codec])
     return 0
@@ -121,7 +128,7 @@ cdef int fallback_compress(int codec, const uint8_t *src, size_t size_bytes, int
 
 
 cdef int collect(object pieces, size_t max_bytes, kn_buffer **out) except 1:
-    """Appends the pieces up to the cap."""
+    """Append the pieces up to the maximum size."""
     cdef size_t total = 0
     cdef bytes piece
     cdef int status
@@ -225,14 +232,17 @@ codecs_fill(&usual)
 
 cdef const kn_codec_table *chosen(bint python_codecs) except NULL:
     global has_fallback
-    if python_codecs and not has_fallback:  # not before it is asked for: it imports every codec's package
+    if python_codecs and not has_fallback:  # only on request: it imports every codec's package
         fill_without(&fallback, CODEC_NAMES)
         has_fallback = True
     return &fallback if python_codecs else &usual
 
 
 def features():
-    """What serves the checksum and each codec in this process: a dict of names to libraries ("" where nothing does)."""
+    """Return the libraries of the checksum and of each codec in this process.
+
+    It is a dict of names to libraries, with "" for a missing one.
+    """
     cdef int codec
     found = {"crc32c": kn_crc32c_backend().decode()}
     for codec in range(KN_CODEC_GZIP, KN_CODEC_COUNT):
@@ -241,7 +251,10 @@ def features():
 
 
 def live_buffers():
-    """Buffers of csrc that are out of their pools in this process: 0 when nothing leaks and no client is open."""
+    """Return the number of csrc's buffers outside their pools in this process.
+
+    It is 0 if nothing leaks and no client is open.
+    """
     return kn_buffer_live()
 
 
@@ -253,7 +266,10 @@ cdef int codec_id(str name) except -1:
 
 
 def compress(str codec not None, data, *, int level=-1, bint python_codecs=False):
-    """The compressed form of a bytes-like object. ``python_codecs`` takes the Python package even where a library is built in."""
+    """Return the compressed form of a bytes-like object.
+
+    ``python_codecs`` selects the Python package even if a library is built in.
+    """
     cdef int which = codec_id(codec)
     cdef const kn_codec *entry = &chosen(python_codecs).codecs[which]
     cdef kn_buffer *out
@@ -274,9 +290,9 @@ def compress(str codec not None, data, *, int level=-1, bint python_codecs=False
 
 
 def decompress(str codec not None, data, *, size_t max_bytes=DECOMPRESSED_MAX_BYTES, bint python_codecs=False, bint lz4_legacy=False):
-    """The plain form, at most ``max_bytes``; ``lz4_legacy`` reads frames whose header checksum is wrong, as in message sets of magic 0.
+    """Return the decompressed form, of at most ``max_bytes``. Raises RecordError.
 
-    Raises RecordError.
+    ``lz4_legacy`` accepts frames with the wrong header checksum of message sets of magic 0.
     """
     cdef int which = codec_id(codec)
     cdef const kn_codec *entry = &chosen(python_codecs).codecs[which]
@@ -304,7 +320,7 @@ def decompress(str codec not None, data, *, size_t max_bytes=DECOMPRESSED_MAX_BY
 
 
 cdef bytes result(kn_buffer *out, int status, str where):
-    """Turns a buffer into bytes and gives it back, whatever the status."""
+    """Return a buffer's bytes, and release the buffer, for any status."""
     try:
         if status != KN_OK:
             raise record_error(status, where)
@@ -314,9 +330,11 @@ cdef bytes result(kn_buffer *out, int status, str where):
 
 
 cdef class Record:
-    """One record. ``key`` and ``value`` are bytes or None, ``headers`` a list of (str, bytes or None), ``timestamp`` is in ms.
+    """One record. ``key`` and ``value`` are bytes or None.
 
-    ``timestamp_type`` is 0 for create time, 1 for log append time, -1 where the format has none (then ``timestamp`` is -1).
+    ``headers`` is a list of (str, bytes or None). ``timestamp`` is in milliseconds.
+    ``timestamp_type`` is 0 for create time and 1 for log append time. It is -1 if the format has
+    none; then ``timestamp`` is -1 too.
     """
 
     cdef readonly int64_t offset
@@ -354,7 +372,7 @@ cdef class Record:
 
 
 cdef class BatchHeader:
-    """The header of a batch, or of a legacy message: where it lies in the bytes it was read from, and what it says."""
+    """The header of a batch, or of a legacy message: its place in the bytes, and its fields."""
 
     cdef readonly Py_ssize_t position
     cdef readonly Py_ssize_t size_bytes
@@ -373,13 +391,13 @@ cdef class BatchHeader:
 
     @property
     def codec(self):
-        """Name of the compression codec; None for an id that isn't defined."""
+        """The name of the compression codec, or None for an undefined id."""
         cdef int which = self.attributes & 7
         return CODEC_NAMES[which] if which < KN_CODEC_COUNT else None
 
     @property
     def timestamp_type(self):
-        """0 create time, 1 log append time, -1 none (magic 0)."""
+        """0 for create time, 1 for log append time, -1 for none (magic 0)."""
         return -1 if self.magic == 0 else (self.attributes >> 3) & 1
 
     @property
@@ -389,7 +407,7 @@ cdef class BatchHeader:
 
     @property
     def is_control(self):
-        """Whether the batch is a marker of a transaction's end, not data."""
+        """Whether the batch is a control batch, such as a transaction's marker."""
         return self.magic == 2 and (self.attributes & KN_ATTR_CONTROL) != 0
 
     cdef void fill(self, const kn_batch_view *view, Py_ssize_t position) noexcept:
@@ -440,7 +458,7 @@ cdef list headers_of(const kn_record *record):
 
 
 cdef list records_of(const kn_batch_view *opened):
-    """Every record of an opened batch, which has to end where its last record ends."""
+    """Return every record of an opened batch. The batch must end where its last record ends."""
     cdef kn_record_reader reader
     cdef kn_record record
     cdef Record made
@@ -480,7 +498,7 @@ cdef Batch open_batch(kn_batch_view *view, Py_ssize_t position, const kn_codec_t
 
 
 cdef class _Walk:
-    """Walks the batches of a bytes-like object, which it holds meanwhile."""
+    """Iterates over the batches of a bytes-like object, and holds its buffer meanwhile."""
 
     cdef Py_buffer held
     cdef bint holding
@@ -500,7 +518,10 @@ cdef class _Walk:
         return self.span.at - <const uint8_t *>self.held.buf
 
     cdef bint next(self, bint check_crcs) except -1:
-        """False at the end, where a partial batch may be left over, as in a fetch response."""
+        """Move to the next batch.
+
+        False at the end, where a partial batch may remain, as in a fetch response.
+        """
         cdef Py_ssize_t position = self.position()
         cdef int status = kn_batch_view_next(&self.span, &self.view)
         if status == KN_ERR_TRUNCATED:
@@ -514,7 +535,10 @@ cdef class _Walk:
 
 
 def batch_headers(data, *, bint check_crcs=False):
-    """The headers of every complete batch in ``data``, without a look at the records. Raises RecordError."""
+    """Return the headers of every complete batch in ``data``, without its records.
+
+    Raises RecordError.
+    """
     cdef _Walk walk = _Walk(data)
     cdef BatchHeader header
     cdef list found = []
@@ -526,9 +550,10 @@ def batch_headers(data, *, bint check_crcs=False):
 
 
 def decode_batches(data, *, bint check_crcs=True, size_t max_bytes=DECOMPRESSED_MAX_BYTES, bint python_codecs=False):
-    """Every complete batch in ``data`` with its records; a partial one at the end is left out, as in a fetch response.
+    """Return every complete batch in ``data`` with its records.
 
-    ``max_bytes`` caps what one batch may decompress to. Raises RecordError.
+    A partial batch at the end is omitted, as in a fetch response. ``max_bytes`` is the maximum
+    decompressed size of a batch. Raises RecordError.
     """
     cdef _Walk walk = _Walk(data)
     cdef const kn_codec_table *codecs = chosen(python_codecs)
@@ -539,7 +564,7 @@ def decode_batches(data, *, bint check_crcs=True, size_t max_bytes=DECOMPRESSED_
 
 
 cdef bytes encoded_headers(object headers):
-    """Headers in wire form, without their count."""
+    """Return headers in wire form, without their count."""
     cdef bytes name
     cdef bytes room
     cdef uint8_t *end
@@ -555,7 +580,7 @@ cdef bytes encoded_headers(object headers):
 
 
 cdef const uint8_t *bytes_of(object data, int32_t *size_bytes) except? NULL:
-    """Borrows from a bytes object; NULL for None."""
+    """Borrow the data of a bytes object, or NULL for None."""
     if data is None:
         size_bytes[0] = -1
         return NULL
@@ -594,7 +619,7 @@ cdef int append_all(kn_batch_writer *writer, kn_buffer **buffer, object records)
 
 
 cdef int compress_section(const kn_codec *codec, int level, kn_buffer **buffer) except -1:
-    """Replaces the buffer by one with the same header room and the records compressed."""
+    """Replace the buffer by one with the same header room and the compressed records."""
     cdef kn_buffer *plain = buffer[0]
     cdef kn_buffer *packed
     cdef int status
@@ -617,9 +642,12 @@ cdef int compress_section(const kn_codec *codec, int level, kn_buffer **buffer) 
 def encode_batch(records, *, str codec="none", int level=-1, int64_t base_offset=0, int32_t base_sequence=-1,
                  int64_t producer_id=-1, int16_t producer_epoch=-1, bint transactional=False, bint control=False,
                  int timestamp_type=0, int32_t partition_leader_epoch=-1, bint python_codecs=False):
-    """One batch of magic 2 from records, which are `Record` objects or tuples (timestamp, key, value[, headers]).
+    """Encode one batch of magic 2.
 
-    Offsets count up from ``base_offset``. ``timestamp_type=1`` marks log append time: readers then see the largest timestamp for all.
+    ``records`` are `Record` objects or tuples (timestamp, key, value[, headers]).
+
+    Offsets count up from ``base_offset``. ``timestamp_type=1`` marks log append time: readers then
+    use the largest timestamp for all records.
     """
     cdef int which = codec_id(codec)
     cdef kn_batch_writer writer
@@ -646,9 +674,10 @@ def encode_batch(records, *, str codec="none", int level=-1, int64_t base_offset
 
 
 def encode_message_set(records, *, int magic, str codec="none", int level=-1, int64_t base_offset=0, bint python_codecs=False):
-    """A message set of magic 0 or 1, as brokers before 0.11 take it; with a codec, one compressed message around all others.
+    """Encode a message set of magic 0 or 1, for brokers before 0.11.
 
-    Headers, and in magic 0 timestamps, have no place in it. Where compression gains nothing the messages are plain.
+    With a codec it is one compressed message around all others. The formats have no headers, and
+    magic 0 has no timestamps. If compression saves nothing, the messages are uncompressed.
     """
     cdef int which = codec_id(codec)
     cdef kn_batch_writer writer
@@ -688,14 +717,17 @@ def encode_message_set(records, *, int magic, str codec="none", int level=-1, in
 
 
 cdef uint8_t *batch_at(Py_buffer *view, Py_ssize_t position) except NULL:
-    """A complete batch of magic 2 at a position of a writable buffer."""
+    """Return the complete batch of magic 2 at a position of a writable buffer."""
     if position < 0 or view.len - position < KN_BATCH_HEADER_BYTES or (<uint8_t *>view.buf)[position + AT_MAGIC] != 2:
         raise record_error(KN_ERR_INVALID, f"no batch of magic 2 at byte {position}")
     return <uint8_t *>view.buf + position
 
 
 def set_base_offset(data, int64_t offset, int32_t leader_epoch=-1, *, Py_ssize_t position=0):
-    """Rewrites, in place, the base offset and leader epoch of the batch at ``position``; the checksum doesn't cover them."""
+    """Overwrite the base offset and leader epoch of the batch at ``position``, in place.
+
+    The checksum doesn't cover these fields.
+    """
     cdef Py_buffer view
     cdef uint8_t *batch
     PyObject_GetBuffer(data, &view, PyBUF_WRITABLE)
@@ -708,7 +740,7 @@ def set_base_offset(data, int64_t offset, int32_t leader_epoch=-1, *, Py_ssize_t
 
 
 def set_log_append_time(data, int64_t timestamp, *, Py_ssize_t position=0):
-    """Marks the batch at ``position``, in place, as appended at ``timestamp``, and puts its checksum right, as a broker does."""
+    """Set the log append time of the batch at ``position``, in place, and fix its checksum."""
     cdef Py_buffer view
     cdef uint8_t *batch
     cdef kn_batch_view parsed

@@ -1,7 +1,10 @@
 # cython: freethreading_compatible=False
-"""Record batches from a consumer to a producer, opened only where they have to be; csrc/engine/relay.h says when.
+"""Record batches from a consumer to a producer.
 
-Thread: the application's. Batches are queued without the interpreter lock; a `Relay` is for one thread at a time.
+They are opened only if csrc/engine/relay.h says so.
+
+Thread: the application's. Batches are queued without the interpreter lock. Only one thread at a
+time may use a `Relay`.
 """
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
@@ -17,23 +20,29 @@ from kafka_native._native.kn_records cimport *
 
 @cython.final
 cdef class FetchedBatches:
-    """Record batches of one partition as they were fetched, and what else a call of `take_batches` has seen. They are for one `Relay`."""
+    """Fetched record batches of one partition, and the other results of a `take_batches()`.
+
+    Only one `Relay` may take them.
+    """
 
     cdef kn_fetched *fetched
     cdef readonly dict positions  # (topic, partition) -> the next offset
-    cdef list messages  # of ends of partitions
-    cdef readonly bint ended  # wakeup() or close() has ended the call
+    cdef list messages  # ends of partitions
+    cdef readonly bint ended  # whether wakeup() or close() ended the call
 
     def __dealloc__(self):
         kn_fetched_free(self.fetched)
 
     def __bool__(self):
-        """Whether there are any."""
+        """Return whether there are batches."""
         return self.fetched != NULL
 
     @property
     def ends(self):
-        """Ends of partitions that were reached (``enable.partition.eof``): (topic, partition, offset)."""
+        """Ends of partitions that were reached (``enable.partition.eof``):
+
+        (topic, partition, offset).
+        """
         return [(end.topic(), end.partition(), end.offset()) for end in self.messages]
 
 
@@ -78,9 +87,9 @@ cdef class BatchTaker(PositionTaker):
 
 
 def take_batches(ConsumerCore core not None, double timeout):
-    """The next `FetchedBatches` of a consumer that keeps them (`_keep_batches`), within so many seconds.
+    """Return the next `FetchedBatches` of a consumer that keeps batches (`_keep_batches()`).
 
-    Errors of partitions are raised as `consume_arrow` raises them.
+    ``timeout`` is in seconds. Errors of partitions are raised as in `consume_arrow()`.
     """
     cdef BatchTaker taker = BatchTaker.__new__(BatchTaker)
     cdef FetchedBatches batches = FetchedBatches.__new__(FetchedBatches)
@@ -96,9 +105,10 @@ def take_batches(ConsumerCore core not None, double timeout):
 
 @cython.final
 cdef class Relay:
-    """Queues batches for one partition of a topic, in order, with one report for all of them, which comes when it is closed and everything has its outcome.
+    """Queues batches for one partition of a topic, in order, with one report for all of them.
 
-    Leaving its ``with`` block closes it.
+    The report comes after `close()` and the last outcome. The end of a ``with`` block closes the
+    relay.
     """
 
     cdef DeliveryCore core
@@ -108,7 +118,7 @@ cdef class Relay:
     cdef bint running
 
     def __cinit__(self, DeliveryCore core not None, str topic not None, int partition):
-        # `core`: an open producer
+        # `core` is an open producer.
         cdef void *binding
         if partition < 0:
             raise ValueError(f"partition must be 0 or more, not {partition}")
@@ -150,7 +160,10 @@ cdef class Relay:
         return 0
 
     def give(self, FetchedBatches batches not None, int64_t first, int64_t end):
-        """The batches to go on with, of which the records with offsets from ``first`` to before ``end`` are wanted; `run()` has queued what was before."""
+        """Set the batches to queue next. `run()` must have queued the ones before.
+
+        Only records with offsets from ``first`` to before ``end`` are queued.
+        """
         cdef kn_fetched *fetched = batches.fetched
         self._check()
         if self.relay.fetched != NULL:
@@ -160,7 +173,10 @@ cdef class Relay:
             kn_relay_give(&self.relay, fetched, first, end)
 
     def run(self, int64_t most, double timeout):
-        """Queues up to ``most`` records of what is at hand, and waits for room for so many seconds. True: all of it is queued."""
+        """Queue up to ``most`` records of the current batches. Returns True if all are queued.
+
+        It waits for room for at most ``timeout`` seconds.
+        """
         cdef int64_t deadline = kn_deadline_us(max(timeout, 0.0))
         cdef int status
         self._check()
@@ -176,46 +192,58 @@ cdef class Relay:
         return self.relay.fetched == NULL
 
     def close(self):
-        """No batch comes any more: what is at hand is dropped, what is queued is sent. Harmless when called twice."""
+        """Drop the current batches, and send the queued ones. A second call does nothing."""
         cdef kn_delivery_counter *counter = self.relay.counter
         if counter == NULL or self.running:
             return
         self.relay.counter = NULL
         kn_relay_give(&self.relay, NULL, 0, 0)
-        if self.core.engine.engine != NULL:  # else it went with it
+        if self.core.engine.engine != NULL:  # the counter is freed with its engine
             self.core._end_counter(counter, self.report, self.relay.rows, True)
         self.core.engine.unuse()
 
     @property
     def rows(self):
-        """Records that are queued."""
+        """The number of queued records."""
         return self.relay.rows
 
     @property
     def bytes(self):
-        """Of them: of whole batches as they are, compressed or not, of other records keys, values and headers."""
+        """The bytes of the queued records.
+
+        A whole batch counts with its size, compressed or not. Another record counts with its key,
+        value and headers.
+        """
         return self.relay.bytes
 
     @property
     def runs(self):
-        """The offsets that the queued records have in the source: (row, offset, length), where row 0 is the first record."""
+        """The source offsets of the queued records: (row, offset, length).
+
+        Row 0 is the first record.
+        """
         return list_of_runs(&self.relay.runs)
 
     @property
     def placed(self):
-        """The offsets that records got: (row, offset, length), as far as the broker has told them; empty before everything is done."""
+        """The new offsets of the records:
+
+        (row, offset, length), as far as the broker returned them.
+
+        It is empty until all records have an outcome.
+        """
         return self.report.placed
 
     @property
     def delivered(self):
-        """How many records the broker has acknowledged; 0 before everything is done."""
+        """The number of acknowledged records. It is 0 until all records have an outcome."""
         return self.report.delivered
 
     @property
     def error(self):
-        """The KafkaError of the first record that has failed so far, as poll() finds out; None: none has."""
+        """The KafkaError of the first record that poll() has reported as failed, or None."""
         return self.report.error
 
 
 def _heard(report):
-    """What a relay's report holds is asked for, not told."""
+    """Ignore the callback: the caller reads the relay's report itself."""

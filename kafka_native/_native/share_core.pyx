@@ -1,7 +1,8 @@
 # cython: freethreading_compatible=False
-"""From a partition's answer to a ShareFetch to Messages: the records that this member has acquired, opened where they lie.
+"""From a partition's part of a ShareFetch response to Messages of the acquired records.
 
-Thread: the application's, in the share consumer's poll(); decompressing and checksums run without the interpreter lock.
+The records are parsed in place. Thread: the application's, in the share consumer's poll().
+Decompression and checksums run without the interpreter lock.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
@@ -18,7 +19,7 @@ ACCEPT = 1
 RELEASE = 2
 REJECT = 3
 UNDECIDED = 0xFF
-"""What becomes of a record, as the protocol says it; nobody has said yet."""
+"""The acknowledgement type of a record, in the protocol's numbers. UNDECIDED means none yet."""
 
 cdef enum:
     FATE_GAP = 0
@@ -27,7 +28,10 @@ cdef enum:
 
 
 cdef class _Opening:
-    """Walks the batches of one answer. Ranges and offsets both ascend, so there is one range at a time to look at."""
+    """Iterates over the batches of one response.
+
+    Ranges and offsets ascend, so one range is current.
+    """
 
     cdef list messages
     cdef list failures
@@ -36,11 +40,12 @@ cdef class _Opening:
     cdef str topic
     cdef int32_t partition
     cdef Pins pins
-    cdef int at  # the range that offsets are in, or before
-    cdef int64_t covered  # what becomes of all offsets up to this one is known
+    cdef int at  # the range that contains the offsets, or the next one
+    cdef int64_t covered  # all offsets up to this one have their status byte
 
     cdef void _fill_gaps(self, int64_t last):
-        # Offsets up to this one that no record was found for are no records: compacted away, or a transaction's marker.
+        # Offsets up to this one without a record are gaps: compacted records, or a transaction's
+        # marker.
         cdef int64_t first, end, begin, stop
         cdef int number
         for number in range(self.at, len(self.ranges)):
@@ -54,7 +59,7 @@ cdef class _Opening:
         self.covered = max(self.covered, last)
 
     cdef bint _holds(self, int64_t first, int64_t last):
-        # Whether any of these offsets, where a batch begins or a record is, is acquired.
+        # Return whether any of these offsets of a batch or record is acquired.
         if first - 1 > self.covered:
             self._fill_gaps(first - 1)
         while self.at < len(self.ranges) and (<int64_t>self.ranges[self.at][1]) < first:
@@ -62,7 +67,7 @@ cdef class _Opening:
         return self.at < len(self.ranges) and (<int64_t>self.ranges[self.at][0]) <= last
 
     cdef int fail(self, int status, int64_t first, int64_t last) except -1:
-        # A batch that can't be used: its records stay as they are, to be released.
+        # Note an unusable batch. Its records keep their status byte, so they are released.
         if first - 1 > self.covered:
             self._fill_gaps(first - 1)
         self.covered = max(self.covered, last)
@@ -70,7 +75,7 @@ cdef class _Opening:
         return 0
 
     cdef int take(self, const kn_batch_view *view, kn_chunk *chunk) except -1:
-        # The acquired records of an opened batch.
+        # Add the acquired records of an opened batch.
         cdef kn_record_reader reader
         cdef kn_record record
         cdef const uint8_t *start
@@ -127,7 +132,9 @@ cdef class _Opening:
         while True:
             status = kn_batch_view_next(&span, &view)
             if status == KN_ERR_TRUNCATED:
-                return 0  # the rest of the ranges, if any, isn't here: it stays as it is, to be released
+                # the other ranges, if any, are missing here: they keep their status byte, so they
+                # are released
+                return 0
             if status != KN_OK:
                 return self.fail(status, self.covered + 1, self.covered + 1)
             if not self._holds(view.base_offset, view.last_offset):
@@ -154,10 +161,11 @@ cdef class _Opening:
 
 
 def open_acquired(Engine engine not None, str topic not None, int32_t partition, records, list ranges not None, bint check_crcs, size_t max_bytes):
-    """Messages of the acquired records; for each range what becomes of its offsets so far; what couldn't be used.
+    """Return Messages of the acquired records, status bytes for each range, and failures.
 
-    ``ranges``: (first offset, last offset, delivery count), ascending. What becomes of an offset is a byte: UNDECIDED for a Message, GAP where there is
-    no record, RELEASE for what couldn't be used or wasn't there. ``max_bytes``: how large a batch may be when decompressed. Failures are
+    ``ranges`` are (first offset, last offset, delivery count), ascending. Each offset of a range
+    has one status byte: UNDECIDED for a Message, GAP for an offset without a record, RELEASE for an
+    unusable or missing one. ``max_bytes`` is the maximum decompressed size of a batch. Failures are
     (status, offset).
     """
     cdef Py_buffer held

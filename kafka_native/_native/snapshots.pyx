@@ -1,7 +1,8 @@
 # cython: freethreading_compatible=False
-"""What the engine has counted, as dicts: csrc/engine/stats.h has the names. For `kafka_native.control.statistics`.
+"""The engine's statistics as dicts, for `kafka_native.control.statistics`.
 
-Thread: the control thread. With ``end``, the windows of latencies and sizes end, and the next ones begin.
+csrc/engine/stats.h has the names. Thread: the control thread. With ``end`` the windows of latencies
+and sizes end, and the next ones begin.
 """
 from libc.stdint cimport int32_t, int64_t
 
@@ -65,7 +66,8 @@ cdef kn_broker *_broker(Engine engine, int handle) except NULL:
 
 
 def client_snapshot(Engine engine not None):
-    """Queues and traffic of the whole client: sums over every broker and partition there ever was."""
+    """Return queues and traffic of the whole client: sums over all brokers and partitions so far.
+    """
     cdef kn_client_snapshot snapshot
     cdef kn_engine *it = engine._alive()
     with nogil:
@@ -74,7 +76,7 @@ def client_snapshot(Engine engine not None):
 
 
 def broker_snapshot(Engine engine not None, int handle, bint end):
-    """A broker's connection; ``requests`` by API key, times in microseconds."""
+    """Return a broker's connection. ``requests`` are by API key. Times are in microseconds."""
     cdef kn_broker_snapshot snapshot
     cdef kn_broker *broker = _broker(engine, handle)
     with nogil:
@@ -83,7 +85,7 @@ def broker_snapshot(Engine engine not None, int handle, bint end):
 
 
 def topic_snapshot(Topic topic not None, bint end):
-    """A topic that is produced to; ``age`` in milliseconds."""
+    """Return a topic of the producer. ``age`` is in milliseconds."""
     cdef kn_topic_snapshot snapshot
     topic.owner._alive()
     with nogil:
@@ -92,7 +94,8 @@ def topic_snapshot(Topic topic not None, bint end):
 
 
 def partition_snapshot(Topic topic not None, int32_t partition):
-    """A partition that is produced to; -1: what waits until the topic's partitions are known."""
+    """Return a partition of the producer. -1 means the messages that wait for the topic's metadata.
+    """
     cdef kn_partition_snapshot snapshot
     topic.owner._alive()
     with nogil:
@@ -101,21 +104,23 @@ def partition_snapshot(Topic topic not None, int32_t partition):
 
 
 def cursor_snapshot(Cursor cursor not None):
-    """A partition that is consumed."""
+    """Return a partition of the consumer."""
     cdef kn_cursor_snapshot snapshot
     kn_stats_cursor(cursor.cursor, &snapshot)
     return snapshot
 
 
 def set_measured(Engine engine not None, bint on):
-    """Whether brokers record what `means_snapshot()` tells."""
+    """Enable or disable the measurements for `means_snapshot()`."""
     measure(engine._alive(), on)
 
 
 def means_snapshot(Engine engine not None, int handle):
-    """(count, sum, max) in microseconds: ages of batches that left the queue, then how long Produce, Fetch and other requests took.
+    """Return (count, sum, max) tuples in microseconds.
 
-    Counts and sums only rise; ``max`` is of what came since the snapshot before.
+    The first is the age of batches that left the queue. Then follow the durations of Produce, Fetch
+    and other requests. Counts and sums only rise. ``max`` is the maximum since the previous
+    snapshot.
     """
     cdef kn_mean_snapshot[KN_MEAN_KINDS] found
     cdef kn_mean_snapshot *each = found
@@ -124,10 +129,10 @@ def means_snapshot(Engine engine not None, int handle):
 
 
 def idle_us(Engine engine not None):
-    """How long the application has waited for messages, all in all."""
+    """Return the total time that the application has waited for messages, in microseconds."""
     return kn_queue_idle_us(&engine._alive().fetched)
 
 
 def note_throttle(Engine engine not None, int handle, int64_t throttle_ms):
-    """A quota has held a request to this broker back."""
+    """Count a request to this broker that a quota has delayed."""
     kn_count_throttle(windows_of(_broker(engine, handle)), throttle_ms)

@@ -1,12 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The table-driven codec behind ``kafka_native.protocol``: its tables, and the encoder. decoder.pyx is the other half.
+"""The table-driven codec of ``kafka_native.protocol``: its tables, and the encoder.
 
-A declaration (a ``Struct`` class of the protocol package) is described twice. Its ``Layout`` (layout.pyx) says where
-each field lives in an instance and what its default is; it does not depend on a version. A ``Plan`` is one version of
-it: a flat table of operations that the encoder and the decoder run without calling back into Python per field. Fields
-are slots, so both read and write them at their offset.
+decoder.pyx is the other half. A declaration (a ``Struct`` class of the protocol package) has two
+descriptions. Its ``Layout`` (layout.pyx) has the slot and the default of each field. It is the same
+for all versions. A ``Plan`` is for one version: a flat table of operations. The encoder and the
+decoder run it without a call into Python for each field. Fields are slots, so both access them by
+offset.
 
-Threads: every function holds the GIL. Memory: a plan and a layout keep what their tables point at in ``_kept``.
+Threads: every function holds the GIL. Memory: ``_kept`` of a plan or a layout keeps the objects
+alive to which its tables point.
 """
 
 from __future__ import annotations
@@ -47,14 +49,14 @@ cdef int64_t[7] lowest = [0, -0x80, -0x8000, -0x80000000, INT64_MIN, 0, 0]
 cdef int64_t[7] highest = [1, 0x7F, 0x7FFF, 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF, 0xFFFF, 0xFFFFFFFF]
 
 
-# -------------------------------------------------------------------------------------------------------------- plan
+# --- plan ---
 
 @cython.final
 cdef class Plan:
     """One version of a struct class.
 
-    ``fields`` are tuples in wire order, every field of the class among them: (name, kind, item kind or None, plan or
-    None, tag or -1, compact, nullable, present, ignorable, cleaned).
+    ``fields`` are tuples in wire order, with every field of the class: (name, kind, item kind or
+    None, plan or None, tag or -1, compact, nullable, present, ignorable, cleaned).
     """
 
     def __cinit__(self, Layout layout, str name, int version, bint flexible, list fields):
@@ -111,7 +113,7 @@ cdef class Plan:
 
 
 cdef Py_ssize_t _least_size(Op* op, int kind) except -1:
-    """The bytes that a value of this kind takes at the very least."""
+    """Return the minimum size of a value of this kind, in bytes."""
     if kind <= UUID:
         return kn_fixed_size[kind]
     if kind == STRUCT:
@@ -123,11 +125,11 @@ cdef Py_ssize_t _least_size(Op* op, int kind) except -1:
     return 2 if kind == STRING else 4
 
 
-# ------------------------------------------------------------------------------------------------------------ encode
+# --- encode ---
 
 @cython.final
 cdef class _Writer:
-    """A bytes object that grows; only ``_finish`` hands it out."""
+    """A growing bytes object. Only ``_finish`` returns it."""
 
     cdef PyObject* held
     cdef uint8_t* p
@@ -146,7 +148,7 @@ cdef int _grow(_Writer w, Py_ssize_t extra) except -1:
     cdef uint8_t* start = <uint8_t*> PyBytes_AS_STRING_ptr(w.held)
     cdef Py_ssize_t used = w.p - start
     cdef Py_ssize_t capacity = w.end - start
-    # Room for half as much again, so that what follows a large field seldom copies it.
+    # Grow by at least half, so that the data after a large field rarely causes a copy.
     capacity = max(capacity + capacity // 2, used + extra + 256)
     w.p = w.end = NULL
     _PyBytes_Resize(&w.held, capacity)
@@ -191,8 +193,8 @@ cdef int _write_uvarint(_Writer w, uint32_t value) except -1:
 
 
 cdef int _write_length(_Writer w, Py_ssize_t length, bint compact, bint short_form, str what) except -1:
-    """The length of a string, bytes or array; -1 writes a null."""
-    # A compact length could say more of a string, too, but no broker takes it: it closes the connection.
+    """Write the length of a string, bytes or array. -1 writes a null."""
+    # A compact length could be larger for a string too, but brokers close the connection for it.
     if length > 0x7FFFFFFF - 1 or (short_form and length > 0x7FFF):
         raise ProtocolError(f"{what} of length {length} is too long")
     if compact:
@@ -335,7 +337,7 @@ cdef object _field(Op* op, object obj):
 
 
 cdef int _write_tags(_Writer w, Plan plan, object obj, Py_ssize_t* at) except -1:
-    """The tagged fields of a struct: those that differ from their default, by ascending tag."""
+    """Write the tagged fields of a struct that differ from their defaults, by ascending tag."""
     cdef Py_ssize_t i
     cdef Py_ssize_t used
     cdef uint32_t count = 0
@@ -390,7 +392,7 @@ cdef int _encode_struct(_Writer w, Plan plan, object obj) except -1:
 
 
 def encode(Plan plan not None, object message, bytes prefix=b""):
-    """``prefix`` and the message behind it."""
+    """Return ``prefix`` followed by the encoded message."""
     cdef _Writer w = _Writer(256)
     try:
         _write_raw(w, PyBytes_AS_STRING(prefix), PyBytes_GET_SIZE(prefix))

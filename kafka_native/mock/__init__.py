@@ -1,4 +1,4 @@
-"""A Kafka cluster to test against: real sockets, real protocol, no broker.
+"""A Kafka cluster to test against: real sockets and the real protocol, in your own process.
 
     from kafka_native.mock import MockCluster
 
@@ -6,7 +6,7 @@
         cluster.create_topic("a", 4)
         ...  # any Kafka client, with cluster.bootstrap_servers
 
-``python -m kafka_native.mock --brokers 3 --port 9092`` is the same as a process of its own.
+``python -m kafka_native.mock --brokers 3 --port 9092`` runs the same cluster in its own process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""``python -m kafka_native.mock``: a mock cluster as a process of its own.
+"""``python -m kafka_native.mock`` runs a mock cluster in its own process.
 
-It prints one line with the bootstrap servers when it is ready, and ends on SIGINT or SIGTERM.
+The command prints one line with the bootstrap servers when the cluster is ready. It ends on SIGINT
+or SIGTERM.
 """
 
 from __future__ import annotations
@@ -42,8 +43,12 @@ def _user(text: str) -> tuple[str, str]:
 
 def _add_security(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("TLS and SASL")
-    group.add_argument("--security-protocol", type=str.lower, choices=PROTOCOLS, default="plaintext")
-    group.add_argument("--sasl-mechanisms", default="PLAIN", metavar="A,B", help=f"of {', '.join(MECHANISMS)}")
+    group.add_argument(
+        "--security-protocol", type=str.lower, choices=PROTOCOLS, default="plaintext"
+    )
+    group.add_argument(
+        "--sasl-mechanisms", default="PLAIN", metavar="A,B", help=f"of {', '.join(MECHANISMS)}"
+    )
     group.add_argument(
         "--user",
         type=_user,
@@ -52,10 +57,20 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
         metavar="NAME:PASSWORD",
         help="for PLAIN and SCRAM, repeatable",
     )
-    group.add_argument("--session-lifetime-ms", type=int, default=0, help="how long a log-in lasts (default: for good)")
-    group.add_argument("--client-certificates", choices=("none", "requested", "required"), default="none")
     group.add_argument(
-        "--save-certificates", type=Path, metavar="DIRECTORY", help="write ca.pem, client.pem and client.key there"
+        "--session-lifetime-ms",
+        type=int,
+        default=0,
+        help="how long a log-in lasts (default: for good)",
+    )
+    group.add_argument(
+        "--client-certificates", choices=("none", "requested", "required"), default="none"
+    )
+    group.add_argument(
+        "--save-certificates",
+        type=Path,
+        metavar="DIRECTORY",
+        help="write ca.pem, client.pem and client.key there",
     )
 
 
@@ -70,30 +85,52 @@ def _security(options: argparse.Namespace) -> ListenerSecurity:
 
 
 def _save_certificates(cluster: MockCluster, directory: Path) -> None:
-    ca_pem = cluster.ca_pem  # what is missing is told before anything is written
+    ca_pem = cluster.ca_pem  # raises before any file is written
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "ca.pem").write_text(ca_pem)
     cluster.certificates.client("client").save(directory, "client")
 
 
 def _reported(cluster: MockCluster) -> str:
-    """What somebody needs to know who is to use it."""
+    """Return the line of JSON that ``--json`` prints."""
     return json.dumps(
-        {"bootstrap.servers": cluster.bootstrap_servers, "cluster_id": cluster.cluster_id, "pid": os.getpid()}
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "cluster_id": cluster.cluster_id,
+            "pid": os.getpid(),
+        }
     )
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="A mock Kafka cluster.")
-    parser.add_argument("--brokers", type=int, default=3, help="how many brokers (default %(default)s)")
-    parser.add_argument("--port", type=int, default=0, help="port of the first broker, 0 for free ones (default)")
-    parser.add_argument("--topics", type=_topics, default=[], metavar="a:4,b:1", help="topics and their partitions")
-    parser.add_argument("--partitions", type=int, default=1, help="partitions of topics made automatically (default 1)")
     parser.add_argument(
-        "--auto-create", action=argparse.BooleanOptionalAction, default=True, help="make topics when they are asked for"
+        "--brokers", type=int, default=3, help="how many brokers (default %(default)s)"
     )
-    parser.add_argument("--retention-bytes", type=int, help="keep at most so many bytes, the newest (default: all)")
-    parser.add_argument("--message-max-bytes", type=int, default=MESSAGE_MAX_BYTES, help="the largest batch")
+    parser.add_argument(
+        "--port", type=int, default=0, help="port of the first broker, 0 for free ones (default)"
+    )
+    parser.add_argument(
+        "--topics", type=_topics, default=[], metavar="a:4,b:1", help="topics and their partitions"
+    )
+    parser.add_argument(
+        "--partitions",
+        type=int,
+        default=1,
+        help="partitions of topics made automatically (default 1)",
+    )
+    parser.add_argument(
+        "--auto-create",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="make topics when they are asked for",
+    )
+    parser.add_argument(
+        "--retention-bytes", type=int, help="keep at most so many bytes, the newest (default: all)"
+    )
+    parser.add_argument(
+        "--message-max-bytes", type=int, default=MESSAGE_MAX_BYTES, help="the largest batch"
+    )
     parser.add_argument(
         "--prefault-bytes",
         type=int,
@@ -101,18 +138,27 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="touch so much memory before the start, so that it costs no time later",
     )
     _add_security(parser)
-    parser.add_argument("--json", action="store_true", help="print the line as JSON, with the cluster's id")
-    parser.add_argument("--verbose", action="store_true", help="say on stderr why connections are closed")
+    parser.add_argument(
+        "--json", action="store_true", help="print the line as JSON, with the cluster's id"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="say on stderr why connections are closed"
+    )
     return parser
 
 
-def main(arguments: Sequence[str] | None = None, program: str = "python -m kafka_native.mock") -> int:
-    """Run until a signal comes; the exit status. ``program``: what the help calls it."""
+def main(
+    arguments: Sequence[str] | None = None, program: str = "python -m kafka_native.mock"
+) -> int:
+    """Run until a signal arrives, and return the exit status.
+
+    The help calls the command ``program``.
+    """
     parser = _parser(program)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
     memory.keep(options.prefault_bytes)
-    # Blocked before the threads begin, so that none of them takes the signal; the wait below gets it.
+    # The signals are blocked before the threads start, so only ``sigwait`` below receives them.
     signals = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
@@ -135,7 +181,12 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m kafka
                 _save_certificates(cluster, options.save_certificates)
         except (OSError, ValueError) as error:
             parser.error(str(error))
-        print(_reported(cluster) if options.json else f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+        print(
+            _reported(cluster)
+            if options.json
+            else f"bootstrap.servers={cluster.bootstrap_servers}",
+            flush=True,
+        )
         signal.sigwait(signals)
     return 0
 

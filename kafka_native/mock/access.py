@@ -1,4 +1,4 @@
-"""Permissions, to which the cluster holds its clients, and SCRAM credentials, which it only keeps and tells."""
+"""ACLs, which the cluster enforces, and SCRAM credentials of users."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MATCH = 2
 LITERAL = 3
 PREFIXED = 4
 WILDCARD = "*"
-EVERYBODY = "User:*"
+ANY_USER = "User:*"
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
 ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = range(2, 9)
 DENY, ALLOW = 2, 3
 DESCRIBED_BY = {READ, WRITE, DELETE, ALTER}
-"""Who may do one of these may describe, too."""
+"""Each of these operations implies DESCRIBE."""
 OPERATIONS: dict[tuple[int, int], int] = {
     (TOPIC, ApiKey.PRODUCE): WRITE,
     (TOPIC, ApiKey.ADD_PARTITIONS_TO_TXN): WRITE,
@@ -45,11 +45,11 @@ OPERATIONS: dict[tuple[int, int], int] = {
     (TRANSACTIONAL_ID, ApiKey.TXN_OFFSET_COMMIT): WRITE,
     (TRANSACTIONAL_ID, ApiKey.END_TXN): WRITE,
 }
-"""What a request does to a resource; all others describe it."""
+"""The operation that a request performs on a resource. All other requests are DESCRIBE."""
 
 
 class Acl(NamedTuple):
-    """A permission, with the protocol's numbers."""
+    """An ACL, with the protocol's numbers."""
 
     resource_type: int
     resource_name: str
@@ -60,14 +60,14 @@ class Acl(NamedTuple):
     permission_type: int
 
     def covers(self, name: str) -> bool:
-        """Whether it is about a resource of this name."""
+        """Return whether the ACL applies to a resource of this name."""
         if self.pattern_type == PREFIXED:
             return name.startswith(self.resource_name)
         return self.resource_name in (name, WILDCARD)
 
 
 class AclFilter(NamedTuple):
-    """Which permissions are meant; None for a name and ANY for a number fit everything."""
+    """A filter for ACLs. None for a name and ANY for a number match everything."""
 
     resource_type: int
     resource_name: str | None
@@ -78,7 +78,7 @@ class AclFilter(NamedTuple):
     permission_type: int
 
     def fits(self, acl: Acl) -> bool:
-        """Whether this permission is meant."""
+        """Return whether this ACL matches the filter."""
         return (
             self.resource_type in (ANY, acl.resource_type)
             and self._name_fits(acl)
@@ -91,11 +91,14 @@ class AclFilter(NamedTuple):
     def _name_fits(self, acl: Acl) -> bool:
         if self.pattern_type == MATCH:
             return self.resource_name is None or acl.covers(self.resource_name)
-        return self.pattern_type in (ANY, acl.pattern_type) and self.resource_name in (None, acl.resource_name)
+        return self.pattern_type in (ANY, acl.pattern_type) and self.resource_name in (
+            None,
+            acl.resource_name,
+        )
 
 
 class Credential(NamedTuple):
-    """A user's SCRAM credential."""
+    """A user's SCRAM credential for one mechanism."""
 
     iterations: int
     salt: bytes
@@ -103,26 +106,33 @@ class Credential(NamedTuple):
 
 
 class Access:
-    """The permissions, in the order they came, and each user's credentials by mechanism. Under the cluster's lock."""
+    """The ACLs, in creation order, and each user's credentials by mechanism.
+
+    The cluster's lock guards them.
+    """
 
     def __init__(self) -> None:
-        """Nobody has either."""
         self.acls: dict[Acl, None] = {}
         self.users: dict[str, dict[int, Credential]] = {}
 
     def found(self, wanted: AclFilter) -> list[Acl]:
-        """The permissions that fit."""
+        """Return the ACLs that match a filter."""
         return [acl for acl in self.acls if wanted.fits(acl)]
 
     def denies(self, principal: str, host: str, kind: int, name: str, api_key: int) -> bool:
-        """Whether somebody may not ask this, as with Kafka's authorizer and allow.everyone.if.no.acl.found=true.
+        """Return whether the ACLs forbid a principal this request.
 
-        Needs no lock: the permissions are copied in one step of the interpreter.
+        The rules are those of Kafka's authorizer with ``allow.everyone.if.no.acl.found=true``. The
+        method needs no lock, because it copies the ACLs in one step of the interpreter.
         """
         about = [acl for acl in tuple(self.acls) if acl.resource_type == kind and acl.covers(name)]
         if not about:
             return False
-        own = [acl for acl in about if acl.principal in (principal, EVERYBODY) and acl.host in (host, WILDCARD)]
+        own = [
+            acl
+            for acl in about
+            if acl.principal in (principal, ANY_USER) and acl.host in (host, WILDCARD)
+        ]
         operation = OPERATIONS.get((kind, api_key), DESCRIBE)
         if any(acl.permission_type == DENY and acl.operation in (ALL, operation) for acl in own):
             return True

@@ -1,4 +1,4 @@
-"""Who may log in, by which secrets. Nothing here shows a secret in its repr."""
+"""The users, tokens and keys that can authenticate. No ``repr`` here shows a secret."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Scram(NamedTuple):
 SCRAM: Final = {"SCRAM-SHA-256": Scram(1, "sha256"), "SCRAM-SHA-512": Scram(2, "sha512")}
 
 
-FOR_EVER_MS: Final = (1 << 63) - 1
+NO_EXPIRY_MS: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
 class DelegationToken:
-    """A delegation token (KIP-48): who it stands for, and its HMAC in base64, which is the password.
+    """A delegation token (KIP-48): its owner, and its HMAC in base64, which is the password.
 
-    Those that clients ask for have users besides who asked for them and who may renew them, and end; times are
+    A token that a client created also has a requester, renewers and an expiry. Times are
     milliseconds since 1970.
     """
 
@@ -42,31 +42,31 @@ class DelegationToken:
     requester: str = ""
     renewers: tuple[str, ...] = ()
     issue_ms: int = 0
-    expiry_ms: int = FOR_EVER_MS
-    max_ms: int = FOR_EVER_MS
+    expiry_ms: int = NO_EXPIRY_MS
+    max_ms: int = NO_EXPIRY_MS
 
     def is_over(self) -> bool:
-        """Whether nobody gets in by it any more."""
+        """Return whether the token has expired."""
         return self.expiry_ms <= time.time() * 1000
 
     def may_renew(self, user: str) -> bool:
-        """Whether this user may say when it ends."""
+        """Return whether this user may change the expiry."""
         return user in (self.owner, self.requester, *self.renewers)
 
 
 @dataclass(frozen=True)
 class AwsKey:
-    """The secret of an AWS access key, and the session token that has to come with it, if any."""
+    """The secret of an AWS access key, and the session token that it requires, if any."""
 
     secret: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
 
 
 class Accounts:
-    """Users, delegation tokens and AWS keys of a cluster; ``lock`` is the cluster's.
+    """Users, delegation tokens and AWS keys of a cluster. ``lock`` is the cluster's lock.
 
-    Users have a password for PLAIN and SCRAM credentials that are derived from it. The SCRAM credentials are those that
-    administrators see and change, so the two may part.
+    A user has a password for PLAIN, and SCRAM credentials that are derived from the password.
+    Administrators can change the SCRAM credentials, so they can differ from the password.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Accounts:
         tokens: Mapping[str, DelegationToken],
         aws_keys: Mapping[str, AwsKey],
     ) -> None:
-        """Nobody but the holders of tokens and keys."""
+        """Start without users."""
         self.aws_keys = dict(aws_keys)
         self._lock = lock
         self._access = access
@@ -86,8 +86,12 @@ class Accounts:
         self.tokens = dict(tokens)
 
     def set_password(self, user: str, password: str | None) -> None:
-        """Let a user have this password, for all mechanisms; None: there is no such user."""
-        credentials = {} if password is None else {one.number: self._derive(one, password) for one in SCRAM.values()}
+        """Set a user's password for all mechanisms. None removes the user."""
+        credentials = (
+            {}
+            if password is None
+            else {one.number: self._derive(one, password) for one in SCRAM.values()}
+        )
         with self._lock:
             self._passwords.pop(user, None)
             self._access.users.pop(user, None)
@@ -96,21 +100,25 @@ class Accounts:
                 self._access.users[user] = credentials
 
     def knows(self, user: str, password: str) -> bool:
-        """Whether this is the user's password."""
+        """Return whether this is the user's password."""
         with self._lock:
             expected = self._passwords.get(user)
         return expected is not None and hmac.compare_digest(expected.encode(), password.encode())
 
     def scram(self, mechanism: Scram, user: str) -> Credential | None:
-        """The SCRAM credential of a user."""
+        """Return the SCRAM credential of a user, or None."""
         with self._lock:
             return self._access.users.get(user, {}).get(mechanism.number)
 
     def scram_token(self, mechanism: Scram, token: str) -> tuple[str, Credential] | None:
-        """The owner of a delegation token, and its credential."""
+        """Return the owner of a delegation token and the token's credential, or None."""
         with self._lock:
             found = self.tokens.get(token)
-        return None if found is None or found.is_over() else (found.owner, self._derive(mechanism, found.hmac))
+        return (
+            None
+            if found is None or found.is_over()
+            else (found.owner, self._derive(mechanism, found.hmac))
+        )
 
     def _derive(self, mechanism: Scram, password: str) -> Credential:
         salt = os.urandom(16)

@@ -1,4 +1,4 @@
-"""The assignors of the KIP-848 coordinator: who shall read what, given the members' subscriptions."""
+"""The assignors of the KIP-848 coordinator: they assign partitions to the members of a group."""
 
 from __future__ import annotations
 
@@ -11,27 +11,41 @@ Key = tuple[bytes, int]
 """A partition: the id of its topic, and its number."""
 
 
-class Wish(NamedTuple):
-    """What an assignor knows of a member: the ids of its topics, its target so far, and its instance id."""
+class MemberInput(NamedTuple):
+    """A member's topic ids, its previous target and its instance id."""
 
     topics: frozenset[bytes]
     had: frozenset[Key]
     instance_id: str | None
 
 
-def uniform(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dict[str, set[Key]]:
-    """Give every member about as many partitions as any other, and let it keep what it has where that is possible."""
-    takers = {topic: [name for name, wish in members.items() if topic in wish.topics] for topic in partitions}
+def uniform(
+    members: Mapping[str, MemberInput], partitions: Mapping[bytes, int]
+) -> dict[str, set[Key]]:
+    """Give every member about the same number of partitions.
+
+    A member keeps its previous partitions where possible.
+    """
+    takers = {
+        topic: [name for name, member in members.items() if topic in member.topics]
+        for topic in partitions
+    }
     target: dict[str, set[Key]] = {name: set() for name in members}
-    wanted = [(topic, index) for topic, count in partitions.items() if takers[topic] for index in range(count)]
-    most = -(-len(wanted) // max(len(members), 1))
-    larger = len(wanted) - (most - 1) * len(members)  # so many members have ``most`` of them, the others one less
+    wanted = [
+        (topic, index)
+        for topic, count in partitions.items()
+        if takers[topic]
+        for index in range(count)
+    ]
+    count_max = -(-len(wanted) // max(len(members), 1))
+    # So many members have ``count_max`` partitions. The others have one less.
+    larger = len(wanted) - (count_max - 1) * len(members)
     free = []
     for key in wanted:
         keeper = next((name for name in takers[key[0]] if key in members[name].had), None)
-        if keeper is not None and len(target[keeper]) < most - 1:
+        if keeper is not None and len(target[keeper]) < count_max - 1:
             target[keeper].add(key)
-        elif keeper is not None and len(target[keeper]) == most - 1 and larger > 0:
+        elif keeper is not None and len(target[keeper]) == count_max - 1 and larger > 0:
             target[keeper].add(key)
             larger -= 1
         else:
@@ -42,12 +56,19 @@ def uniform(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dic
     return target
 
 
-def by_range(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dict[str, set[Key]]:
-    """Give each member a range of every topic, so that topics with as many partitions are read side by side."""
+def by_range(
+    members: Mapping[str, MemberInput], partitions: Mapping[bytes, int]
+) -> dict[str, set[Key]]:
+    """Give each member a range of every topic.
+
+    Topics with the same number of partitions are therefore assigned alike.
+    """
     target: dict[str, set[Key]] = {name: set() for name in members}
     for topic, count in partitions.items():
-        takers = [name for name, wish in members.items() if topic in wish.topics]
-        takers.sort(key=lambda name: (members[name].instance_id is None, members[name].instance_id or name))
+        takers = [name for name, member in members.items() if topic in member.topics]
+        takers.sort(
+            key=lambda name: (members[name].instance_id is None, members[name].instance_id or name)
+        )
         start = 0
         for place, name in enumerate(takers):
             size = count // len(takers) + (place < count % len(takers))
@@ -56,7 +77,9 @@ def by_range(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> di
     return target
 
 
-ASSIGNORS: dict[str, Callable[[Mapping[str, Wish], Mapping[bytes, int]], dict[str, set[Key]]]] = {
+ASSIGNORS: dict[
+    str, Callable[[Mapping[str, MemberInput], Mapping[bytes, int]], dict[str, set[Key]]]
+] = {
     "uniform": uniform,
     "range": by_range,
 }

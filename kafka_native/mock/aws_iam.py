@@ -1,4 +1,7 @@
-"""AWS Signature Version 4 of a presigned GET, from the receiver's side: what AWS_MSK_IAM clients send as JSON."""
+"""The broker's side of AWS_MSK_IAM: it checks the JSON payload that a client signed.
+
+The payload is a presigned GET with AWS Signature Version 4.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 _ACTION = "kafka-cluster:Connect"
 _SERVICE = "kafka-cluster"
 _CREDENTIAL = re.compile(rf"([A-Z0-9]+)/(\d{{8}})/([a-z0-9-]+)/{_SERVICE}/aws4_request", re.ASCII)
-_FUTURE_S = 300
-_LONGEST_S = 900
+_CLOCK_SKEW_MAX_S = 300
+_EXPIRES_MAX_S = 900
 _REQUIRED = (
     "version",
     "host",
@@ -48,14 +51,17 @@ _QUERY_NAMES = {
 
 
 class Signed(NamedTuple):
-    """Who signed, and what else was said: ``host``, ``user-agent``, ``region``."""
+    """The key id of the signer, and the signed ``host``, ``user-agent`` and ``region``."""
 
     key_id: str
-    told: dict[str, str]
+    properties: dict[str, str]
 
 
 def check(payload: bytes, keys: Mapping[str, AwsKey], now: float) -> Signed:
-    """Check a payload against the keys that are known. Raises ``ValueError`` with the reason, which holds no secret."""
+    """Check a payload against the known keys.
+
+    Raises ``ValueError`` with the reason. The reason contains no secret.
+    """
     fields = _fields(payload)
     credential = _CREDENTIAL.fullmatch(fields["x-amz-credential"])
     if credential is None:
@@ -63,20 +69,24 @@ def check(payload: bytes, keys: Mapping[str, AwsKey], now: float) -> Signed:
     key_id, day, region = credential.groups()
     key = keys.get(key_id)
     if key is None or fields.get(_TOKEN) != key.session_token:
-        raise ValueError("the access key or its session token is not known")
+        raise ValueError("the access key or its session token is unknown")
     _check_time(fields["x-amz-date"], day, fields["x-amz-expires"], now)
-    if not hmac.compare_digest(_signature(fields, key.secret, day, region), fields["x-amz-signature"]):
-        raise ValueError("the signature is another one")
-    return Signed(key_id, {"host": fields["host"], "user-agent": fields["user-agent"], "region": region})
+    if not hmac.compare_digest(
+        _signature(fields, key.secret, day, region), fields["x-amz-signature"]
+    ):
+        raise ValueError("the signature doesn't match")
+    return Signed(
+        key_id, {"host": fields["host"], "user-agent": fields["user-agent"], "region": region}
+    )
 
 
 def _fields(payload: bytes) -> dict[str, str]:
     try:
         fields = json.loads(payload)
     except (ValueError, RecursionError):
-        raise ValueError("the payload is no JSON") from None
+        raise ValueError("the payload isn't JSON") from None
     if not isinstance(fields, dict) or not all(isinstance(value, str) for value in fields.values()):
-        raise ValueError("the payload is no JSON object of strings")
+        raise ValueError("the payload isn't a JSON object of strings")
     missing = [name for name in _REQUIRED if not fields.get(name)]
     if missing:
         raise ValueError(f"the payload lacks {', '.join(missing)}")
@@ -98,21 +108,26 @@ def _check_time(date: str, day: str, expires: str, now: float) -> None:
     except ValueError:
         raise ValueError("x-amz-date is not YYYYMMDD'T'hhmmss'Z'") from None
     if not date.startswith(day):
-        raise ValueError("x-amz-date is another day than the credential's")
-    if not re.fullmatch(r"[0-9]{1,3}", expires) or not 0 < int(expires) <= _LONGEST_S:
-        raise ValueError(f"x-amz-expires is not 1 to {_LONGEST_S} seconds")
-    if not begin - _FUTURE_S <= now <= begin + int(expires):
+        raise ValueError("x-amz-date and the credential have different days")
+    if not re.fullmatch(r"[0-9]{1,3}", expires) or not 0 < int(expires) <= _EXPIRES_MAX_S:
+        raise ValueError(f"x-amz-expires is not 1 to {_EXPIRES_MAX_S} seconds")
+    if not begin - _CLOCK_SKEW_MAX_S <= now <= begin + int(expires):
         raise ValueError("the request has expired, or it isn't valid yet")
 
 
 def _signature(fields: Mapping[str, str], secret: str, day: str, region: str) -> str:
     query = "&".join(
-        sorted(f"{name}={quote(fields[field], safe='-_.~')}" for field, name in _QUERY_NAMES.items() if field in fields)
+        sorted(
+            f"{name}={quote(fields[field], safe='-_.~')}"
+            for field, name in _QUERY_NAMES.items()
+            if field in fields
+        )
     )
     nothing = hashlib.sha256(b"").hexdigest()
     request = f"GET\n/\n{query}\nhost:{fields['host']}\n\nhost\n{nothing}"
     scope = f"{day}/{region}/{_SERVICE}/aws4_request"
-    text = f"{_ALGORITHM}\n{fields['x-amz-date']}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    digest = hashlib.sha256(request.encode()).hexdigest()
+    text = f"{_ALGORITHM}\n{fields['x-amz-date']}\n{scope}\n{digest}"
     key = f"AWS4{secret}".encode()
     for part in (day, region, _SERVICE, "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")

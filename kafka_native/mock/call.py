@@ -1,4 +1,4 @@
-"""What a handler gets and what it gives back."""
+"""The input and the output of a request handler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.server import Broker, Connection
     from kafka_native.protocol.schema import Response
 
-# Stands in a response for record bytes, which are sent from where they are stored.
+# A placeholder in a response. The broker sends the stored record bytes in its place, uncopied.
 RECORDS_HERE = os.urandom(16)
 _MARK = {
     0: len(RECORDS_HERE).to_bytes(4, "big") + RECORDS_HERE,
@@ -22,7 +22,7 @@ _MARK = {
 
 
 class Call(NamedTuple):
-    """One request on its way through the broker that received it."""
+    """One request, on the broker that received it."""
 
     cluster: MockCluster
     broker: Broker
@@ -32,24 +32,28 @@ class Call(NamedTuple):
     client_id: str
 
     def denies_topic(self, name: str) -> bool:
-        """Whether the client may not ask this of a topic."""
+        """Return whether the ACLs or the test forbid the client this request for a topic."""
         return name in self.cluster.groups.settings.denied_topics or self._denies(TOPIC, name)
 
     def denies_group(self, group_id: str) -> bool:
-        """Whether the client may not ask this of a group."""
-        return group_id in self.cluster.groups.settings.denied_groups or self._denies(GROUP, group_id)
+        """Return whether the ACLs or the test forbid the client this request for a group."""
+        return group_id in self.cluster.groups.settings.denied_groups or self._denies(
+            GROUP, group_id
+        )
 
     def denies_transactional_id(self, name: str) -> bool:
-        """Whether the client may not ask this of a transactional id."""
+        """Return whether the ACLs forbid the client this request for a transactional id."""
         return self._denies(TRANSACTIONAL_ID, name)
 
     def _denies(self, kind: int, name: str) -> bool:
         who = self.connection
-        return self.cluster.access.denies(who.login.principal, who.peer[0], kind, name, self.api_key)
+        return self.cluster.access.denies(
+            who.login.principal, who.peer[0], kind, name, self.api_key
+        )
 
 
 class Reply(NamedTuple):
-    """A response whose record fields hold ``RECORDS_HERE``, and the slices that belong there, in the same order."""
+    """A response with ``RECORDS_HERE`` in its record fields, and the records for them, in order."""
 
     message: Response
     records: list[list[memoryview]]
@@ -64,8 +68,10 @@ def _unsigned_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def frame_pieces(reply: Response | Reply, version: int, correlation_id: int) -> list[bytes | memoryview]:
-    """A response frame in pieces, length first; records are not copied."""
+def frame_pieces(
+    reply: Response | Reply, version: int, correlation_id: int
+) -> list[bytes | memoryview]:
+    """Return a response frame in pieces, length first. Records are not copied."""
     if not isinstance(reply, Reply):
         frame = encode_response(reply, version, correlation_id)
         return [len(frame).to_bytes(4, "big") + frame]
@@ -77,7 +83,9 @@ def frame_pieces(reply: Response | Reply, version: int, correlation_id: int) -> 
     for slices in reply.records:
         at = frame.index(mark, start)
         size = sum(map(len, slices))
-        pieces.append(frame[start:at] + (_unsigned_varint(size + 1) if compact else size.to_bytes(4, "big")))
+        pieces.append(
+            frame[start:at] + (_unsigned_varint(size + 1) if compact else size.to_bytes(4, "big"))
+        )
         pieces.extend(slices)
         start = at + len(mark)
     pieces.append(frame[start:])

@@ -1,6 +1,6 @@
-"""Certificates of a cluster for tests: an authority of its own, which lives as long as the object, and what it issues.
+"""Certificates for tests, issued by an authority that exists only as long as its object.
 
-They are made by trustme: ``pip install 'kafka-native[mock]'``.
+The trustme package issues them: ``pip install 'kafka-native[mock]'``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOSTS: Final = ("127.0.0.1", "localhost")
 WRONG_HOST: Final = "elsewhere.invalid"
 
 Presented = Literal["good", "wrong_host", "expired", "not_yet_valid", "unknown_ca"]
-"""Which certificate a broker shows: its own, or one with this flaw and no other."""
+"""The certificate that a broker presents: its own, or one with exactly this flaw."""
 
 
 def _new_authority() -> CA:
@@ -27,7 +27,8 @@ def _new_authority() -> CA:
         import trustme
     except ImportError as missing:
         raise ModuleNotFoundError(
-            f"the mock cluster's certificates need trustme: pip install 'kafka-native[mock]' ({missing})"
+            "the mock cluster's certificates need trustme: "
+            f"pip install 'kafka-native[mock]' ({missing})"
         ) from missing
     return trustme.CA()
 
@@ -38,16 +39,16 @@ def _moment(year: int) -> datetime:
 
 @dataclass(frozen=True)
 class Identity:
-    """A certificate with its chain and its key, as PEM; ``ca_pem`` is what its holder trusts in others."""
+    """A certificate with its chain and its key, as PEM. ``ca_pem`` is the authority to trust."""
 
     certificate_pem: str
     key_pem: str = field(repr=False)
     ca_pem: str | None = None
 
     def save(self, directory: str | os.PathLike[str], name: str) -> tuple[str, str]:
-        """Write ``NAME.pem`` and ``NAME.key``, the key for the owner's eyes alone; the two paths.
+        """Write ``NAME.pem`` and ``NAME.key``, and return the two paths.
 
-        A key file that is there already is replaced, whatever its mode and whoever has it open.
+        Only the owner can read the key. An existing key file is replaced, not written into.
         """
         certificate, key = (Path(directory, name + suffix) for suffix in (".pem", ".key"))
         certificate.write_text(self.certificate_pem)
@@ -56,7 +57,10 @@ class Identity:
 
 
 def _write_secret(path: Path, text: str) -> None:
-    """Put a new file of mode 0600 in a path's place: writing into an old one would keep its mode and its readers."""
+    """Replace a path with a new file of mode 0600.
+
+    Writing into an existing file would keep its mode and its open readers.
+    """
     descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(descriptor, "w") as file:
@@ -68,34 +72,43 @@ def _write_secret(path: Path, text: str) -> None:
 
 
 class Certificates:
-    """An authority for tests.
+    """A certificate authority for tests.
 
-    :param hosts: Names and addresses that brokers' certificates are for.
+    :param hosts: Names and addresses that brokers' certificates are valid for.
     """
 
     def __init__(self, hosts: tuple[str, ...] = HOSTS) -> None:
-        """Make the authority's key. Raises ``ModuleNotFoundError`` where trustme is missing."""
+        """Make the authority's key. Raises ``ModuleNotFoundError`` if trustme is missing."""
         self.hosts = hosts
         self._authority = _new_authority()
 
     @property
     def ca_pem(self) -> str:
-        """The authority's certificate: what clients are to trust."""
+        """The authority's certificate. Clients need it as ``ssl.ca.location``."""
         return self._authority.cert_pem.bytes().decode()
 
     def broker(self, presented: Presented = "good") -> Identity:
-        """Issue a broker's certificate, as new; a flaw is its only one."""
+        """Issue a new certificate for a broker, without a flaw or with exactly one."""
         hosts = (WRONG_HOST,) if presented == "wrong_host" else self.hosts
         authority = _new_authority() if presented == "unknown_ca" else self._authority
         if presented == "expired":
-            return self._identity(authority.issue_cert(*hosts, not_before=_moment(2001), not_after=_moment(2002)))
+            return self._identity(
+                authority.issue_cert(*hosts, not_before=_moment(2001), not_after=_moment(2002))
+            )
         if presented == "not_yet_valid":
-            return self._identity(authority.issue_cert(*hosts, not_before=_moment(2090), not_after=_moment(2091)))
+            return self._identity(
+                authority.issue_cert(*hosts, not_before=_moment(2090), not_after=_moment(2091))
+            )
         return self._identity(authority.issue_cert(*hosts))
 
     def client(self, name: str) -> Identity:
-        """Issue a client's certificate; its principal is ``User:CN=name,...`` as Apache Kafka writes it."""
-        return self._identity(self._authority.issue_cert(f"{name}@client.invalid", common_name=name))
+        """Issue a certificate for a client.
+
+        Apache Kafka and the mock cluster write its principal as ``User:CN=name,...``.
+        """
+        return self._identity(
+            self._authority.issue_cert(f"{name}@client.invalid", common_name=name)
+        )
 
     def _identity(self, leaf: LeafCert) -> Identity:
         chain = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)

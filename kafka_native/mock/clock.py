@@ -1,4 +1,4 @@
-"""The time by which sessions, transactions and locks of the mock cluster end."""
+"""The clock that ends sessions, transactions and locks of the mock cluster."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable
 
 
 class Clock:
-    """A monotonic clock, the machine's by default, and what a test has moved it forward by."""
+    """A monotonic clock that a test can move forward. Its default source is the machine's clock."""
 
     def __init__(self, source: Callable[[], float] = time.monotonic) -> None:
-        """Agree with the source."""
+        """Start at the time of the source."""
         self._source = source
         self._ahead_seconds = 0.0
 
     def now(self) -> float:
-        """Seconds, comparable with each other only."""
+        """Return the time in seconds. Only differences have a meaning."""
         return self._source() + self._ahead_seconds
 
     def advance(self, seconds: float) -> None:
-        """Move forward. Raises ``ValueError`` for a negative number."""
+        """Move the clock forward. Raises ``ValueError`` for a negative number."""
         if not seconds >= 0:
             raise ValueError("time only moves forward")
         self._ahead_seconds += seconds

@@ -1,7 +1,7 @@
-"""The cluster: its brokers and topics, what tests and the command line do with it.
+"""The mock cluster: its brokers and topics, and the methods that tests call.
 
-One lock, ``lock``, guards topics, logs, sessions and groups. It is held for look-ups and appends, never while a socket
-is read or written, a checksum is computed or somebody waits.
+One lock, ``lock``, guards topics, logs, sessions and groups. A thread holds it for look-ups and
+appends. No thread holds it while it reads or writes a socket, computes a checksum or waits.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import legacy, versions
 from kafka_native.mock.access import Access
 from kafka_native.mock.clock import Clock
-from kafka_native.mock.faults import CLOSE_CONNECTION, OF_PARTITIONS, Faults, Tamper
-from kafka_native.mock.group_registry import NOBODY, Groups
+from kafka_native.mock.faults import CLOSE_CONNECTION, PARTITION_ERROR_APIS, Faults, Tamper
+from kafka_native.mock.group_registry import NO_COORDINATOR, Groups
 from kafka_native.mock.log import Refused
 from kafka_native.mock.logs import Logs
 from kafka_native.mock.membership import Settings
@@ -60,7 +60,7 @@ _CHECK_INTERVAL_S = 0.002
 
 
 class SeenRequest(NamedTuple):
-    """A request that a broker read: what ``MockCluster.requests`` lists. ``time`` is ``time.monotonic()`` then."""
+    """A request that a broker read. ``time`` is the ``time.monotonic()`` of that moment."""
 
     broker: int
     api_key: int
@@ -73,34 +73,42 @@ class SeenRequest(NamedTuple):
 class MockCluster:
     """A Kafka cluster in this process, on real sockets of 127.0.0.1 and with the real protocol.
 
-    It keeps everything in memory and stores record batches as the bytes that came. Brokers are numbered from 1 on, and
-    partition ``p`` of a topic is led by broker ``1 + p % brokers``. It is a context manager.
+    The cluster keeps everything in memory. It stores record batches as the bytes that arrived.
+    Broker numbers begin at 1. Broker ``1 + p % brokers`` leads partition ``p`` of a topic. The
+    cluster is a context manager.
 
-    ``groups``, ``share``, ``logs``, ``security`` and ``client_metrics`` have what is done to these parts. Their names
-    on the cluster itself, such as ``cluster.move_coordinator()``, are aliases of one more release.
+    ``groups``, ``share``, ``logs``, ``security`` and ``client_metrics`` have the methods that
+    change these parts. Their names on the cluster itself, such as ``cluster.move_coordinator()``,
+    are aliases for one more release.
 
-    :param brokers: How many brokers.
-    :param port: Port of the first broker, the others follow; 0 takes free ports.
-    :param auto_create_topics: Whether Metadata requests make unknown topics.
-    :param default_partitions: Partitions of topics that are made without saying how many.
-    :param replication_factor: Replicas by default; up to 3.
-    :param message_max_bytes: The largest batch; larger ones are answered with MESSAGE_TOO_LARGE.
-    :param max_frame_bytes: The largest request; larger ones close the connection.
-    :param retention_bytes: How many bytes of batches the whole cluster keeps; the oldest go first. None keeps all.
-    :param max_versions: The highest version of APIs, for a broker that is older; -1 takes an API away.
-    :param leader_hints: Whether Produce and Fetch name the new leader next to NOT_LEADER errors (KIP-951).
-    :param fetch_session_limit: Fetch sessions a broker; 0 lets it open none.
-    :param rebalance_delay: Seconds that an empty group waits for more members before its first rebalance ends.
-    :param group_heartbeat: Seconds between heartbeats that members of the consumer protocol are told (Kafka: 5).
-    :param group_session: Seconds after which a silent member of the consumer protocol is out.
-    :param group_max_size: The most members of a group, None for no limit.
-    :param racks: Where the brokers stand, in their order; ``set_rack()`` tells what comes of it.
-    :param transaction_version: 2: transactions as KIP-890 has them; 1: as before.
-    :param two_phase_commit: Whether brokers have two-phase commit (KIP-939), which is unstable in Apache Kafka 4.3.
-    :param partial_batches: Whether a fetch ends with a part of the batch that doesn't fit, as one from files does.
-    :param security: TLS and SASL of all brokers; None for neither.
-    :param client_metrics: Whether brokers take metrics of clients (KIP-714), as Kafka's do with a plugin for them:
-        ``subscribe_metrics()`` says which.
+    :param brokers: The number of brokers.
+    :param port: The port of the first broker. The others follow. 0 takes free ports.
+    :param auto_create_topics: Whether Metadata requests create unknown topics.
+    :param default_partitions: The number of partitions where a request names none.
+    :param replication_factor: The default number of replicas. None means 3, or all brokers if
+        fewer.
+    :param message_max_bytes: The largest batch. A larger one gets MESSAGE_TOO_LARGE.
+    :param max_frame_bytes: The largest request. A larger one closes the connection.
+    :param retention_bytes: How many bytes of batches the whole cluster keeps. The oldest batches go
+        first. None keeps all.
+    :param max_versions: The highest version of APIs, to act as an older broker. -1 removes an API.
+    :param leader_hints: Whether Produce and Fetch name the new leader in NOT_LEADER errors
+        (KIP-951).
+    :param fetch_session_limit: The number of fetch sessions of a broker. 0 opens none.
+    :param rebalance_delay: How many seconds an empty group waits for members in its first
+        rebalance.
+    :param group_heartbeat: The heartbeat interval of the consumer protocol in seconds (Kafka: 5).
+    :param group_session: After so many silent seconds a member of the consumer protocol is removed.
+    :param group_max_size: The maximum number of members of a group. None means no limit.
+    :param racks: The racks of the brokers, in their order. See ``logs.set_rack()``.
+    :param transaction_version: 2 for transactions as in KIP-890, 1 for the older ones.
+    :param two_phase_commit: Whether brokers support two-phase commit (KIP-939). It is unstable in
+        Apache Kafka 4.3.
+    :param partial_batches: Whether a fetch ends with a part of the next batch if the whole one
+        doesn't fit. Kafka brokers that read from files do the same.
+    :param security: TLS and SASL of all brokers. None means neither.
+    :param client_metrics: Whether brokers accept client metrics (KIP-714), as Kafka's brokers do
+        with a plugin. ``client_metrics.subscribe()`` selects the metrics.
     """
 
     def __init__(
@@ -128,30 +136,39 @@ class MockCluster:
         security: ListenerSecurity | None = None,
         client_metrics: bool = False,
     ) -> None:
-        """Start the brokers; see the class for the arguments."""
+        """Start the brokers. The class describes the arguments."""
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
         self.auto_create_topics = auto_create_topics
         self.default_partitions = default_partitions
-        self.replication_factor = min(_REPLICAS_MAX, brokers) if replication_factor is None else replication_factor
+        self.replication_factor = (
+            min(_REPLICAS_MAX, brokers) if replication_factor is None else replication_factor
+        )
         self.message_max_bytes = message_max_bytes
         self.max_frame_bytes = max_frame_bytes
         self.retention_bytes = retention_bytes
         self.leader_hints = leader_hints
         self.partial_batches = partial_batches
         self.cluster_id = secrets.token_urlsafe(16)
-        self.versions = versions.ranges(max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit)
+        self.versions = versions.ranges(
+            max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit
+        )
         self.lock = threading.RLock()
         self.faults, self.clock = Faults(), Clock()
         self.topics: dict[str, Topic] = {}
         self.waiters: set[Waiter] = set()
         settings = Settings(rebalance_delay, group_heartbeat, group_session, group_max_size)
         self.groups = Groups(self.lock, settings, self.topics, self.clock)
-        self.share = ShareGroups(self.lock, ShareSettings(group_heartbeat, group_session), self.topics, self.clock)
+        self.share = ShareGroups(
+            self.lock, ShareSettings(group_heartbeat, group_session), self.topics, self.clock
+        )
         self.access = Access()
         self.telemetry = Telemetry() if client_metrics else None
         security = security or ListenerSecurity()
-        self.tls, self.sasl = security.tls(self.faults), security.sasl(self.lock, self.access, self.faults)
+        self.tls, self.sasl = (
+            security.tls(self.faults),
+            security.sasl(self.lock, self.access, self.faults),
+        )
         self.quotas, self.resources = Quotas(), Resources()
         self.quorum = Quorum(list(range(1, brokers + 1)), transaction_version)
         self.holds_reassignments = False
@@ -159,15 +176,23 @@ class MockCluster:
         self._topic_ids: dict[bytes, Topic] = {}
         self._live: set[int] = set()
         self._requests: deque[SeenRequest] = deque(maxlen=_KEPT_REQUESTS)
-        self._kept: deque[Partition] = deque()  # the partitions of all batches, oldest first, where there is a limit
+        # The partitions of all batches, oldest first. Empty without a limit.
+        self._kept: deque[Partition] = deque()
         self._kept_bytes = 0
         self._brokers: dict[int, Broker] = {}
         self._make_parts()
+        self._start_brokers(brokers, port, racks, fetch_session_limit)
+
+    def _start_brokers(
+        self, count: int, port: int, racks: Sequence[str | None], session_limit: int
+    ) -> None:
         try:
-            for node in range(1, brokers + 1):
+            for node in range(1, count + 1):
                 own_port = port + node - 1 if port else 0
-                self._brokers[node] = Broker(self, node, HOST, own_port, session_limit=fetch_session_limit)
-            for broker, rack in zip_longest(self._brokers.values(), racks[:brokers]):
+                self._brokers[node] = Broker(
+                    self, node, HOST, own_port, session_limit=session_limit
+                )
+            for broker, rack in zip_longest(self._brokers.values(), racks[:count]):
                 broker.rack = rack
                 broker.start()
                 self._live.add(broker.id)
@@ -184,17 +209,35 @@ class MockCluster:
         self.group, self.rebalance_group = groups.group, groups.rebalance_group
         self.expel_member, self.fence_member = groups.expel_member, groups.fence_member
         self.set_target, self.set_committed = groups.set_target, groups.set_committed
-        self.set_heartbeat_interval, self.set_group_max_size = groups.set_heartbeat_interval, groups.set_group_max_size
-        self.set_migration, self.edit_member_metadata = groups.set_migration, groups.edit_member_metadata
+        self.set_heartbeat_interval, self.set_group_max_size = (
+            groups.set_heartbeat_interval,
+            groups.set_group_max_size,
+        )
+        self.set_migration, self.edit_member_metadata = (
+            groups.set_migration,
+            groups.edit_member_metadata,
+        )
         self.set_streams_group = groups.set_streams_group
-        self.move_coordinator, self.load_coordinator = groups.move_coordinator, groups.load_coordinator
+        self.move_coordinator, self.load_coordinator = (
+            groups.move_coordinator,
+            groups.load_coordinator,
+        )
         self.deny_topic, self.deny_group = groups.deny_topic, groups.deny_group
         self.truncate, self.move_log_start = logs.truncate, logs.move_log_start
         self.hang_transaction = logs.hang_transaction
         self.set_rack, self.set_follower_lag = logs.set_rack, logs.set_follower_lag
-        self.present_certificate, self.rotate_certificate = security.present_certificate, security.rotate_certificate
-        self.break_handshakes, self.break_authentication = security.break_handshakes, security.break_authentication
-        self.set_password, self.set_session_lifetime = security.set_password, security.set_session_lifetime
+        self.present_certificate, self.rotate_certificate = (
+            security.present_certificate,
+            security.rotate_certificate,
+        )
+        self.break_handshakes, self.break_authentication = (
+            security.break_handshakes,
+            security.break_authentication,
+        )
+        self.set_password, self.set_session_lifetime = (
+            security.set_password,
+            security.set_session_lifetime,
+        )
         self.subscribe_metrics = self.client_metrics.subscribe
 
     @property
@@ -227,19 +270,22 @@ class MockCluster:
         """An alias of ``client_metrics.pushed``."""
         return self.client_metrics.pushed
 
-    # --- life ---
+    # --- start and end ---
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the cluster."""
         self.close()
 
     def close(self) -> None:
-        """Close every socket and wait for the threads. A closed cluster stays closed; closing again does nothing."""
+        """Close every socket, and wait for the threads. A second call does nothing."""
         for broker in self._brokers.values():
             broker.stop(rebind=False)
         with self.lock:
@@ -247,22 +293,25 @@ class MockCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` of every broker as advertised, with commas between them, up or not."""
+        """The advertised ``host:port`` of every broker, separated by commas.
+
+        Includes stopped brokers.
+        """
         return ",".join("{}:{}".format(*broker.endpoint) for broker in self._brokers.values())
 
     @property
     def broker_ids(self) -> list[int]:
-        """The ids of all brokers, up or not."""
+        """The ids of all brokers, including stopped ones."""
         return list(self._brokers)
 
     def address(self, broker: int) -> str:
-        """``host:port`` where one broker listens, whatever it advertises."""
+        """Return the ``host:port`` on which a broker listens, even if it advertises another."""
         return self._brokers[broker].address
 
     def advertise(self, broker: int, address: str | None) -> None:
-        """Let clients be told another ``host:port`` than the one where a broker listens, as of a proxy before it.
+        """Advertise another ``host:port`` than the one on which the broker listens, as for a proxy.
 
-        It holds for bootstrap servers, metadata, coordinators and hints about leaders; None ends it.
+        Bootstrap servers, metadata, coordinators and leader hints use it. None ends it.
         """
         host, colon, port = (address or "").rpartition(":")
         if address is not None and not (host and colon and port.isdigit()):
@@ -270,15 +319,18 @@ class MockCluster:
         self._brokers[broker].advertised = (host, int(port)) if address is not None else None
 
     def connection_count(self, broker: int) -> int:
-        """How many connections a broker has."""
+        """Return the number of connections of a broker."""
         return self._brokers[broker].connection_count()
 
     def fetch_session_count(self, broker: int) -> int:
-        """How many fetch sessions a broker keeps."""
+        """Return the number of fetch sessions of a broker."""
         return len(self._brokers[broker].sessions)
 
     def clear_fetch_sessions(self, broker: int) -> None:
-        """Let a broker forget its fetch sessions, so that the next fetches find theirs gone."""
+        """Forget the fetch sessions of a broker.
+
+        The next fetches get FETCH_SESSION_ID_NOT_FOUND.
+        """
         with self.lock:
             self._brokers[broker].sessions.clear()
 
@@ -292,85 +344,98 @@ class MockCluster:
         replication_factor: int | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Make a topic. Raises ``ValueError`` where it exists or can't be."""
+        """Create a topic. Raises ``ValueError`` if it exists or is invalid."""
         try:
             with self.lock:
-                self.add_topic(name, self.plan_topic(name, partitions, replication_factor, None), configs or {})
+                self.add_topic(
+                    name, self.plan_topic(name, partitions, replication_factor, None), configs or {}
+                )
         except Refused as error:
             raise ValueError(error.text) from None
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with all that is in it."""
+        """Delete a topic with its records and its committed offsets."""
         with self.lock:
             self.remove_topic(self.topics[name])
 
     def create_partitions(self, name: str, count: int) -> None:
-        """Let a topic have so many partitions."""
+        """Increase a topic's partitions to this count. Raises ``ValueError``."""
         try:
             self.grow_topic(name, count, None)
         except Refused as error:
             raise ValueError(error.text) from None
 
     def topic_id(self, name: str) -> bytes:
-        """The id of a topic, 16 bytes."""
+        """Return the id of a topic, 16 bytes."""
         return self.topics[name].id
 
     def leader(self, topic: str, partition: int) -> int:
-        """The broker that leads a partition, -1 for none."""
+        """Return the broker that leads a partition, or -1."""
         return self.topics[topic].partitions[partition].leader
 
     def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset and the next one to be written."""
+        """Return the first offset, and the offset after the last record."""
         with self.lock:
             log = self.topics[topic].partitions[partition].log
             return log.start_offset, log.end_offset
 
     def batches(self, topic: str, partition: int) -> list[bytes]:
-        """The stored batches of a partition."""
+        """Return the stored batches of a partition."""
         with self.lock:
             return self.topics[topic].partitions[partition].log.batches()
 
     def messages(self, topic: str, partition: int) -> list[records.Record]:
-        """The stored records of a partition, decoded."""
+        """Return the decoded records of a partition."""
         data = b"".join(self.batches(topic, partition))
         return [record for batch in records.decode_batches(data) for record in batch.records]
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes of batches are stored."""
+        """The number of stored bytes, in all batches."""
         with self.lock:
-            return sum(one.log.size_bytes for topic in self.topics.values() for one in topic.partitions)
+            return sum(
+                one.log.size_bytes for topic in self.topics.values() for one in topic.partitions
+            )
 
     # --- brokers and leaders ---
 
     def hold_reassignments(self) -> None:
-        """Let partitions that are reassigned stay on their way until `finish_reassignments()`."""
+        """Keep reassignments in progress until ``finish_reassignments()``."""
         with self.lock:
             self.holds_reassignments = True
 
     def finish_reassignments(self) -> None:
-        """Let every partition arrive that is on its way to other brokers; from now on they do at once."""
+        """Complete every reassignment in progress. Later ones complete at once."""
         with self.lock:
             self.holds_reassignments = False
             for partition in self._partitions():
                 partition.end_move()
 
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
-        """Let another broker lead a partition, in a new leader epoch; -1 lets nobody lead it."""
+        """Make another broker the leader of a partition, in a new leader epoch.
+
+        -1 leaves the partition without a leader.
+        """
         if broker not in self._brokers and broker != NO_LEADER:
             raise ValueError(f"there is no broker {broker}")
         with self.lock:
             self.topics[topic].partitions[partition].lead(broker)
 
     def broker_down(self, broker: int) -> None:
-        """Stop a broker: connections are closed, new ones refused, leadership goes to the next replica that is up."""
+        """Stop a broker. It closes its connections and refuses new ones.
+
+        The next replica that is up becomes the leader of its partitions.
+        """
         self.remove_broker(broker)
         self._brokers[broker].stop(rebind=True)
         with self.lock:
             self._brokers[broker].sessions.clear()
 
     def remove_broker(self, broker: int) -> None:
-        """Take a broker out of metadata and leadership, as one that is fenced; its connections stay and are served."""
+        """Remove a broker from metadata and leadership, as if it were fenced.
+
+        Its connections stay open, and it still answers requests.
+        """
         with self.lock:
             self._live.discard(broker)
             for partition in self._partitions():
@@ -378,10 +443,10 @@ class MockCluster:
                     partition.lead(next(iter(partition.in_sync()), NO_LEADER))
 
     def broker_up(self, broker: int, port: int | None = None) -> None:
-        """Bring a broker back that is down or removed. It leads what nobody else could lead meanwhile.
+        """Start a stopped or removed broker again. It leads its partitions that have no leader.
 
-        It listens where it did before, or on another port: ``port=0`` finds one that is free. Raises ``ValueError``
-        for another port while it listens.
+        It listens on its old port or on another one. ``port=0`` finds a free port. Raises
+        ``ValueError`` for a new port while the broker still listens.
         """
         found = self._brokers[broker]
         if port is not None:
@@ -400,7 +465,7 @@ class MockCluster:
                     partition.lead(broker)
 
     def disconnect(self, broker: int) -> None:
-        """Close all connections of a broker that stays up."""
+        """Close all connections of a broker. The broker stays up."""
         self._brokers[broker].disconnect()
 
     # --- faults ---
@@ -415,96 +480,122 @@ class MockCluster:
         partition: int | None = None,
         done: bool = False,
     ) -> None:
-        """Answer the next requests of an API with these error codes, one each, instead of doing them.
+        """Answer the next requests of an API with these error codes, one each.
 
-        0 lets a request through; ``CLOSE_CONNECTION`` closes its connection.
+        The broker doesn't execute these requests. 0 lets a request through. ``CLOSE_CONNECTION``
+        closes its connection.
 
-        :param broker: Only requests to this broker; those for any broker come after those for one.
-        :param topic: Only what requests say of this topic, one code each time; the rest of the request is served.
-            That is for Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, Metadata, ShareFetch and
-            ShareAcknowledge (wherever acknowledgements come).
-        :param partition: Only this partition of the topic. Without it, whichever partition of it comes next, and in
-            Metadata the topic as a whole.
-        :param done: Do what is asked, and answer with the error nevertheless: a batch is stored and its producer
-            hears REQUEST_TIMED_OUT, or nothing at all with ``CLOSE_CONNECTION``.
+        :param broker: Only requests to this broker. Its errors are used before those for any
+            broker.
+        :param topic: Only this topic's part of a request, one code each time. The broker executes
+            the rest. It works for Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, Metadata,
+            OffsetCommit, OffsetFetch, ShareFetch and ShareAcknowledge (acknowledgements in both).
+        :param partition: Only this partition of the topic. Without it, the next partition of the
+            topic, and in Metadata the topic as a whole.
+        :param done: Execute the request, and then answer with the error. For example the broker
+            stores a batch, and the producer gets REQUEST_TIMED_OUT, or a closed connection.
         """
         codes = [int(code) for code in codes]
         if topic is None and partition is not None:
-            raise ValueError("a partition is one of a topic: say which")
-        if topic is not None and (api_key not in OF_PARTITIONS or CLOSE_CONNECTION in codes):
-            raise ValueError(f"API {api_key} can't be answered with {codes} about one topic")
+            raise ValueError("partition needs a topic")
+        if topic is not None and (api_key not in PARTITION_ERROR_APIS or CLOSE_CONNECTION in codes):
+            raise ValueError(f"API {api_key} can't return {codes} for one topic")
         if done and api_key == ApiKey.FETCH and set(codes) - {CLOSE_CONNECTION}:
-            raise ValueError("there is nothing to be done in a Fetch: its answer is all there is")
+            raise ValueError("done=True has no meaning for Fetch")
         self.faults.push_errors(api_key, codes, broker, topic, partition, done)
 
-    def delay_responses(self, broker: int | None, seconds: float, api_key: int | None = None) -> None:
-        """Hold responses back for so long, as a slow line does; 0 ends it.
+    def delay_responses(
+        self, broker: int | None, seconds: float, api_key: int | None = None
+    ) -> None:
+        """Delay responses by so many seconds, as a slow network does. 0 ends the delay.
 
-        Those of one broker or of any (None), of one API or of any. What was said of an API goes before what was said
-        of a broker. Responses of a connection stay in order, so a delayed one delays what is behind it.
+        ``broker=None`` means any broker, ``api_key=None`` any API. A delay for an API wins over a
+        delay for a broker. The responses of a connection stay in order, so later ones wait for a
+        delayed one.
         """
         self.faults.set_delay(broker, api_key, seconds)
 
     def throttle_responses(self, broker: int, milliseconds: int, count: int = 1) -> None:
-        """Claim in the next Produce and Fetch responses of a broker that a quota was violated; the request is done."""
+        """Report a throttle time in a broker's next Produce and Fetch responses.
+
+        The broker executes the requests.
+        """
         self.faults.throttle(broker, milliseconds, count)
 
-    def close_mid_frame(self, broker: int | None, after_bytes: int, api_key: int | None = None, count: int = 1) -> None:
-        """Close the connection after so many bytes of the next responses (of one API): the request has been done."""
+    def close_mid_frame(
+        self, broker: int | None, after_bytes: int, api_key: int | None = None, count: int = 1
+    ) -> None:
+        """Close the connection after so many bytes of the next responses.
+
+        The broker has executed the request. With ``api_key`` only responses of that API count.
+        """
         self.faults.tamper_with(broker, api_key, count, Tamper(after_bytes=after_bytes))
 
     def oversize_next_response(
         self, broker: int | None, announced_bytes: int, api_key: int | None = None, count: int = 1
     ) -> None:
-        """Announce the next responses as frames of this size, whatever they have."""
+        """Announce this frame size in the next responses, whatever their real size."""
         if not 0 <= announced_bytes <= 0xFFFFFFFF:
             raise ValueError("a frame's length has 32 bits")
         self.faults.tamper_with(broker, api_key, count, Tamper(announced_bytes=announced_bytes))
 
-    def mix_up_responses(self, broker: int | None, api_key: int | None = None, count: int = 1) -> None:
-        """Let the next responses claim to answer another request: their correlation id is a foreign one."""
+    def mix_up_responses(
+        self, broker: int | None, api_key: int | None = None, count: int = 1
+    ) -> None:
+        """Give the next responses a wrong correlation id."""
         self.faults.tamper_with(broker, api_key, count, Tamper(other_correlation_id=1_000_000))
 
     def edit_responses(
         self, api_key: int, edit: Callable[[Any], None], broker: int | None = None, count: int = 1
     ) -> None:
-        """Let a function change the next responses of an API before they are sent: any lie that the protocol allows.
+        """Call a function that changes the next responses of an API before they are sent.
 
-        It gets the message (``kafka_native.protocol``) and changes its fields in place, in the connection's thread.
+        The connection's thread passes it the message (``kafka_native.protocol``). The function
+        changes the fields in place, to any value that the protocol allows.
         """
         self.faults.tamper_with(broker, api_key, count, Tamper(edit=edit))
 
     def rewrite_responses(
-        self, api_key: int | None, rewrite: Callable[[bytes], bytes], broker: int | None = None, count: int = 1
+        self,
+        api_key: int | None,
+        rewrite: Callable[[bytes], bytes],
+        broker: int | None = None,
+        count: int = 1,
     ) -> None:
-        """Let a function rewrite the bytes of the next responses, of an API or of any: what no broker would say.
+        """Call a function that rewrites the bytes of the next responses, of one API or of any.
 
-        It gets a frame with its length before it, and returns what is sent instead, in the connection's thread.
+        The connection's thread passes it a frame that begins with its length. The broker sends the
+        bytes that the function returns.
         """
         self.faults.tamper_with(broker, api_key, count, Tamper(rewrite=rewrite))
 
     def forget_producers(self, topic: str, partition: int, *, refuse: bool = False) -> None:
-        """Let a partition lose what it knows of producer ids, as when retention has taken their last batches.
+        """Forget the producer ids of a partition, as if retention had removed their last batches.
 
-        A batch that doesn't begin at sequence 0 is then taken as the beginning. With ``refuse`` it is answered with
-        UNKNOWN_PRODUCER_ID, as brokers before 2.5 do.
+        Then the partition accepts a batch of any sequence as a producer's first. With ``refuse``
+        such a batch gets UNKNOWN_PRODUCER_ID unless its sequence is 0, as in brokers before 2.5.
         """
         with self.lock:
             self.topics[topic].partitions[partition].log.forget_producers(refuse=refuse)
 
     def corrupt_next_fetch(self, topic: str, partition: int, count: int = 1) -> None:
-        """Flip a bit in the first batch that the next fetches return of a partition; what is stored stays intact."""
+        """Flip a bit in the first batch of the next fetches of a partition.
+
+        The stored batch stays intact.
+        """
         self.faults.corrupt_fetch(topic, partition, count)
 
     def hide_topic(self, topic: str, replies: int = 1) -> None:
-        """Leave a topic out of the next Metadata replies, as a broker does whose metadata are stale."""
+        """Omit a topic from the next Metadata replies, like a broker with stale metadata."""
         self.faults.hide_topic(topic, replies)
 
-    def append_raw(self, topic: str, partition: int, data: bytes, record_count: int | None = None) -> int:
-        """Plant bytes at the end of a partition's log, and return the offset that they begin at.
+    def append_raw(
+        self, topic: str, partition: int, data: bytes, record_count: int | None = None
+    ) -> int:
+        """Append bytes to a partition's log without checks, and return their first offset.
 
-        Batches and message sets get the offsets that are due to them, and no check. With ``record_count`` nothing is
-        looked at or rewritten: the bytes, whatever they are, stand for so many offsets.
+        Batches and message sets get the next offsets. With ``record_count`` the cluster neither
+        reads nor changes the bytes: any bytes then count as so many records.
         """
         view = memoryview(bytearray(data))
         with self.lock:
@@ -524,17 +615,26 @@ class MockCluster:
         return list(self._requests)
 
     def requests_of(self, api_key: int, broker: int | None = None) -> list[SeenRequest]:
-        """Those of one API, and if wanted of one broker."""
-        return [seen for seen in self.requests if seen.api_key == api_key and broker in (None, seen.broker)]
+        """Return the seen requests of one API, optionally of one broker only."""
+        return [
+            seen
+            for seen in self.requests
+            if seen.api_key == api_key and broker in (None, seen.broker)
+        ]
 
     def wait_for_requests(
         self, api_key: int, count: int = 1, broker: int | None = None, timeout: float = 10.0
     ) -> list[SeenRequest]:
-        """Wait until so many requests of an API have come, and list them. Raises ``TimeoutError``."""
+        """Wait until so many requests of an API have arrived, and return them.
+
+        Raises ``TimeoutError``.
+        """
         deadline = time.monotonic() + timeout
         while len(found := self.requests_of(api_key, broker)) < count:
             if time.monotonic() >= deadline:
-                raise TimeoutError(f"{len(found)} of {count} requests of API {api_key} came within {timeout} s")
+                raise TimeoutError(
+                    f"{len(found)} of {count} requests of API {api_key} came within {timeout} s"
+                )
             time.sleep(_CHECK_INTERVAL_S)
         return found
 
@@ -542,40 +642,48 @@ class MockCluster:
         """Forget the requests seen so far."""
         self._requests.clear()
 
-    # --- for handlers; those that change anything are called under the lock unless they say that they take it ---
+    # --- For handlers. Methods that change something need the lock, unless they say otherwise. ---
 
-    def note_request(self, broker: int, api_key: int, version: int, correlation_id: int, client_id: str) -> None:
-        """Remember a request; needs no lock."""
+    def note_request(
+        self, broker: int, api_key: int, version: int, correlation_id: int, client_id: str
+    ) -> None:
+        """Remember a request. Needs no lock."""
         client_id = client_id[:_KEPT_CLIENT_ID]
-        self._requests.append(SeenRequest(broker, api_key, version, correlation_id, client_id, time.monotonic()))
+        self._requests.append(
+            SeenRequest(broker, api_key, version, correlation_id, client_id, time.monotonic())
+        )
 
     def live_brokers(self) -> list[Broker]:
-        """The brokers that are up."""
+        """Return the brokers that are up."""
         return [broker for broker in self._brokers.values() if broker.id in self._live]
 
     def fenced_brokers(self) -> list[Broker]:
-        """The brokers that are registered and not at work."""
+        """Return the brokers that are registered but not up."""
         gone = self._live | self.quorum.unregistered
         return [broker for broker in self._brokers.values() if broker.id not in gone]
 
     @property
     def transaction_version(self) -> int:
-        """The level of the feature of this name."""
+        """The level of the feature ``transaction.version``."""
         return self.quorum.levels[TRANSACTION_VERSION]
 
     def rack_of(self, broker: int) -> str | None:
-        """Where a broker stands."""
+        """Return the rack of a broker."""
         return self._brokers[broker].rack
 
     def controller_id(self) -> int:
-        """The lowest broker that is up."""
+        """Return the controller: the lowest broker that is up, or -1."""
         return min(self._live, default=-1)
 
     def coordinator_of(self, key: str) -> Broker | None:
-        """The broker that looks after a group: a fixed one, or the next that is up; a test's choice goes before."""
+        """Return the coordinator of a group or transactional id, or None.
+
+        A test can choose it. Otherwise a hash of the key selects a broker, or the next one that is
+        up.
+        """
         live = self.live_brokers()
         moved = self.groups.coordinators.moved.get(key)
-        if moved == NOBODY or not live:
+        if moved == NO_COORDINATOR or not live:
             return None
         if moved is not None:
             return next((broker for broker in live if broker.id == moved), None)
@@ -583,7 +691,7 @@ class MockCluster:
         return next((broker for broker in live if broker.id >= wanted), live[0])
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """A topic by its id."""
+        """Return the topic with this id, or None."""
         return self._topic_ids.get(topic_id)
 
     def plan_topic(
@@ -593,16 +701,19 @@ class MockCluster:
         replication_factor: int | None,
         assignment: Sequence[Sequence[int]] | None,
     ) -> list[list[int]]:
-        """The replicas that a new topic's partitions would have. Raises ``Refused``."""
+        """Return the replicas of a new topic's partitions. Raises ``Refused``."""
         if not is_valid_name(name):
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is no name for a topic")
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is not a valid topic name")
         if name in self.topics:
             raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
         if assignment is not None:
             return self._checked_assignment(assignment)
         count = self.default_partitions if partitions is None else partitions
         if not 1 <= count <= PARTITIONS_MAX:
-            raise Refused(ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {PARTITIONS_MAX} partitions, not {count}")
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                f"a topic has 1 to {PARTITIONS_MAX} partitions, not {count}",
+            )
         factor = self.replication_factor if replication_factor is None else replication_factor
         if not 1 <= factor <= len(self._brokers):
             text = f"replication factor {factor} with {len(self._brokers)} brokers"
@@ -619,50 +730,65 @@ class MockCluster:
                 raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(nodes)}")
         return [list(nodes) for nodes in assignment]
 
-    def add_topic(self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None]) -> Topic:
-        """Make a topic that was planned."""
+    def add_topic(
+        self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None]
+    ) -> Topic:
+        """Create a topic with the replicas from ``plan_topic()``."""
         topic = Topic(name, replicas, configs, self._live)
         self.topics[name] = self._topic_ids[topic.id] = topic
         return topic
 
     def make_topic(self, name: str) -> Topic:
-        """Make a topic as automatic creation does."""
+        """Create a topic with the defaults, as automatic creation does."""
         return self.add_topic(name, self.plan_topic(name, None, None, None), {})
 
     def remove_topic(self, topic: Topic) -> None:
-        """Delete a topic, and tell the fetches that wait for it."""
+        """Delete a topic, and wake the fetches that wait for it."""
         del self.topics[topic.name]
         del self._topic_ids[topic.id]
         self.groups.forget_topic(topic.name)
         for partition in topic.partitions:
-            self.begin_at(
-                partition, partition.log.end_offset
-            )  # its entries in the queue of the oldest stand for nothing
+            # The entries of the partition in ``_kept`` are without effect from now on.
+            self.begin_at(partition, partition.log.end_offset)
             partition.wake()
 
     def grow_topic(
-        self, name: str, count: int, assignment: Sequence[Sequence[int]] | None, *, only_check: bool = False
+        self,
+        name: str,
+        count: int,
+        assignment: Sequence[Sequence[int]] | None,
+        *,
+        only_check: bool = False,
     ) -> None:
-        """Let a topic have more partitions; takes the lock. Raises ``Refused``."""
+        """Increase a topic's partitions. Takes the lock. Raises ``Refused``."""
         with self.lock:
             topic = self.topics.get(name)
             if topic is None:
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
             known = len(topic.partitions)
             if not known < count <= PARTITIONS_MAX:
-                raise Refused(ErrorCode.INVALID_PARTITIONS, f"the topic has {known} partitions, it can't have {count}")
+                raise Refused(
+                    ErrorCode.INVALID_PARTITIONS,
+                    f"the topic has {known} partitions, it can't have {count}",
+                )
             if assignment is None:
                 factor = len(topic.partitions[0].replicas)
-                replicas = [self._replicas(index, min(factor, len(self._brokers))) for index in range(known, count)]
+                replicas = [
+                    self._replicas(index, min(factor, len(self._brokers)))
+                    for index in range(known, count)
+                ]
             else:
                 replicas = self._checked_assignment(assignment)
                 if len(replicas) != count - known:
-                    raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "an assignment for each new partition is due")
+                    raise Refused(
+                        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                        "each new partition needs an assignment",
+                    )
             if not only_check:
                 topic.grow(replicas)
 
     def appended(self, partition: Partition, size_bytes: int) -> None:
-        """A batch was stored: count it, and wake who waits for it."""
+        """Count a batch that was stored, and wake the fetches that wait for it."""
         if self.retention_bytes is not None:
             self._kept.append(partition)
             self._kept_bytes += size_bytes
@@ -670,13 +796,13 @@ class MockCluster:
             partition.wake()
 
     def begin_at(self, partition: Partition, offset: int) -> None:
-        """Let a partition begin at an offset."""
+        """Move the first offset of a partition forward."""
         freed = partition.log.truncate_before(offset)
         if self.retention_bytes is not None:
             self._kept_bytes -= freed
 
     def enforce_retention(self) -> None:
-        """Drop the oldest batches while there is more than is to be kept; takes the lock."""
+        """Drop the oldest batches that exceed the retention limit. Takes the lock."""
         if self.retention_bytes is None or self._kept_bytes <= self.retention_bytes:
             return
         with self.lock:
@@ -685,32 +811,35 @@ class MockCluster:
                 if partition.log.size_bytes:
                     self._kept_bytes -= partition.log.drop_oldest()
 
-    def write_marker(self, key: tuple[str, int], producer_id: int, epoch: int, commit: bool) -> None:
-        """End a producer's transaction in a partition; called under the lock."""
+    def write_marker(
+        self, key: tuple[str, int], producer_id: int, epoch: int, commit: bool
+    ) -> None:
+        """End a producer's transaction in a partition. Call it under the lock."""
         topic = self.topics.get(key[0])
         partition = None if topic is None else topic.partition(key[1])
         if partition is not None:
             now = int(time.time() * 1000)
-            size = partition.log.end_transaction(producer_id, epoch, now, partition.leader_epoch, commit=commit)
+            size = partition.log.end_transaction(
+                producer_id, epoch, now, partition.leader_epoch, commit=commit
+            )
             self.appended(partition, size)
 
     def _store_offsets(self, group: str, offsets: dict[tuple[str, int], Committed]) -> None:
         self.groups.for_commit(group).offsets.update(offsets)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass for the cluster, at once: what ends in so many seconds ends now.
+        """Move the cluster's clock forward, so that everything due in these seconds ends now.
 
-        These end by the cluster's time: sessions, rebalances and memberships of groups, locks of share groups,
-        transactions, the wait of a fetch, a coordinator's loading, and what ``delay_responses`` holds back.
-        Clients keep the machine's time.
-        Raises ``ValueError`` for a negative number.
+        The clock governs sessions, rebalances and memberships of groups, locks of share groups,
+        transactions, waiting fetches, a coordinator's loading, and ``delay_responses()``. Clients
+        keep the machine's time. Raises ``ValueError`` for a negative number.
         """
         with self.lock:
             self.clock.advance(seconds)
         self.wake_everyone()
 
     def wake_everyone(self) -> None:
-        """Let every waiting request look whether its connection is still wanted; takes the lock."""
+        """Wake every waiting request, so that it checks its connection. Takes the lock."""
         with self.lock:
             for waiter in self.waiters:
                 waiter.event.set()
@@ -724,7 +853,7 @@ def _plant(partition: Partition, data: memoryview) -> None:
     log = partition.log
     headers = records.batch_headers(data)
     if not headers or sum(header.size_bytes for header in headers) != len(data):
-        raise ValueError("these are no whole batches: say record_count to plant them as they are")
+        raise ValueError("these aren't whole batches: pass record_count to store them unchecked")
     for header in headers:
         piece = data[header.position : header.position + header.size_bytes]
         if header.magic == 2:

@@ -1,9 +1,14 @@
-"""The coordinator of groups of the consumer protocol (KIP-848): epochs, target assignments, reconciliation.
+"""The coordinator of groups of the consumer protocol (KIP-848).
 
-A group has an epoch that every change of members, subscriptions or topics raises, and a target assignment for it. Each
-heartbeat lets its member take a step towards the target: first it gives up what it shall not have, and when it has said
-so it moves to the new epoch and gets what nobody else holds any longer. Every method is called under the cluster's
-lock. There is no timer: whoever looks at a group lets what is due happen (``ConsumerGroup.tick``).
+A group has an epoch, and a target assignment for it. Every change of members, subscriptions or
+topics raises the epoch. Each heartbeat lets its member take a step towards the target:
+
+1. The member revokes the partitions that are not in its target.
+2. When it has confirmed that, it moves to the new epoch.
+3. Then it gets the partitions that no other member holds any longer.
+
+The caller holds the cluster's lock in every method. There is no timer: each access to a group calls
+``ConsumerGroup.tick()`` first.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.assignors import ASSIGNORS, Key, Wish
+from kafka_native.mock.assignors import ASSIGNORS, Key, MemberInput
 from kafka_native.mock.membership import Committed, GroupError, Left, Settings
 
 if TYPE_CHECKING:
@@ -27,13 +32,13 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_FOR_A_WHILE_EPOCH = -2
 DEFAULT_REBALANCE_SECONDS = 300.0
-# What Python's expressions can and RE2's can't: looking around, groups without way back, references to groups.
+# Python's expressions have these, RE2's don't: lookaround, atomic groups, conditions, references.
 _NOT_RE2 = re.compile(r"\(\?(?:<?[=!]|>|\()|\(\?P=|\\[1-9]")
 _ESCAPED = re.compile(r"\\[^1-9]")
 
 
 class State(Enum):
-    """Where a group stands; the values are the names that Kafka shows."""
+    """The state of a group. The values are the names that Kafka shows."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -44,7 +49,7 @@ class State(Enum):
 
 
 class Step(Enum):
-    """Where a member stands on its way to the target."""
+    """The state of a member on its way to the target."""
 
     STABLE = "stable"
     UNREVOKED = "unrevoked"
@@ -52,7 +57,7 @@ class Step(Enum):
 
 
 class Classic(NamedTuple):
-    """What is known of a member that speaks the classic protocol: its assignors and their metadata."""
+    """The data of a member that uses the classic protocol: its assignors and their metadata."""
 
     protocols: dict[str, bytes]
     session_seconds: float
@@ -61,8 +66,10 @@ class Classic(NamedTuple):
 class ConsumerMember:
     """One member of a group."""
 
-    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str, clock: Clock) -> None:
-        """Know who it is; heartbeats fill in the rest."""
+    def __init__(
+        self, member_id: str, instance_id: str | None, client_id: str, host: str, clock: Clock
+    ) -> None:
+        """Start with the identity. Heartbeats fill in the rest."""
         self.id = member_id
         self.instance_id = instance_id
         self.rack_id = ""
@@ -85,12 +92,12 @@ class ConsumerMember:
         self.join_deadline: float | None = None
 
     def seen(self) -> None:
-        """It gave a sign of life."""
+        """Restart the session timeout."""
         self.last_seen = self.clock.now()
 
     @property
     def is_away(self) -> bool:
-        """Whether it is a static member that left for a while."""
+        """Whether this static member left temporarily."""
         return self.epoch == LEAVE_FOR_A_WHILE_EPOCH
 
 
@@ -111,8 +118,10 @@ class ConsumerGroup:
     type = "consumer"
     protocol_type = "consumer"
 
-    def __init__(self, group_id: str, settings: Settings, topics: Mapping[str, Topic], clock: Clock) -> None:
-        """Make an empty group; ``topics`` are the cluster's."""
+    def __init__(
+        self, group_id: str, settings: Settings, topics: Mapping[str, Topic], clock: Clock
+    ) -> None:
+        """Make an empty group. ``topics`` are the cluster's topics."""
         self.id = group_id
         self.settings = settings
         self.clock = clock
@@ -130,16 +139,19 @@ class ConsumerGroup:
         self._patterns: dict[str, re.Pattern[str]] = {}
         self._seen_topics: dict[str, tuple[bytes, int]] = {}
 
-    # --- looking ---
+    # --- queries ---
 
     @property
     def state(self) -> State:
-        """Where the group stands."""
+        """The state of the group."""
         if not self.members:
             return State.EMPTY
         if self.epoch > self.target_epoch:
             return State.ASSIGNING
-        is_done = all(one.step is Step.STABLE and one.epoch == self.target_epoch for one in self.members.values())
+        is_done = all(
+            one.step is Step.STABLE and one.epoch == self.target_epoch
+            for one in self.members.values()
+        )
         return State.STABLE if is_done else State.RECONCILING
 
     @property
@@ -148,7 +160,7 @@ class ConsumerGroup:
         return self.epoch
 
     def wanted_topics(self, member: ConsumerMember) -> set[str]:
-        """The topics that exist and that a member subscribes to, by name or by expression."""
+        """Return the existing topics that a member subscribes to, by name or by expression."""
         names = {name for name in member.topics if name in self._topics}
         if member.regex:
             pattern = self._patterns.setdefault(member.regex, check_regex(member.regex))
@@ -156,15 +168,20 @@ class ConsumerGroup:
         return names - self.settings.denied_topics
 
     def heartbeat_ms(self) -> int:
-        """The interval that members are told."""
-        return int(self.settings.heartbeat_intervals.get(self.id, self.settings.heartbeat_seconds) * 1000)
+        """Return the heartbeat interval of the group in milliseconds."""
+        return int(
+            self.settings.heartbeat_intervals.get(self.id, self.settings.heartbeat_seconds) * 1000
+        )
 
     # --- heartbeats ---
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client_id: str, host: str
     ) -> tuple[ConsumerMember, bool]:
-        """Let a member join or stay; it, and whether its assignment is to be told. Raises ``GroupError``."""
+        """Let a member join or stay. Raises ``GroupError``.
+
+        Returns the member, and whether the response must contain its assignment.
+        """
         self.tick()
         self._check_size(request.member_id, request.instance_id)
         if request.subscribed_topic_regex:
@@ -177,7 +194,9 @@ class ConsumerGroup:
         self._refresh(bump=changed)
         self.reconcile(member, owned)
         is_full = request.rebalance_timeout_ms != -1 and owned is not None
-        is_full = is_full and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        is_full = is_full and (
+            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        )
         is_first = request.member_epoch == JOIN_EPOCH
         return member, is_first or is_full or before != member.assigned
 
@@ -190,7 +209,11 @@ class ConsumerGroup:
             raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, text=text)
 
     def _member_of(
-        self, request: ConsumerGroupHeartbeatRequest, owned: set[Key] | None, client_id: str, host: str
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        owned: set[Key] | None,
+        client_id: str,
+        host: str,
     ) -> ConsumerMember:
         joins = request.member_epoch == JOIN_EPOCH
         if request.instance_id is not None:
@@ -200,19 +223,25 @@ class ConsumerGroup:
         if member is None:
             if not joins:
                 if request.member_id in self.fenced:
-                    raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text="The consumer group member was fenced.")
+                    raise GroupError(
+                        ErrorCode.FENCED_MEMBER_EPOCH, text="The consumer group member was fenced."
+                    )
                 text = f"Member {request.member_id} is not a member of group {self.id}."
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=text)
-            return self.admit(ConsumerMember(request.member_id, request.instance_id, client_id, host, self.clock))
+            return self.admit(
+                ConsumerMember(request.member_id, request.instance_id, client_id, host, self.clock)
+            )
         if joins:
             return self._rejoined(member)
         if member.classic is not None:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text="The member uses the classic protocol.")
+            raise GroupError(
+                ErrorCode.UNKNOWN_MEMBER_ID, text="The member uses the classic protocol."
+            )
         self._check_epoch(member, request.member_epoch, owned)
         return member
 
     def admit(self, member: ConsumerMember) -> ConsumerMember:
-        """Take a member in."""
+        """Add a member to the group."""
         self.fenced.discard(member.id)
         self.members[member.id] = member
         if member.instance_id is not None:
@@ -221,7 +250,7 @@ class ConsumerGroup:
 
     @staticmethod
     def _rejoined(member: ConsumerMember) -> ConsumerMember:
-        """A member that is known begins again: it owns nothing, so nothing has to be revoked first."""
+        """Restart a known member. It owns nothing, so it has nothing to revoke."""
         member.epoch = member.previous_epoch = 0
         member.step = Step.STABLE
         member.revoking.clear()
@@ -229,32 +258,39 @@ class ConsumerGroup:
         member.classic = None
         return member
 
-    def _static_member(self, instance_id: str, member_id: str, joins: bool) -> ConsumerMember | None:
+    def _static_member(
+        self, instance_id: str, member_id: str, joins: bool
+    ) -> ConsumerMember | None:
         known = self.members.get(self._static.get(instance_id, ""))
         if known is None:
             return None
         if joins:
             if not known.is_away and known.classic is None:
-                text = f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
-                text += f"instance id is owned by member {known.id}."
+                text = (
+                    f"Static member {member_id} with instance id {instance_id} cannot join the "
+                    f"group because the instance id is owned by member {known.id}."
+                )
                 raise GroupError(ErrorCode.UNRELEASED_INSTANCE_ID, text=text)
             return self.replace(known, member_id)
         if known.id != member_id:
-            text = f"Static member {member_id} with instance id {instance_id} was fenced by member {known.id}."
+            text = (
+                f"Static member {member_id} with instance id {instance_id} was fenced by "
+                f"member {known.id}."
+            )
             raise GroupError(ErrorCode.FENCED_INSTANCE_ID, text=text)
         return known
 
     def static_id(self, instance_id: str) -> str:
-        """The member id of a static member, empty for none."""
+        """Return the member id of a static member, or an empty string."""
         return self._static.get(instance_id, "")
 
     def topic_id(self, name: str) -> bytes | None:
-        """The id of a topic that exists."""
+        """Return the id of a topic, or None."""
         topic = self._topics.get(name)
         return None if topic is None else topic.id
 
-    def look_at_topics(self) -> None:
-        """Raise the epoch where topics have changed."""
+    def refresh_topics(self) -> None:
+        """Raise the epoch if topics have changed."""
         self._refresh(bump=False)
 
     # --- members of the classic protocol ---
@@ -262,7 +298,10 @@ class ConsumerGroup:
     def classic_joins(
         self, member_id: str, instance_id: str | None, client_id: str, host: str, is_known: bool
     ) -> ConsumerMember:
-        """A classic member that joins or rejoins; ``is_known``: it says its id. Raises ``GroupError``."""
+        """Let a classic member join or rejoin. Raises ``GroupError``.
+
+        ``is_known`` says that the member sent its member id.
+        """
         self.tick()
         self._check_size(member_id, instance_id)
         if instance_id is None:
@@ -273,10 +312,14 @@ class ConsumerGroup:
             found = self.members.get(self.static_id(instance_id))
             if found is not None:
                 found = self.replace(found, member_id)
-        return found or self.admit(ConsumerMember(member_id, instance_id, client_id, host, self.clock))
+        return found or self.admit(
+            ConsumerMember(member_id, instance_id, client_id, host, self.clock)
+        )
 
-    def classic_wishes(self, member: ConsumerMember, topics: list[str], classic: Classic, owned: set[Key]) -> None:
-        """What a classic member says in its join, and the step towards the target that follows."""
+    def apply_classic_join(
+        self, member: ConsumerMember, topics: list[str], classic: Classic, owned: set[Key]
+    ) -> None:
+        """Apply a classic member's JoinGroup request, and take its next step towards the target."""
         wanted = sorted(set(topics))
         changed = member.is_new or member.topics != wanted or bool(member.regex)
         member.is_new = False
@@ -288,10 +331,10 @@ class ConsumerGroup:
         self._refresh(bump=changed)
         self.reconcile(member, owned)
 
-    # --- on the way ---
+    # --- static members and epochs ---
 
     def replace(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
-        """Let a static member come back under another member id, with all that it had."""
+        """Give a static member its new member id. It keeps its assignment."""
         del self.members[old.id]
         self.target[member_id] = self.target.pop(old.id, set())
         if self.pinned is not None and old.id in self.pinned:
@@ -303,18 +346,22 @@ class ConsumerGroup:
     def _check_epoch(member: ConsumerMember, epoch: int, owned: set[Key] | None) -> None:
         if epoch == member.epoch:
             return
-        # The answer with the new epoch may have been lost: what the member owns then shows that it acts on the old one.
+        # A response with the new epoch may be lost. Then the member still owns partitions of the
+        # old one.
         if epoch == member.previous_epoch and owned is not None and owned <= member.assigned:
             return
         kind = "greater" if epoch > member.epoch else "smaller"
-        text = f"The consumer group member has a {kind} member epoch ({epoch}) than the one known by the group "
-        text += f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
+        text = (
+            f"The consumer group member has a {kind} member epoch ({epoch}) than the one known by "
+            f"the group coordinator ({member.epoch}). The member must abandon all its partitions "
+            "and rejoin."
+        )
         raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
 
     def _update(self, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> bool:
-        """Take over what the member says of itself; whether it calls for a new epoch.
+        """Apply the member's heartbeat, and return whether the group needs a new epoch.
 
-        Another assignor doesn't: it is used when the next target is computed. An expression does where it matches
+        A new assignor needs none: the next target uses it. A new expression needs one if it matches
         other topics.
         """
         topics, matched = member.topics, self.wanted_topics(member)
@@ -334,7 +381,10 @@ class ConsumerGroup:
     # --- leaving ---
 
     def leave(self, member_id: str, instance_id: str | None, epoch: int) -> int:
-        """Let a member go, or go for a while; the epoch to answer. Raises ``GroupError``."""
+        """Let a member leave, for good or temporarily, and return the epoch of the response.
+
+        Raises ``GroupError``.
+        """
         self.tick()
         member = self.known(member_id, instance_id)
         if epoch == LEAVE_FOR_A_WHILE_EPOCH and instance_id is not None:
@@ -349,7 +399,7 @@ class ConsumerGroup:
         return epoch
 
     def known(self, member_id: str, instance_id: str | None = None) -> ConsumerMember:
-        """A member by its ids. Raises ``GroupError``."""
+        """Return a member by its ids. Raises ``GroupError``."""
         if instance_id is not None:
             found = self._static_member(instance_id, member_id, False)
         else:
@@ -360,12 +410,12 @@ class ConsumerGroup:
         return found
 
     def remove(self, member: ConsumerMember) -> None:
-        """Take a member out, which raises the group's epoch."""
+        """Remove a member, which raises the group's epoch."""
         self._forget(member)
         self._refresh(bump=True)
 
     def expel(self, member_id: str, *, fence: bool) -> None:
-        """Take a member out without its doing; with ``fence`` it is told FENCED_MEMBER_EPOCH."""
+        """Remove a member by force. With ``fence`` its next heartbeat gets FENCED_MEMBER_EPOCH."""
         self.remove(self.members[member_id])
         if fence:
             self.fenced.add(member_id)
@@ -379,16 +429,16 @@ class ConsumerGroup:
     # --- targets ---
 
     def rebalance(self) -> None:
-        """Begin a new epoch, with a target of its own."""
+        """Begin a new epoch, with a new target."""
         self._refresh(bump=True)
 
     def pin(self, target: dict[str, set[Key]] | None) -> None:
-        """Let this be the target from now on, whatever an assignor would say; None ends it."""
+        """Use this target instead of the assignor's. None returns to the assignor."""
         self.pinned = target
         self._refresh(bump=True)
 
     def _refresh(self, *, bump: bool) -> None:
-        """Raise the epoch where something has changed, and compute the target for it."""
+        """Raise the epoch if something has changed, and compute the target for it."""
         names: set[str] = set()
         for member in self.members.values():
             names |= self.wanted_topics(member)
@@ -402,8 +452,8 @@ class ConsumerGroup:
 
     def _assign(self, partitions: dict[bytes, int]) -> None:
         self.assignor = self._elect_assignor()
-        wishes = {
-            name: Wish(
+        inputs = {
+            name: MemberInput(
                 frozenset(self._topics[topic].id for topic in self.wanted_topics(member)),
                 frozenset(self.target.get(name, ())),
                 member.instance_id,
@@ -413,17 +463,23 @@ class ConsumerGroup:
         if self.pinned is not None:
             self.target = {name: set(self.pinned.get(name, ())) for name in self.members}
         else:
-            self.target = ASSIGNORS[self.assignor](wishes, partitions)
+            self.target = ASSIGNORS[self.assignor](inputs, partitions)
 
     def _elect_assignor(self) -> str:
-        """The one that most members want; where none says, the first that the coordinator has."""
+        """Return the assignor that the largest number of members want.
+
+        If no member names one, return the coordinator's default.
+        """
         votes = [one.assignor for one in self.members.values() if one.assignor is not None]
         return max(sorted(set(votes)), key=votes.count) if votes else self.settings.server_assignor
 
     # --- reconciliation ---
 
     def reconcile(self, member: ConsumerMember, owned: set[Key] | None) -> None:
-        """Let a member take its next step towards the target; ``owned`` is what it says that it owns, None nothing."""
+        """Let a member take its next step towards the target.
+
+        The member says that it owns ``owned``. None means that it didn't say.
+        """
         next_epoch = member.epoch
         if member.step is Step.STABLE:
             if member.epoch == self.target_epoch:
@@ -458,19 +514,25 @@ class ConsumerGroup:
             member.previous_epoch, member.epoch = member.epoch, epoch
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether other members still hold something that this one shall have."""
+        """Return whether other members still hold partitions of this member's target."""
         missing = self.target.get(member.id, set()) - member.assigned
         return any(
-            missing & (other.assigned | other.revoking) for other in self.members.values() if other is not member
+            missing & (other.assigned | other.revoking)
+            for other in self.members.values()
+            if other is not member
         )
 
     # --- time ---
 
     def tick(self) -> None:
-        """Take out members whose session is over, or who didn't revoke or rejoin in time."""
+        """Remove members whose session expired, or who didn't revoke or rejoin in time."""
         now = self.clock.now()
         for member in list(self.members.values()):
-            session = self.settings.session_seconds if member.classic is None else member.classic.session_seconds
+            session = (
+                self.settings.session_seconds
+                if member.classic is None
+                else member.classic.session_seconds
+            )
             deadlines = (member.revoke_deadline, member.join_deadline)
             is_late = any(deadline is not None and now > deadline for deadline in deadlines)
             if now - member.last_seen > session or is_late:
@@ -478,8 +540,13 @@ class ConsumerGroup:
 
     # --- offsets ---
 
-    def check_commit(self, member_id: str, instance_id: str | None, epoch: int, version: int) -> None:
-        """Whether a commit is allowed: by a member in its epoch, or by anybody while there are none."""
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, version: int
+    ) -> None:
+        """Raise ``GroupError`` unless a commit is allowed.
+
+        A member may commit in its epoch. Any client may commit while the group has no members.
+        """
         self.tick()
         if epoch < 0 and not self.members:
             return
@@ -490,7 +557,10 @@ class ConsumerGroup:
         self._check_member_epoch(member, epoch)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Whether committed offsets are told: to a member in its epoch, or to anybody who says nothing of itself."""
+        """Raise ``GroupError`` unless the client may read committed offsets.
+
+        A member may read them in its epoch. A client that names no member may always read them.
+        """
         if member_id is None and epoch < 0:
             return
         self.tick()
@@ -500,29 +570,40 @@ class ConsumerGroup:
     def _check_member_epoch(member: ConsumerMember, epoch: int) -> None:
         if epoch != member.epoch:
             is_classic = member.classic is not None
-            raise GroupError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH)
+            raise GroupError(
+                ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+            )
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads a topic."""
+        """Return whether a member subscribes to a topic."""
         return any(topic in self.wanted_topics(member) for member in self.members.values())
 
     def wake(self) -> None:
-        """Nobody waits in a group of this kind."""
+        """Do nothing: no request waits in a group of this kind."""
 
 
-def keys_of(owned: Iterable[ConsumerGroupHeartbeatRequest.TopicPartitions] | None) -> set[Key] | None:
-    """The partitions that a heartbeat names; None if it doesn't say."""
-    return None if owned is None else {(one.topic_id, index) for one in owned for index in one.partitions}
+def keys_of(
+    owned: Iterable[ConsumerGroupHeartbeatRequest.TopicPartitions] | None,
+) -> set[Key] | None:
+    """Return the partitions that a heartbeat names, or None if it names none."""
+    return (
+        None
+        if owned is None
+        else {(one.topic_id, index) for one in owned for index in one.partitions}
+    )
 
 
-def check_wish(request: ConsumerGroupHeartbeatRequest) -> None:
-    """Whether a first heartbeat says all that it must. Raises ``GroupError``."""
+def check_first_heartbeat(request: ConsumerGroupHeartbeatRequest) -> None:
+    """Check that a first heartbeat is complete. Raises ``GroupError``."""
     text = ""
     if request.rebalance_timeout_ms == -1:
         text = "RebalanceTimeoutMs must be provided in first request."
     elif request.topic_partitions is None or request.topic_partitions:
         text = "TopicPartitions must be empty when (re-)joining."
     elif request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        text = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+        text = (
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null "
+            "when (re-)joining."
+        )
     if text:
         raise GroupError(ErrorCode.INVALID_REQUEST, text=text)

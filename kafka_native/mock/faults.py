@@ -1,7 +1,7 @@
-"""Misbehaviour on request: errors, delays, broken or untrue answers, corrupt records, missing topics.
+"""Faults that tests order: errors, delays, invalid responses, corrupt records, missing topics.
 
-Tests arm a fault, requests use it up. Everything is under a lock of its own, which is never held while anything else
-is waited for.
+A test arms a fault, and requests use it up. The faults have their own lock. No thread waits for
+anything else while it holds this lock.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 _Key = TypeVar("_Key")
 
 CLOSE_CONNECTION = -195
-"""A pushed "error code" that closes the connection instead of an answer: librdkafka's code for a broken transport."""
+"""A pushed "error code" that closes the connection instead of an answer.
 
-OF_PARTITIONS = frozenset(
+It is librdkafka's code for a broken transport.
+"""
+
+PARTITION_ERROR_APIS = frozenset(
     {
         ApiKey.PRODUCE,
         ApiKey.FETCH,
@@ -33,21 +36,24 @@ OF_PARTITIONS = frozenset(
         ApiKey.SHARE_ACKNOWLEDGE,
     }
 )
-"""The APIs that can answer an error for one topic or partition while others are served."""
+"""The APIs that can return an error for one topic or partition and execute the rest."""
 
 
 class Pushed(NamedTuple):
-    """One pushed error; ``done``: the request is carried out, and answered with the error all the same."""
+    """One pushed error. With ``done`` the broker executes the request first."""
 
     code: int
     done: bool
 
 
 class Tamper(NamedTuple):
-    """What happens to one response.
+    """A change to one response.
 
-    Its fields are edited, its frame is cut off after so many bytes, announced as larger than it is or rewritten, or it
-    claims to answer another request: a number that is added to its correlation id.
+    - ``after_bytes``: the frame is cut off after so many bytes.
+    - ``announced_bytes``: the frame announces this size.
+    - ``other_correlation_id``: this number is added to the correlation id.
+    - ``edit``: a function changes the fields.
+    - ``rewrite``: a function rewrites the frame.
     """
 
     after_bytes: int | None = None
@@ -74,7 +80,7 @@ class Faults:
     """The armed faults of a cluster."""
 
     def __init__(self) -> None:
-        """Nothing is armed."""
+        """Start without faults."""
         self._lock = threading.Lock()
         self._errors: dict[tuple[int, int | None, str | None, int | None], deque[Pushed]] = {}
         self._delays: dict[tuple[int | None, int | None], float] = {}
@@ -88,7 +94,14 @@ class Faults:
         """Remove every armed fault."""
         with self._lock:
             self._tampers.clear()
-            for armed in (self._errors, self._delays, self._throttles, self._corrupt, self._hidden, self._breaks):
+            for armed in (
+                self._errors,
+                self._delays,
+                self._throttles,
+                self._corrupt,
+                self._hidden,
+                self._breaks,
+            ):
                 armed.clear()
 
     def push_errors(
@@ -100,28 +113,38 @@ class Faults:
         partition: int | None,
         done: bool,
     ) -> None:
-        """Queue one code for each of the next requests of an API, or for each that is about a topic or partition."""
+        """Queue one code for each of the next requests of an API.
+
+        With a topic or partition, each code is for the next request that names it.
+        """
         pushed = [Pushed(int(code), done) for code in codes]
         with self._lock:
             self._errors.setdefault((api_key, broker, topic, partition), deque()).extend(pushed)
 
     def take_error(self, api_key: int, broker: int) -> Pushed | None:
-        """The error for this whole request. Those for this broker go before those for any."""
+        """Return the next error for a whole request. Errors for this broker come first."""
         return self._take([(api_key, broker, None, None), (api_key, None, None, None)])
 
     def take_topic_error(self, api_key: int, broker: int, topic: str) -> Pushed | None:
-        """The error for this topic as a whole."""
+        """Return the next error for this topic as a whole."""
         return self._take([(api_key, broker, topic, None), (api_key, None, topic, None)])
 
-    def take_partition_error(self, api_key: int, broker: int, topic: str, partition: int) -> Pushed | None:
-        """The error for exactly this partition."""
+    def take_partition_error(
+        self, api_key: int, broker: int, topic: str, partition: int
+    ) -> Pushed | None:
+        """Return the next error for exactly this partition."""
         return self._take([(api_key, broker, topic, partition), (api_key, None, topic, partition)])
 
-    def take_error_within(self, api_key: int, broker: int, topic: str, partition: int) -> Pushed | None:
-        """The error for this partition: its own, or one for whichever partition of the topic is next."""
-        return self.take_partition_error(api_key, broker, topic, partition) or self.take_topic_error(
-            api_key, broker, topic
-        )
+    def take_error_within(
+        self, api_key: int, broker: int, topic: str, partition: int
+    ) -> Pushed | None:
+        """Return the next error for this partition.
+
+        Its own errors come first, then those for any partition of the topic.
+        """
+        return self.take_partition_error(
+            api_key, broker, topic, partition
+        ) or self.take_topic_error(api_key, broker, topic)
 
     def _take(self, keys: list[tuple[int, int | None, str | None, int | None]]) -> Pushed | None:
         if not self._errors:
@@ -137,7 +160,7 @@ class Faults:
         return None
 
     def set_delay(self, broker: int | None, api_key: int | None, seconds: float) -> None:
-        """Let every response of a broker, of an API or of both wait so long, 0 for no longer."""
+        """Delay every response of a broker, of an API or of both by so many seconds. 0 ends it."""
         with self._lock:
             if seconds > 0:
                 self._delays[broker, api_key] = seconds
@@ -145,7 +168,7 @@ class Faults:
                 self._delays.pop((broker, api_key), None)
 
     def delay(self, broker: int, api_key: int) -> float:
-        """How long this response waits: what was said of broker and API goes before what was said of less."""
+        """Return the delay of this response in seconds. The most specific delay wins."""
         if not self._delays:
             return 0.0
         with self._lock:
@@ -153,12 +176,12 @@ class Faults:
             return next((self._delays[key] for key in keys if key in self._delays), 0.0)
 
     def throttle(self, broker: int, milliseconds: int, count: int) -> None:
-        """Claim in the next responses of a broker that a quota was violated."""
+        """Report a throttle time in the next responses of a broker."""
         with self._lock:
             self._throttles[broker] = milliseconds, count
 
     def take_throttle(self, broker: int) -> int:
-        """The throttle time of this response, in milliseconds."""
+        """Return the throttle time of this response in milliseconds."""
         if not self._throttles:
             return 0
         with self._lock:
@@ -167,18 +190,20 @@ class Faults:
                 self._throttles[broker] = milliseconds, count - 1
             return milliseconds
 
-    def tamper_with(self, broker: int | None, api_key: int | None, count: int, tamper: Tamper) -> None:
-        """Break the next responses, of one broker and API or of any."""
+    def tamper_with(
+        self, broker: int | None, api_key: int | None, count: int, tamper: Tamper
+    ) -> None:
+        """Change the next responses, of one broker and API or of any."""
         with self._lock:
             self._tampers.append(_Armed(broker, api_key, count, tamper))
 
     @property
     def has_tampers(self) -> bool:
-        """Whether any response is going to be broken."""
+        """Whether any change to a response is armed."""
         return bool(self._tampers)
 
     def take_tamper(self, broker: int, api_key: int) -> Tamper | None:
-        """What to do to this response."""
+        """Return the change to this response, or None."""
         if not self._tampers:
             return None
         with self._lock:
@@ -191,34 +216,41 @@ class Faults:
         return None
 
     def corrupt_fetch(self, topic: str, partition: int, count: int) -> None:
-        """Flip a byte in the next answers with records of a partition."""
+        """Flip a bit in the next responses with records of a partition."""
         with self._lock:
             self._corrupt[topic, partition] = count
 
     def take_corrupt(self, topic: str, partition: int) -> bool:
-        """Whether these records get a wrong byte."""
+        """Return whether to flip a bit in these records."""
         return bool(self._corrupt) and self._count_down(self._corrupt, (topic, partition))
 
     def hide_topic(self, topic: str, replies: int) -> None:
-        """Leave a topic out of the next Metadata replies."""
+        """Omit a topic from the next Metadata replies."""
         with self._lock:
             self._hidden[topic] = replies
 
     def take_hidden(self, topic: str) -> bool:
-        """Whether this Metadata reply leaves the topic out."""
+        """Return whether this Metadata reply omits the topic."""
         return bool(self._hidden) and self._count_down(self._hidden, topic)
 
     def arm_break(self, place: str, how: str, broker: int | None, count: int) -> None:
-        """Spoil what happens next in a place: a TLS handshake, an authentication."""
+        """Break the next events of a kind, such as TLS handshakes or authentications."""
         with self._lock:
             self._breaks.setdefault((place, broker), deque()).extend([how] * count)
 
     def take_break(self, place: str, broker: int) -> str | None:
-        """How this one is spoilt. What is armed for this broker goes before what is for any."""
+        """Return how to break this event, or None. Faults for this broker come first."""
         if not self._breaks:
             return None
         with self._lock:
-            return next((armed.popleft() for key in (broker, None) if (armed := self._breaks.get((place, key)))), None)
+            return next(
+                (
+                    armed.popleft()
+                    for key in (broker, None)
+                    if (armed := self._breaks.get((place, key)))
+                ),
+                None,
+            )
 
     def _count_down(self, armed: dict[_Key, int], key: _Key) -> bool:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The groups of the cluster, of both protocols: what coordinators do with them, and what tests do and see."""
+"""The groups of the cluster, of all protocols, for coordinators and for tests."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 AnyGroup = Group | ConsumerGroup
 
 
-NOBODY = -1
+NO_COORDINATOR = -1
 
 
 class MemberInfo(NamedTuple):
     """A member of a group.
 
-    ``epoch`` is its member epoch, in a classic group the generation; ``assignment`` holds (topic, partition), and in a
-    classic group what could be read of it; ``metadata`` is what a classic member offers for each assignor, and
-    ``reason`` why it joined last, as far as it said so.
+    - ``epoch``: its member epoch, or in a classic group the generation.
+    - ``assignment``: its (topic, partition) pairs, empty if a classic assignment is unreadable.
+    - ``metadata``: the metadata of a classic member for each of its assignors.
+    - ``reason``: the reason that a classic member gave for its last join.
     """
 
     id: str
@@ -47,10 +48,15 @@ class MemberInfo(NamedTuple):
 
 
 class GroupInfo(NamedTuple):
-    """A group: ``type`` is ``classic`` or ``consumer``, ``state`` as Kafka names it, ``generation`` or group epoch.
+    """A group as it is at one moment.
 
-    ``protocol`` is the assignor, ``leader`` a member id (empty in the consumer protocol), ``offsets`` what is
-    committed by (topic, partition), and ``left`` who left by itself, oldest first.
+    - ``type``: ``classic``, ``consumer`` or ``streams``.
+    - ``state``: the name that Kafka shows.
+    - ``generation``: the generation, or the group epoch.
+    - ``protocol``: the assignor.
+    - ``leader``: a member id, empty in the consumer protocol.
+    - ``offsets``: the committed offsets by (topic, partition).
+    - ``left``: the members that left by themselves, oldest first.
     """
 
     id: str
@@ -65,13 +71,16 @@ class GroupInfo(NamedTuple):
 
 
 class Groups:
-    """The groups of the cluster. They survive the broker that coordinates them, as their log would.
+    """The groups of the cluster. They survive their coordinator, as Kafka's do.
 
-    Tests use the second half, as ``cluster.groups``; a member is named by its member id or its instance id.
+    Tests use the second half, as ``cluster.groups``. Its methods take a member id or an instance
+    id.
     """
 
-    def __init__(self, lock: threading.RLock, settings: Settings, topics: Mapping[str, Topic], clock: Clock) -> None:
-        """No groups yet; ``lock``, ``topics`` and ``clock`` are the cluster's."""
+    def __init__(
+        self, lock: threading.RLock, settings: Settings, topics: Mapping[str, Topic], clock: Clock
+    ) -> None:
+        """Start without groups. ``lock``, ``topics`` and ``clock`` are the cluster's."""
         self._lock = lock
         self._topics = topics
         self._groups: dict[str, AnyGroup] = {}
@@ -80,7 +89,7 @@ class Groups:
         self.coordinators = Coordinators(clock)
 
     def find(self, group_id: str) -> AnyGroup | None:
-        """A group that exists."""
+        """Return a group, or None."""
         group = self._groups.get(group_id)
         if group is not None:
             group.tick()
@@ -88,14 +97,17 @@ class Groups:
         return group
 
     def for_classic_join(self, group_id: str) -> AnyGroup:
-        """The group that a classic member joins: new if need be, or one of the consumer protocol that has members."""
+        """Return the group that a classic member joins, or make it.
+
+        It can be a group of the consumer protocol that has members.
+        """
         group = self.find(group_id)
         if isinstance(group, ConsumerGroup) and group.members:
             return group
         return group if isinstance(group, Group) else self._make_classic(group_id, group)
 
     def for_commit(self, group_id: str) -> AnyGroup:
-        """The group that offsets are stored in, new if need be."""
+        """Return the group that stores committed offsets, or make it."""
         return self.find(group_id) or self._make_classic(group_id, None)
 
     def _make_classic(self, group_id: str, old: AnyGroup | None) -> Group:
@@ -103,32 +115,49 @@ class Groups:
         return self._put(group, old)
 
     def for_heartbeat(self, group_id: str, *, make: bool) -> ConsumerGroup:
-        """The group of a member of the consumer protocol; a classic one is converted. Raises ``GroupError``."""
+        """Return the group of a member of the consumer protocol. Raises ``GroupError``.
+
+        A classic group is converted.
+        """
         group = self.find(group_id)
         if isinstance(group, ConsumerGroup) and group.type == ConsumerGroup.type:
             return group
-        if not make or isinstance(group, ConsumerGroup) or (group is not None and not migration.may_upgrade(group)):
+        if (
+            not make
+            or isinstance(group, ConsumerGroup)
+            or (group is not None and not migration.may_upgrade(group))
+        ):
             is_none = group is None
-            text = f"Consumer group {group_id} not found." if is_none else f"Group {group_id} is not a consumer group."
+            text = (
+                f"Consumer group {group_id} not found."
+                if is_none
+                else f"Group {group_id} is not a consumer group."
+            )
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
         made = ConsumerGroup(group_id, self.settings, self._topics, self._clock)
         if group is not None:
             migration.upgrade(group, made, self._topics)
         return self._put(made, group)
 
-    def put_streams(self, told: StreamsGroupDescribeResponse.Group) -> None:
-        """Let a streams group be there, in the place of one with its name, whose offsets it keeps."""
-        self._put(StreamsGroup(told, self.settings, self._topics, self._clock), self.find(told.group_id))
+    def put_streams(self, description: StreamsGroupDescribeResponse.Group) -> None:
+        """Add a streams group. It replaces a group of the same name and keeps its offsets."""
+        self._put(
+            StreamsGroup(description, self.settings, self._topics, self._clock),
+            self.find(description.group_id),
+        )
 
     def _put(self, group: _Group, old: AnyGroup | None) -> _Group:
-        """Let a group take the place of another one, whose offsets it keeps."""
+        """Replace a group by another one, which keeps the offsets."""
         if old is not None:
             group.offsets, group.left = old.offsets, old.left
         self._groups[group.id] = group
         return group
 
     def _downgraded(self, group: AnyGroup) -> AnyGroup:
-        """The same group, or the classic one that it has become when its last member of the consumer protocol left."""
+        """Return the group, or the classic group that replaces it.
+
+        A group becomes classic when its last member of the consumer protocol leaves.
+        """
         if isinstance(group, Group) or not migration.must_downgrade(group):
             return group
         made = Group(group.id, self._lock, self.settings, self._clock)
@@ -136,12 +165,12 @@ class Groups:
         return self._put(made, group)
 
     def all(self) -> list[AnyGroup]:
-        """Every group of the cluster."""
+        """Return every group of the cluster."""
         found = [self.find(name) for name in list(self._groups)]
         return [group for group in found if group is not None]
 
     def delete(self, group_id: str) -> ErrorCode:
-        """Delete a group without members."""
+        """Delete a group without members, and return the error code."""
         group = self.find(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -151,20 +180,20 @@ class Groups:
         return ErrorCode.NO_ERROR
 
     def forget_topic(self, topic: str) -> None:
-        """Drop the offsets of a topic that is deleted."""
+        """Delete the committed offsets of a deleted topic."""
         for group in self._groups.values():
             for key in [key for key in group.offsets if key[0] == topic]:
                 del group.offsets[key]
 
     def wake(self) -> None:
-        """Let every waiting request look again."""
+        """Wake every waiting request, so that it checks its condition."""
         for group in self._groups.values():
             group.wake()
 
-    # --- seeing ---
+    # --- descriptions ---
 
     def group(self, group_id: str) -> GroupInfo:
-        """A group as it is now. Raises ``KeyError`` where there is none."""
+        """Return a group as it is now. Raises ``KeyError`` if there is none."""
         with self._lock:
             group = self._group(group_id)
             is_classic = isinstance(group, Group)
@@ -230,31 +259,41 @@ class Groups:
     # --- groups and their members ---
 
     def rebalance_group(self, group_id: str) -> None:
-        """Let a group rebalance: its members join again, or get a new epoch in the consumer protocol."""
+        """Make a group rebalance.
+
+        Classic members join again. Members of the consumer protocol get a new epoch.
+        """
         with self._lock:
             self._group(group_id).rebalance()
 
     def expel_member(self, group_id: str, member: str) -> None:
-        """Take a member out, as when its session has ended: its next request is answered with UNKNOWN_MEMBER_ID."""
+        """Remove a member, as if its session had expired.
+
+        Its next request gets UNKNOWN_MEMBER_ID.
+        """
         with self._lock:
             group = self._group(group_id)
             group.expel(self._member_id(group, member), fence=False)
 
     def fence_member(self, group_id: str, member: str) -> None:
-        """Take a member out and let it know.
+        """Remove a member, and answer its next request with a fencing error.
 
-        FENCED_MEMBER_EPOCH is the answer in the consumer protocol until it joins again, and FENCED_INSTANCE_ID for a
-        static member of a classic group, as if another process had taken its instance id. A dynamic classic member
-        can't be fenced: it is expelled.
+        - A member of the consumer protocol gets FENCED_MEMBER_EPOCH until it joins again.
+        - A static classic member gets FENCED_INSTANCE_ID, as if another process had its instance
+          id.
+        - A dynamic classic member can't be fenced. It is expelled.
         """
         with self._lock:
             group = self._group(group_id)
             group.expel(self._member_id(group, member), fence=True)
 
-    def set_target(self, group_id: str, target: Mapping[str, Iterable[tuple[str, int]]] | None) -> None:
-        """Say what the members of a group of the consumer protocol shall have, instead of its assignor.
+    def set_target(
+        self, group_id: str, target: Mapping[str, Iterable[tuple[str, int]]] | None
+    ) -> None:
+        """Set the target assignment of a group of the consumer protocol, instead of its assignor's.
 
-        :param target: (topic, partition) by member; who isn't named gets nothing. None ends it.
+        :param target: The (topic, partition) pairs of each member. A member that is not named gets
+            nothing. None returns to the assignor.
         """
         with self._lock:
             group = self._group(group_id)
@@ -263,13 +302,18 @@ class Groups:
             pinned: dict[str, set[Key]] | None = None
             if target is not None:
                 pinned = {
-                    self._member_id(group, member): {(self._topics[topic].id, index) for topic, index in keys}
+                    self._member_id(group, member): {
+                        (self._topics[topic].id, index) for topic, index in keys
+                    }
                     for member, keys in target.items()
                 }
             group.pin(pinned)
 
     def set_heartbeat_interval(self, seconds: float, group_id: str | None = None) -> None:
-        """What members of the consumer protocol are told from their next heartbeat on, of one group or of any."""
+        """Set the heartbeat interval of the consumer protocol, for one group or for all.
+
+        Members get it in the response to their next heartbeat.
+        """
         settings = self.settings
         with self._lock:
             if group_id is None:
@@ -278,19 +322,26 @@ class Groups:
                 settings.heartbeat_intervals[group_id] = seconds
 
     def set_group_max_size(self, count: int | None) -> None:
-        """The most members of a group; more are answered with GROUP_MAX_SIZE_REACHED. None for no limit."""
+        """Set the maximum number of members of a group. None means no limit.
+
+        Further members get GROUP_MAX_SIZE_REACHED.
+        """
         self.settings.max_size = count
 
     def set_migration(self, policy: str) -> None:
-        """Which way groups may change their protocol: ``bidirectional``, ``upgrade``, ``downgrade``, ``disabled``."""
+        """Set the direction in which groups may change their protocol.
+
+        ``policy`` is ``bidirectional``, ``upgrade``, ``downgrade`` or ``disabled``.
+        """
         if policy not in ("bidirectional", "upgrade", "downgrade", "disabled"):
-            raise ValueError(f"{policy!r} is no policy")
+            raise ValueError(f"{policy!r} is not a policy")
         self.settings.migration = policy
 
     def edit_member_metadata(self, group_id: str, edit: EditMetadata | None) -> None:
-        """Let ``edit(member_id, metadata)`` return what the leader of a classic group gets as a member's metadata.
+        """Call ``edit(member_id, metadata)`` to change the metadata that a classic leader gets.
 
-        It holds for every JoinGroup from now on; None ends it.
+        The function returns the new metadata. It is called for every JoinGroup from now on. None
+        ends it.
         """
         with self._lock:
             group = self.for_classic_join(group_id)
@@ -299,23 +350,28 @@ class Groups:
             group.edit_metadata = edit
 
     def set_streams_group(self, group: StreamsGroupDescribeResponse.Group) -> None:
-        """Let there be a streams group as StreamsGroupDescribe is to tell it, with the offsets that it had before."""
+        """Add a streams group that StreamsGroupDescribe returns. It keeps the group's offsets."""
         with self._lock:
             self.put_streams(group)
 
-    def set_committed(self, group_id: str, offsets: Mapping[tuple[str, int], int | Committed]) -> None:
-        """Store offsets for a group, by (topic, partition); nobody is asked."""
+    def set_committed(
+        self, group_id: str, offsets: Mapping[tuple[str, int], int | Committed]
+    ) -> None:
+        """Store offsets for a group, by (topic, partition), without any check."""
         with self._lock:
             group = self.for_commit(group_id)
             for key, offset in offsets.items():
-                group.offsets[key] = offset if isinstance(offset, Committed) else Committed(offset, -1, "")
+                group.offsets[key] = (
+                    offset if isinstance(offset, Committed) else Committed(offset, -1, "")
+                )
 
     # --- coordinators ---
 
     def move_coordinator(self, group_id: str, broker: int | None) -> None:
-        """Let another broker coordinate a group; the one before answers NOT_COORDINATOR, also to who waits there.
+        """Make another broker the coordinator of a group. The old one answers NOT_COORDINATOR.
 
-        -1 leaves the group without a coordinator (COORDINATOR_NOT_AVAILABLE), None gives it back to where it belongs.
+        Requests that wait there get this error too. -1 leaves the group without a coordinator
+        (COORDINATOR_NOT_AVAILABLE). None returns it to its original coordinator.
         """
         with self._lock:
             if broker is None:
@@ -325,18 +381,24 @@ class Groups:
             self.wake()
 
     def load_coordinator(self, group_id: str, seconds: float) -> None:
-        """Answer requests to a group's coordinator with COORDINATOR_LOAD_IN_PROGRESS for so long; 0 ends it."""
+        """Answer requests to a group's coordinator with COORDINATOR_LOAD_IN_PROGRESS.
+
+        It lasts so many seconds. 0 ends it.
+        """
         with self._lock:
             self.coordinators.load(group_id, seconds)
 
-    # --- what is not allowed ---
+    # --- authorization ---
 
     def deny_topic(self, topic: str, denied: bool = True) -> None:
-        """Answer whatever is asked of a topic with TOPIC_AUTHORIZATION_FAILED; it matches no pattern either."""
+        """Answer all requests about a topic with TOPIC_AUTHORIZATION_FAILED.
+
+        The topic matches no subscribed pattern either.
+        """
         _set(self.settings.denied_topics, topic, denied)
 
     def deny_group(self, group_id: str, denied: bool = True) -> None:
-        """Answer whatever is asked of a group with GROUP_AUTHORIZATION_FAILED."""
+        """Answer all requests about a group with GROUP_AUTHORIZATION_FAILED."""
         _set(self.settings.denied_groups, group_id, denied)
 
 
@@ -352,7 +414,9 @@ def _unpacked(assignment: bytes) -> list[tuple[str, int]]:
         found = ConsumerProtocolAssignment.unpack(assignment)
     except ProtocolError:
         return []
-    return sorted((part.topic, index) for part in found.assigned_partitions for index in part.partitions)
+    return sorted(
+        (part.topic, index) for part in found.assigned_partitions for index in part.partitions
+    )
 
 
 if TYPE_CHECKING:

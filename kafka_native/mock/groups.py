@@ -1,8 +1,8 @@
 """The coordinator of classic groups: members, generations, assignments, offsets.
 
-A JoinGroup or SyncGroup waits in its connection's thread, on the group's condition, whose lock is the cluster's. There
-is no timer: whoever looks at a group first lets what is due happen (``Group.tick``), and who waits looks from time to
-time.
+A JoinGroup or SyncGroup waits in its connection's thread, on the group's condition. The condition
+uses the cluster's lock. There is no timer: each access to a group calls ``Group.tick()`` first, and
+a waiting request calls it at intervals.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.clock import Clock
     from kafka_native.protocol.groups import JoinGroupRequest, SyncGroupRequest
 
-LONGEST_SESSION_MS = 1_800_000
+SESSION_MAX_MS = 1_800_000
 METADATA_MAX_BYTES = 4096
 _CHECK_INTERVAL_S = 0.25
 _FIRST_WITH_MEMBER_ID_REQUIRED = 4
@@ -32,7 +32,7 @@ _FIRST_WITH_SKIP_ASSIGNMENT = 9
 
 
 class State(Enum):
-    """Where a group stands; the values are the names that Kafka shows."""
+    """The state of a group. The values are the names that Kafka shows."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -44,8 +44,10 @@ class State(Enum):
 class Member:
     """One member of a group."""
 
-    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str, clock: Clock) -> None:
-        """Know who it is; ``Group.join`` fills in the rest."""
+    def __init__(
+        self, member_id: str, instance_id: str | None, client_id: str, host: str, clock: Clock
+    ) -> None:
+        """Start with the identity. ``Group.join()`` fills in the rest."""
         self.id = member_id
         self.instance_id = instance_id
         self.client_id = client_id
@@ -58,20 +60,24 @@ class Member:
         self.last_seen = clock.now()
         self.is_joining = False
         self.must_sync = False
-        self.reason: str | None = None  # why it joined last
-        self.waiting = 0  # requests that wait for this member's sake: it can't expire meanwhile
+        self.reason: str | None = None  # the reason that its last join gave
+        self.waiting = 0  # the number of its waiting requests; the member can't expire meanwhile
 
     def seen(self) -> None:
-        """It gave a sign of life."""
+        """Restart the session timeout."""
         self.last_seen = self._clock.now()
 
     def is_expired(self, now: float) -> bool:
-        """Whether its session is over."""
+        """Return whether the session has expired."""
         return not self.waiting and now - self.last_seen > self.session_seconds
 
 
 class Joined(NamedTuple):
-    """A member that joined, its leader, and whether it learns the other members and assigns no partitions."""
+    """The result of a join.
+
+    - ``sees_members``: whether the response lists the other members.
+    - ``skips_assignment``: whether this leader must not assign partitions.
+    """
 
     member: Member
     leader: str
@@ -80,11 +86,13 @@ class Joined(NamedTuple):
 
 
 class Group:
-    """A classic group. Every method is called under the lock that its condition has."""
+    """A classic group. The caller holds the condition's lock in every method."""
 
     type = "classic"
 
-    def __init__(self, group_id: str, lock: threading.RLock, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, group_id: str, lock: threading.RLock, settings: Settings, clock: Clock
+    ) -> None:
         """Make an empty group."""
         self.id = group_id
         self.settings = settings
@@ -101,7 +109,8 @@ class Group:
         self.is_converted = False  # to a group of the consumer protocol
         self.changed = threading.Condition(lock)
         self._static: dict[str, str] = {}
-        self._pending: dict[str, float] = {}  # ids given out with MEMBER_ID_REQUIRED, and until when they are good
+        # Member ids that were given out with MEMBER_ID_REQUIRED, and when they expire.
+        self._pending: dict[str, float] = {}
         self._earliest_end = 0.0
         self._join_deadline = 0.0
 
@@ -117,15 +126,21 @@ class Group:
         is_news = protocols != member.protocols or member.is_joining
         member.protocols = protocols
         member.session_seconds = request.session_timeout_ms / 1000
-        rebalance_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms > 0 else request.session_timeout_ms
+        rebalance_ms = (
+            request.rebalance_timeout_ms
+            if request.rebalance_timeout_ms > 0
+            else request.session_timeout_ms
+        )
         member.rebalance_seconds = rebalance_ms / 1000
         member.reason = request.reason
         member.seen()
         if is_back and self.state is State.STABLE and self._elect_protocol() == self.protocol:
-            # A static member came back: nobody has to do anything, and a leader among them isn't to assign again.
+            # A static member came back. The assignment stays, so a leader must not assign again.
             skips = call.version >= _FIRST_WITH_SKIP_ASSIGNMENT and member.id == self.leader
             return Joined(member, self.leader if skips else leader, skips, skips)
-        keeps_generation = (self.state is State.STABLE and member.id != self.leader) or self.state is State.COMPLETING
+        keeps_generation = (
+            self.state is State.STABLE and member.id != self.leader
+        ) or self.state is State.COMPLETING
         if keeps_generation and not is_news and not is_back:
             return Joined(member, self.leader, member.id == self.leader)
         if self.state is not State.PREPARING:
@@ -136,7 +151,7 @@ class Group:
 
     def _check_join(self, request: JoinGroupRequest) -> None:
         self._check_size(request)
-        if not 0 < request.session_timeout_ms <= LONGEST_SESSION_MS:
+        if not 0 < request.session_timeout_ms <= SESSION_MAX_MS:
             raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT)
         names = {one.name for one in request.protocols}
         others = [member for member in self.members.values() if member.id != request.member_id]
@@ -164,7 +179,7 @@ class Group:
             raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def _find_or_admit(self, call: Call, request: JoinGroupRequest) -> tuple[Member, bool]:
-        """The member, and whether it is a static one that came back under another id."""
+        """Return the member, and whether it is a static member that came back under another id."""
         instance = request.group_instance_id
         member_id = request.member_id
         if member_id and member_id not in self._pending:
@@ -178,9 +193,11 @@ class Group:
         member = Member(member_id, instance, call.client_id, call.connection.peer[0], self.clock)
         old = None if instance is None else self.members.pop(self._static.get(instance, ""), None)
         self.admit(member)
+        # The old instance of a static member is fenced from now on. The new one takes over its
+        # data.
         if old is None:
             member.is_joining = True
-        else:  # the old instance is fenced from now on, the new one has all that was its
+        else:
             member.protocols, member.assignment = old.protocols, old.assignment
             if self.leader == old.id:
                 self.leader = member_id
@@ -189,33 +206,35 @@ class Group:
         return member, old is not None
 
     def admit(self, member: Member) -> None:
-        """Take a member in."""
+        """Add a member to the group."""
         self.members[member.id] = member
         if member.instance_id is not None:
             self._static[member.instance_id] = member.id
 
     def take_over(self, leader: str) -> None:
-        """Begin with members that were those of another protocol: they are to join again."""
+        """Start with members from another protocol. They must join again."""
         self.leader = leader
         self.protocol = self._elect_protocol()
         self.state = State.STABLE
         self._prepare_rebalance()
 
     def rebalance(self) -> None:
-        """Let every member join again."""
+        """Make every member join again."""
         if self.state in (State.STABLE, State.COMPLETING):
             self._prepare_rebalance()
 
     def expel(self, member_id: str, *, fence: bool) -> None:
-        """Take a member out without its doing.
+        """Remove a member by force.
 
-        With ``fence`` a static member is told FENCED_INSTANCE_ID, as if another process had taken its instance id;
-        that one expires with the session.
+        With ``fence`` a static member gets FENCED_INSTANCE_ID, as if another process had its
+        instance id. That other member expires with its session.
         """
         member = self.members[member_id]
         self._drop(member_id)
         if fence and member.instance_id is not None:
-            other = Member(f"{member.instance_id}-{uuid.uuid4()}", member.instance_id, "", "", self.clock)
+            other = Member(
+                f"{member.instance_id}-{uuid.uuid4()}", member.instance_id, "", "", self.clock
+            )
             other.session_seconds, other.protocols = member.session_seconds, member.protocols
             self.admit(other)
         self._after_loss()
@@ -225,7 +244,9 @@ class Group:
         was_empty = self.state is State.EMPTY
         self.state = State.PREPARING
         self._earliest_end = now + self.settings.rebalance_delay if was_empty else now
-        self._join_deadline = now + max((one.rebalance_seconds for one in self.members.values()), default=0.0)
+        self._join_deadline = now + max(
+            (one.rebalance_seconds for one in self.members.values()), default=0.0
+        )
         for member in self.members.values():
             member.assignment = b""
         self.changed.notify_all()
@@ -242,7 +263,9 @@ class Group:
             joined = [member.id for member in self.members.values() if member.is_joining]
             if self.leader not in joined:
                 self.leader = joined[0]
-            self._join_deadline = self.clock.now() + max(one.rebalance_seconds for one in self.members.values())
+            self._join_deadline = self.clock.now() + max(
+                one.rebalance_seconds for one in self.members.values()
+            )
         for member in self.members.values():
             member.must_sync = member.is_joining
             member.is_joining = False
@@ -250,21 +273,31 @@ class Group:
         self.changed.notify_all()
 
     def _elect_protocol(self) -> str:
-        """What every member can; each votes for the first of those in its own list."""
+        """Return the protocol with the largest number of votes.
+
+        Only protocols that all members support count. Each member votes for the first of them in
+        its own list.
+        """
         first, *others = self.members.values()
         common = set(first.protocols).intersection(*(member.protocols for member in others))
-        votes = [next(name for name in member.protocols if name in common) for member in self.members.values()]
+        votes = [
+            next(name for name in member.protocols if name in common)
+            for member in self.members.values()
+        ]
         return max(common, key=lambda name: (votes.count(name), -list(first.protocols).index(name)))
 
     # --- syncing and staying ---
 
     def sync(self, call: Call, request: SyncGroupRequest) -> Member:
-        """Give (as the leader) and get the assignment. Raises ``GroupError``."""
+        """Wait for the assignment. The leader's request contains it. Raises ``GroupError``."""
         self.tick()
         member = self.known(request.member_id, request.group_instance_id)
         if request.generation_id != self.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION)
-        for said, known in ((request.protocol_type, self.protocol_type), (request.protocol_name, self.protocol)):
+        for said, known in (
+            (request.protocol_type, self.protocol_type),
+            (request.protocol_name, self.protocol),
+        ):
             if said is not None and said != known:
                 raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         member.seen()
@@ -276,13 +309,15 @@ class Group:
             self.state = State.STABLE
             self.changed.notify_all()
         generation = self.generation
-        self._wait_while(call, member, lambda: self.state is State.COMPLETING and self.generation == generation)
+        self._wait_while(
+            call, member, lambda: self.state is State.COMPLETING and self.generation == generation
+        )
         if self.state is not State.STABLE or self.generation != generation:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
         return member
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """Stay a member. Raises ``GroupError``, for instance when it is time to join again."""
+        """Restart a member's session. Raises ``GroupError``, for example in a rebalance."""
         self.tick()
         member = self.known(member_id, instance_id)
         if generation != self.generation:
@@ -292,7 +327,7 @@ class Group:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, member_id: str, instance_id: str | None, reason: str | None) -> None:
-        """Take a member out of the group. Raises ``GroupError``."""
+        """Remove a member from the group. Raises ``GroupError``."""
         self.tick()
         if not member_id and instance_id is not None:
             member_id = self._static.get(instance_id, "")
@@ -302,7 +337,7 @@ class Group:
         self._after_loss()
 
     def known(self, member_id: str, instance_id: str | None = None) -> Member:
-        """A member by its id. Raises ``GroupError``."""
+        """Return a member by its ids. Raises ``GroupError``."""
         member = self.members.get(member_id)
         if instance_id is not None:
             owner = self._static.get(instance_id)
@@ -316,7 +351,7 @@ class Group:
     # --- time ---
 
     def tick(self) -> None:
-        """Let happen what is due: sessions end, and a rebalance that waits for nobody (any longer) ends."""
+        """End expired sessions, and end a rebalance that waits for no member any longer."""
         now = self.clock.now()
         for member_id, deadline in list(self._pending.items()):
             if deadline < now:
@@ -336,10 +371,17 @@ class Group:
         if now < self._earliest_end or (self._pending and now < self._join_deadline):
             return
         for member_id in missing:
-            if self.members[member_id].instance_id is None:  # a static member has until its session ends
+            # A static member keeps its place until its session expires.
+            if self.members[member_id].instance_id is None:
                 self._drop(member_id)
-        if missing and self.members and not any(member.is_joining for member in self.members.values()):
-            self._join_deadline = now + max(member.rebalance_seconds for member in self.members.values())
+        if (
+            missing
+            and self.members
+            and not any(member.is_joining for member in self.members.values())
+        ):
+            self._join_deadline = now + max(
+                member.rebalance_seconds for member in self.members.values()
+            )
             return
         self._begin_generation()
 
@@ -347,7 +389,11 @@ class Group:
         member.waiting += 1
         try:
             self.tick()
-            while condition() and not call.connection.is_closing and self.members.get(member.id) is member:
+            while (
+                condition()
+                and not call.connection.is_closing
+                and self.members.get(member.id) is member
+            ):
                 self._check_is_mine(call)
                 self.changed.wait(_CHECK_INTERVAL_S)
                 self.tick()
@@ -357,17 +403,19 @@ class Group:
         self._check_is_mine(call)
         if self.members.get(member.id) is not member:
             is_fenced = self._static.get(member.instance_id or "", member.id) != member.id
-            raise GroupError(ErrorCode.FENCED_INSTANCE_ID if is_fenced else ErrorCode.UNKNOWN_MEMBER_ID)
+            raise GroupError(
+                ErrorCode.FENCED_INSTANCE_ID if is_fenced else ErrorCode.UNKNOWN_MEMBER_ID
+            )
 
     def _check_is_mine(self, call: Call) -> None:
-        """Raises ``GroupError`` where another broker or another protocol has taken over meanwhile."""
+        """Raise ``GroupError`` if another broker or another protocol has taken over the group."""
         if call.cluster.coordinator_of(self.id) is not call.broker:
             raise GroupError(ErrorCode.NOT_COORDINATOR)
         if self.is_converted:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def wake(self) -> None:
-        """Let every waiting request look again."""
+        """Wake every waiting request, so that it checks its condition."""
         self.changed.notify_all()
 
     def _drop(self, member_id: str) -> None:
@@ -385,10 +433,13 @@ class Group:
 
     # --- offsets ---
 
-    def check_commit(self, member_id: str, instance_id: str | None, generation: int, version: int) -> None:
-        """Whether a commit is allowed: by a member of this generation, or by anybody while there are no members.
+    def check_commit(
+        self, member_id: str, instance_id: str | None, generation: int, version: int
+    ) -> None:
+        """Raise ``GroupError`` unless a commit is allowed.
 
-        It is allowed as well while members join again: they commit what they give up. Raises ``GroupError``.
+        A member may commit in its generation, also while members join again, because it commits on
+        revocation. Any client may commit while the group has no members.
         """
         self.tick()
         if generation < 0 and self.state is State.EMPTY:
@@ -405,17 +456,19 @@ class Group:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Whether committed offsets are told: to anybody."""
+        """Do nothing: any client may read committed offsets."""
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads a topic, as far as its metadata can be read."""
+        """Return whether a member subscribes to a topic, as far as its metadata is readable."""
         if self.protocol_type != "consumer" or self.protocol is None:
             return False
         for member in self.members.values():
             try:
-                found = ConsumerProtocolSubscription.unpack(member.protocols.get(self.protocol, b""))
+                found = ConsumerProtocolSubscription.unpack(
+                    member.protocols.get(self.protocol, b"")
+                )
             except ProtocolError:
-                return True  # Kafka is careful too where it can't tell
+                return True  # Kafka assumes a subscription too if the metadata is unreadable
             if topic in found.topics:
                 return True
         return False

@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1, for clusters that play an old broker and for bytes that tests plant."""
+"""Message sets of magic 0 and 1, for clusters that act as old brokers and for raw appends."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kafka_native.mock.log import PartitionLog
 
 _CODEC = 0x07
-# A producer may write any offset in front of a compressed message. This one is high enough for those inside, which
-# count back from it.
+# A producer may write any offset at the front of a compressed message. The offsets inside count
+# back from it, so it must be high enough for them.
 _FAR = 1 << 40
 
 
@@ -23,7 +23,8 @@ class _Message(NamedTuple):
     data: memoryview
     record_count: int
     max_timestamp: int
-    codec: str = ""  # not empty: the offsets inside are absolute, so that it has to be written again
+    # Not empty: the offsets inside are absolute, so the message must be compressed again.
+    codec: str = ""
     inside: Sequence[records.Record] = ()
 
 
@@ -38,10 +39,15 @@ def check(data: memoryview, *, max_bytes: int) -> list[_Message]:
     messages = []
     for header in headers:
         if header.magic > 1:
-            raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "a batch of magic 2 in an old Produce request")
+            raise Refused(
+                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                "a batch of magic 2 in an old Produce request",
+            )
         if header.size_bytes > max_bytes:
             raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a message has {header.size_bytes} bytes")
-        messages.append(_message(data[header.position : header.position + header.size_bytes], header))
+        messages.append(
+            _message(data[header.position : header.position + header.size_bytes], header)
+        )
     return messages
 
 
@@ -60,15 +66,24 @@ def _message(data: memoryview, header: records.BatchHeader) -> _Message:
 
 
 def store(log: PartitionLog, messages: list[_Message], leader_epoch: int) -> None:
-    """Append checked messages, each with its offset in front: of a compressed one, the offset of its last record.
+    """Append checked messages.
 
-    A compressed one of magic 0 has the offsets of all, and is compressed anew with them, as old brokers did.
+    Each message gets its offset at the front. A compressed message gets the offset of its last
+    record. A compressed message of magic 0 is compressed again with the offsets of all records, as
+    old brokers did.
     """
     for message in messages:
         if message.codec:
             base = log.end_offset
-            anew = records.encode_message_set(message.inside, magic=0, codec=message.codec, base_offset=base)
-            log.store(memoryview(bytearray(anew)), message.record_count, message.max_timestamp, leader_epoch)
+            anew = records.encode_message_set(
+                message.inside, magic=0, codec=message.codec, base_offset=base
+            )
+            log.store(
+                memoryview(bytearray(anew)),
+                message.record_count,
+                message.max_timestamp,
+                leader_epoch,
+            )
             continue
         message.data[:8] = (log.end_offset + message.record_count - 1).to_bytes(8, "big")
         log.store(message.data, message.record_count, message.max_timestamp, leader_epoch)

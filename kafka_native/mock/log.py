@@ -1,8 +1,8 @@
-"""The log of one partition: raw record batches, in order, with what is needed to find one.
+"""The log of one partition: its raw record batches in order, with an index.
 
-Batches stay the bytes that the producer sent; only their base offset and leader epoch are rewritten, in place. Records
-are decoded for look-ups by time and for nothing else. Every method is called under the cluster's lock, except
-``check_batches``, which does the expensive part of an append without it.
+Batches stay the bytes that the producer sent. Only their base offset and leader epoch are
+overwritten, in place. Records are decoded only for look-ups by time. The caller holds the cluster's
+lock in every method. ``check_batches()`` needs no lock, and does the expensive part of an append.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafka_native._reference.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# What the checksum of a batch covers begins behind base offset, length, leader epoch, magic and the checksum itself.
+# The checksum of a batch starts after base offset, length, leader epoch, magic and checksum.
 _CRC_START = 21
 _ZSTD = 4
 _CODECS = 5
@@ -28,16 +28,19 @@ _REMEMBERED_BATCHES = 5
 _SEQUENCE_MASK = 0x7FFFFFFF
 _MARKER_KEY = struct.Struct(">hh")  # version, 1 for a commit
 _MARKER_VALUE = struct.Struct(">hi")  # version, the coordinator's epoch
-# Below this a batch is cheaper to copy than to pass to the kernel as a slice of its own.
+# A batch below this size is cheaper to copy than to pass to the kernel as its own slice.
 _SMALL_BYTES = 4096
 _SLICES_MAX = 256
 
 
 class Refused(Exception):
-    """An append that the log refuses: an error code for the client and a text."""
+    """A failed request, with an error code and a text for the client."""
 
     def __init__(self, code: ErrorCode, text: str, bad_records: Sequence[int] = ()) -> None:
-        """Keep all; ``bad_records`` are the places in the batch of those that are the reason (KIP-467)."""
+        """Store the error.
+
+        ``bad_records`` are the indexes of the invalid records in the batch (KIP-467).
+        """
         super().__init__(text)
         self.code = code
         self.text = text
@@ -45,14 +48,19 @@ class Refused(Exception):
 
 
 class Batch:
-    """One stored batch, or a whole legacy message set planted by a test."""
+    """One stored batch, or a whole legacy message set that a test appended."""
 
     __slots__ = ("base_offset", "data", "last_offset", "leader_epoch", "max_timestamp")
 
     def __init__(
-        self, data: memoryview, base_offset: int, last_offset: int, max_timestamp: int, leader_epoch: int
+        self,
+        data: memoryview,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        leader_epoch: int,
     ) -> None:
-        """Keep the bytes and what their header says."""
+        """Store the bytes and the fields of their header."""
         self.data = data
         self.base_offset = base_offset
         self.last_offset = last_offset
@@ -61,34 +69,43 @@ class Batch:
 
 
 def check_batches(data: memoryview, *, version: int, max_bytes: int) -> records.BatchHeader:
-    """Verify what a Produce request carries for one partition: exactly one intact batch of magic 2.
+    """Check that a Produce request has exactly one intact batch of magic 2 for a partition.
 
-    Raises ``Refused`` with the code that Apache Kafka answers.
+    Raises ``Refused`` with the error code that Apache Kafka returns.
     """
     try:
         headers = records.batch_headers(data)
     except records.RecordError as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     if len(headers) != 1 or headers[0].magic != 2 or headers[0].size_bytes != len(data):
-        raise Refused(ErrorCode.INVALID_RECORD, "a partition of a Produce request carries exactly one batch")
+        raise Refused(
+            ErrorCode.INVALID_RECORD, "a partition of a Produce request carries exactly one batch"
+        )
     header = headers[0]
     if header.size_bytes > max_bytes:
         text = f"the batch has {header.size_bytes} bytes, at most {max_bytes} are allowed"
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, text)
     if crc32c.crc32c(data[_CRC_START:]) != header.crc:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
-    if header.record_count < 1 or header.last_offset - header.base_offset + 1 != header.record_count:
-        raise Refused(ErrorCode.INVALID_RECORD, "record count and last offset of the batch don't agree")
+    if (
+        header.record_count < 1
+        or header.last_offset - header.base_offset + 1 != header.record_count
+    ):
+        raise Refused(
+            ErrorCode.INVALID_RECORD, "record count and last offset of the batch don't agree"
+        )
     codec = header.attributes & 7
     if codec >= _CODECS or (codec == _ZSTD and version < 7):
-        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} in Produce version {version}")
+        raise Refused(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} in Produce version {version}"
+        )
     if header.is_control:
-        raise Refused(ErrorCode.INVALID_RECORD, "clients don't write control batches")
+        raise Refused(ErrorCode.INVALID_RECORD, "clients must not write control batches")
     return header
 
 
 class Appended(NamedTuple):
-    """Where a batch landed; ``is_new`` is False for a batch that was there already."""
+    """The base offset of a batch. ``is_new`` is False for a batch that was stored before."""
 
     base_offset: int
     is_new: bool
@@ -101,7 +118,7 @@ class _Written(NamedTuple):
 
 
 class Aborted(NamedTuple):
-    """Where records of a producer are void: from its first record in the transaction to the marker."""
+    """An aborted transaction of a producer, from its first record to its marker."""
 
     producer_id: int
     first_offset: int
@@ -109,7 +126,7 @@ class Aborted(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """What is told of one producer id: -1 for what isn't there."""
+    """The state of one producer id. Unknown fields are -1."""
 
     producer_id: int
     epoch: int
@@ -132,38 +149,50 @@ class _Producer:
 
 
 class PartitionLog:
-    """The batches of one partition and its watermarks. What is appended is committed at once."""
+    """The batches of one partition and its watermarks. An append is committed at once."""
 
     def __init__(self) -> None:
         """Make an empty log that begins at offset 0."""
         self.start_offset = 0
         self.end_offset = 0
         self.size_bytes = 0
-        self.epochs: list[tuple[int, int]] = []  # (leader epoch, the offset it began with)
+        self.epochs: list[tuple[int, int]] = []  # (leader epoch, its first offset)
         self._batches: list[Batch] = []
         self._bases: list[int] = []
         self._producers: dict[int, _Producer] = {}
-        self._open: dict[int, int] = {}  # where the open transactions of producers begin
+        self._open: dict[int, int] = {}  # the first offset of each producer's open transaction
         self._aborted: list[Aborted] = []
-        self.refuses_strangers = False
+        self.rejects_unknown_producers = False
 
     # --- writing ---
 
     def append(
-        self, data: memoryview, header: records.BatchHeader, leader_epoch: int, append_time: int | None
+        self,
+        data: memoryview,
+        header: records.BatchHeader,
+        leader_epoch: int,
+        append_time: int | None,
     ) -> Appended:
-        """Store a checked batch; a batch of a sequence already stored is only found again. Raises ``Refused``."""
+        """Store a checked batch. Raises ``Refused``.
+
+        A batch with a sequence that is already stored is not stored again.
+        """
         producer = None
         if header.producer_id >= 0:
             producer = self._producers.get(header.producer_id)
             known = None if producer is None else self._check_sequence(producer, header)
             if known is not None:
                 return Appended(known, False)
-            if producer is None and self.refuses_strangers and header.base_sequence != 0:
-                raise Refused(ErrorCode.UNKNOWN_PRODUCER_ID, f"nothing is known of producer {header.producer_id}")
+            if producer is None and self.rejects_unknown_producers and header.base_sequence != 0:
+                raise Refused(
+                    ErrorCode.UNKNOWN_PRODUCER_ID,
+                    f"unknown producer {header.producer_id}",
+                )
             if producer is None or producer.epoch != header.producer_epoch:
                 marked = -1 if producer is None else producer.coordinator_epoch
-                producer = self._producers[header.producer_id] = _Producer(header.producer_epoch, marked)
+                producer = self._producers[header.producer_id] = _Producer(
+                    header.producer_epoch, marked
+                )
         base = self.end_offset
         records.set_base_offset(data, base, leader_epoch)
         max_timestamp = header.max_timestamp
@@ -179,18 +208,27 @@ class PartitionLog:
         self.store(data, header.record_count, max_timestamp, leader_epoch)
         return Appended(base, True)
 
-    def store(self, data: memoryview, record_count: int, max_timestamp: int, leader_epoch: int) -> None:
-        """Put bytes at the end that stand for so many offsets, without a look at them."""
+    def store(
+        self, data: memoryview, record_count: int, max_timestamp: int, leader_epoch: int
+    ) -> None:
+        """Append bytes as so many records, without a check."""
         base = self.end_offset
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
             self.epochs.append((leader_epoch, base))
-        self._batches.append(Batch(data, base, base + record_count - 1, max_timestamp, leader_epoch))
+        self._batches.append(
+            Batch(data, base, base + record_count - 1, max_timestamp, leader_epoch)
+        )
         self._bases.append(base)
         self.end_offset = base + record_count
         self.size_bytes += len(data)
 
-    def end_transaction(self, producer_id: int, epoch: int, timestamp: int, leader_epoch: int, *, commit: bool) -> int:
-        """Write the marker of a producer, whose older epochs are over with it; its size in bytes."""
+    def end_transaction(
+        self, producer_id: int, epoch: int, timestamp: int, leader_epoch: int, *, commit: bool
+    ) -> int:
+        """Write a producer's transaction marker, and return its size in bytes.
+
+        It fences older epochs.
+        """
         key, value = _MARKER_KEY.pack(0, commit), _MARKER_VALUE.pack(0, 0)
         marker = records.encode_batch(
             [(timestamp, key, value)],
@@ -207,12 +245,16 @@ class PartitionLog:
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch != epoch:
             producer = self._producers[producer_id] = _Producer(epoch)
-        producer.coordinator_epoch, producer.last_timestamp = 0, timestamp  # there is one coordinator, the first
+        # The mock cluster has one coordinator epoch, 0.
+        producer.coordinator_epoch, producer.last_timestamp = (
+            0,
+            timestamp,
+        )
         self.store(memoryview(bytearray(marker)), 1, timestamp, leader_epoch)
         return len(marker)
 
     def producers(self) -> list[ProducerState]:
-        """Who has written with a producer id."""
+        """Return the state of each producer id."""
         return [
             ProducerState(
                 number,
@@ -226,28 +268,33 @@ class PartitionLog:
         ]
 
     def may_end(self, producer_id: int, epoch: int) -> bool:
-        """Whether a marker of this epoch isn't one of a producer that is fenced by now."""
+        """Return whether a marker of this epoch is allowed. A fenced producer's marker is not."""
         known = self._producers.get(producer_id)
         return known is None or epoch >= known.epoch
 
     def forget_producers(self, *, refuse: bool) -> None:
-        """Lose what is known of all producer ids, as when their last batch has expired.
+        """Forget all producer ids, as if their last batches had expired.
 
-        From then on a batch of an unknown producer that doesn't begin at sequence 0 is taken as the beginning, as
-        Apache Kafka has done since 2.5, or refused, as it did before.
+        From then on the log accepts a first batch with any sequence, as Apache Kafka does since
+        2.5. With ``refuse`` it accepts only sequence 0, as older versions do.
         """
         self._producers.clear()
-        self.refuses_strangers = refuse
+        self.rejects_unknown_producers = refuse
 
     @staticmethod
     def _check_sequence(producer: _Producer, header: records.BatchHeader) -> int | None:
-        """The offset of a batch that was stored before, None for the next one in sequence."""
+        """Return the offset of a batch that was stored before, or None for the next sequence."""
         if header.producer_epoch < producer.epoch:
-            raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, f"the producer's epoch is {producer.epoch} by now")
+            raise Refused(
+                ErrorCode.INVALID_PRODUCER_EPOCH, f"the producer's epoch is {producer.epoch} now"
+            )
         first = header.base_sequence
         if header.producer_epoch > producer.epoch:
             if first != 0:
-                raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"a new epoch began with sequence {first}")
+                raise Refused(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"a new epoch began with sequence {first}",
+                )
             return None
         last = (first + header.record_count - 1) & _SEQUENCE_MASK
         for written in producer.batches:
@@ -256,11 +303,13 @@ class PartitionLog:
         if producer.batches:
             expected = (producer.batches[-1].last_sequence + 1) & _SEQUENCE_MASK
             if first != expected:
-                raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {first} came, not {expected}")
+                raise Refused(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {first} came, not {expected}"
+                )
         return None
 
     def drop_oldest(self) -> int:
-        """Forget the first batch; the number of bytes that it had."""
+        """Delete the first batch, and return its size in bytes."""
         batch = self._batches[0]
         del self._batches[0]
         del self._bases[0]
@@ -269,7 +318,10 @@ class PartitionLog:
         return len(batch.data)
 
     def truncate_before(self, offset: int) -> int:
-        """Let the log begin at this offset; the number of bytes in batches wholly before it, which are freed."""
+        """Move the start of the log to this offset, and return the number of freed bytes.
+
+        Only batches that end before the offset are freed.
+        """
         self.start_offset = max(self.start_offset, min(offset, self.end_offset))
         freed = 0
         while self._batches and self._batches[0].last_offset < self.start_offset:
@@ -277,7 +329,10 @@ class PartitionLog:
         return freed
 
     def truncate_from(self, offset: int) -> None:
-        """Lose what is at this offset and behind it, and what is known of the producers that wrote it."""
+        """Delete the records from this offset on.
+
+        The log also forgets the producers that wrote only these records.
+        """
         while self._batches and self._batches[-1].last_offset >= offset:
             self.size_bytes -= len(self._batches.pop().data)
             self._bases.pop()
@@ -292,28 +347,36 @@ class PartitionLog:
                 del self._producers[number]
 
     def reach(self, offset: int) -> None:
-        """Let the log end at this offset if it ends before, as if there had been records that are gone."""
+        """Move the end of the log to this offset, as if records before it had been deleted."""
         self.end_offset = max(self.end_offset, offset)
 
     # --- reading ---
 
     @property
     def last_stable_offset(self) -> int:
-        """Where the first open transaction begins, or the end."""
+        """The first offset of an open transaction, or the end of the log."""
         return min(self._open.values(), default=self.end_offset)
 
     def aborted(self, first: int, end: int) -> list[Aborted]:
-        """The aborted transactions that have records between these offsets, as far as they are in the log still."""
-        return [each for each in self._aborted if each.first_offset < end and each.last_offset >= first]
+        """Return the aborted transactions with records between these offsets."""
+        return [
+            each for each in self._aborted if each.first_offset < end and each.last_offset >= first
+        ]
 
     def read(
-        self, offset: int, max_bytes: int, *, at_least_one: bool = True, cut: bool = False, end: int | None = None
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool = True,
+        cut: bool = False,
+        end: int | None = None,
     ) -> tuple[list[memoryview], int]:
-        """Batches from the one that holds ``offset`` on, as slices, and their total size.
+        """Return the batches from ``offset`` on as slices, and their total size.
 
-        The first one comes whole even if it is larger than ``max_bytes``, unless ``at_least_one`` is False. ``cut``
-        adds the beginning of the batch that doesn't fit, as a broker does that reads from a file; batches that end
-        behind ``end`` are left out.
+        The first batch is whole even if it is larger than ``max_bytes``, unless ``at_least_one`` is
+        False. ``cut`` adds the beginning of the batch that doesn't fit, as a broker does that reads
+        from a file. Batches that end after ``end`` are omitted.
         """
         slices: list[memoryview] = []
         taken = 0
@@ -333,24 +396,24 @@ class PartitionLog:
         return slices, taken
 
     def batches(self) -> list[bytes]:
-        """Copies of all stored batches."""
+        """Return copies of all stored batches."""
         return [bytes(batch.data) for batch in self._batches]
 
     def batch_count(self) -> int:
-        """How many batches are stored."""
+        """Return the number of stored batches."""
         return len(self._batches)
 
     def _index_of(self, offset: int) -> int:
-        """The first batch whose last offset isn't below ``offset``."""
+        """Return the index of the first batch whose last offset isn't below ``offset``."""
         index = max(bisect_right(self._bases, offset) - 1, 0)
         while index < len(self._batches) and self._batches[index].last_offset < offset:
             index += 1
         return index
 
-    # --- looking up ---
+    # --- look-ups ---
 
     def offset_of_time(self, timestamp: int) -> tuple[int, int, int] | None:
-        """Offset, timestamp and leader epoch of the first record that is not older."""
+        """Return offset, timestamp and leader epoch of the first record that is not older."""
         for batch in self._batches:
             if batch.max_timestamp >= timestamp:
                 for record in self._records_of(batch):
@@ -359,7 +422,10 @@ class PartitionLog:
         return None
 
     def offset_of_max_time(self) -> tuple[int, int, int] | None:
-        """Offset, timestamp and leader epoch of the (first) record with the largest timestamp."""
+        """Return offset, timestamp and leader epoch of the record with the largest timestamp.
+
+        Among equal timestamps it is the first record.
+        """
         if not self._batches:
             return None
         batch = max(self._batches, key=lambda one: one.max_timestamp)
@@ -369,7 +435,7 @@ class PartitionLog:
         return batch.last_offset, batch.max_timestamp, batch.leader_epoch
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch of the record at an offset, -1 in an empty log."""
+        """Return the leader epoch of the record at an offset, or -1 in an empty log."""
         found = -1
         for epoch, start in self.epochs:
             if start > offset:
@@ -378,7 +444,7 @@ class PartitionLog:
         return found
 
     def end_of_epoch(self, epoch: int, current_epoch: int) -> tuple[int, int]:
-        """The largest epoch that is not larger than the one asked for, and the offset at which it ended."""
+        """Return the largest epoch up to the requested one, and the offset at which it ended."""
         if epoch == current_epoch:
             return epoch, self.end_offset
         known = [entry[0] for entry in self.epochs]
@@ -391,6 +457,10 @@ class PartitionLog:
     @staticmethod
     def _records_of(batch: Batch) -> list[records.Record]:
         try:
-            return [record for decoded in records.decode_batches(batch.data) for record in decoded.records]
+            return [
+                record
+                for decoded in records.decode_batches(batch.data)
+                for record in decoded.records
+            ]
         except records.RecordError:
-            return []  # bytes that a test planted: nothing in there has a time
+            return []  # unreadable bytes that a test appended have no timestamps

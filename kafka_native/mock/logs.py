@@ -1,4 +1,4 @@
-"""What tests do to logs and replicas: truncation, retention, racks, followers that lag."""
+"""Changes that tests make to logs and replicas: truncation, retention, racks, lagging followers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Logs:
-    """The logs of the cluster and the replicas that have them, as ``cluster.logs``."""
+    """The logs of the cluster and their replicas, as ``cluster.logs``."""
 
     def __init__(self, cluster: MockCluster, brokers: Mapping[int, Broker]) -> None:
         """Act on the cluster's topics and transactions, under its lock."""
@@ -20,26 +20,30 @@ class Logs:
         self._brokers = brokers
 
     def truncate(self, topic: str, partition: int, offset: int, broker: int | None = None) -> None:
-        """Lose the records of a partition from an offset on, as by an unclean election: a new leader epoch begins.
+        """Delete the records of a partition from an offset on, and begin a new leader epoch.
 
-        A batch that holds the offset is lost as a whole. OffsetForLeaderEpoch tells of it, fetches beyond the new end
-        are answered with OFFSET_OUT_OF_RANGE, and what is produced from now on gets the lost offsets again.
+        An unclean election has the same effect. A batch that contains the offset is deleted as a
+        whole. OffsetForLeaderEpoch returns the new end. Fetches beyond it get OFFSET_OUT_OF_RANGE.
+        New records get the deleted offsets again.
 
-        :param broker: The new leader; by default the old one goes on, in the new epoch.
+        :param broker: The new leader. By default the leader stays the same.
         """
         if broker is not None and broker not in self._brokers:
             raise ValueError(f"there is no broker {broker}")
         with self._cluster.lock:
             found = self._cluster.topics[topic].partitions[partition]
             if not found.log.start_offset <= offset <= found.log.end_offset:
-                raise ValueError(f"the log has offsets {found.log.start_offset} to {found.log.end_offset}")
+                raise ValueError(
+                    f"the log has offsets {found.log.start_offset} to {found.log.end_offset}"
+                )
             found.log.truncate_from(offset)
             found.lead(found.leader if broker is None else broker)
 
     def move_log_start(self, topic: str, partition: int, offset: int) -> None:
-        """Lose the records of a partition before an offset, as retention does; fetches below it are out of range.
+        """Delete the records of a partition before an offset, as retention does.
 
-        An offset beyond the end leaves the log empty, beginning there.
+        Fetches below the offset get OFFSET_OUT_OF_RANGE. An offset beyond the end leaves an empty
+        log that begins there.
         """
         with self._cluster.lock:
             found = self._cluster.topics[topic].partitions[partition]
@@ -50,24 +54,28 @@ class Logs:
             found.wake()
 
     def hang_transaction(self, transactional_id: str) -> None:
-        """Let the coordinator forget a transactional id: its open transaction hangs in the partitions written to.
+        """Make the coordinator forget a transactional id, so that its open transaction hangs.
 
-        That is what a lost marker, or a batch that came after it, leaves on brokers without KIP-890. KeyError: nothing
-        is known of the id.
+        The transaction stays open in its partitions. Without KIP-890 a lost marker, or a batch
+        after the marker, has the same effect. Raises ``KeyError`` for an unknown id.
         """
         with self._cluster.lock:
             self._cluster.transactions.forget(transactional_id)
 
     def set_rack(self, broker: int, rack: str | None) -> None:
-        """Let a broker stand in a rack; None for nowhere.
+        """Set the rack of a broker. None removes it.
 
-        A leader sends consumers that say a rack (Fetch 11 or newer) to the replica of that rack (KIP-392), unless it
-        stands there itself or the replica doesn't have the offset yet. A follower that stands nowhere serves none.
+        A leader redirects consumers with a rack (Fetch 11 or newer) to the replica in that rack
+        (KIP-392). It doesn't if the leader is in that rack itself, or if the replica lacks the
+        offset. A follower without a rack serves no fetches.
         """
         self._brokers[broker].rack = rack
 
     def set_follower_lag(self, topic: str, partition: int, broker: int, records: int) -> None:
-        """Let a follower lack the last records of a partition: it answers OFFSET_OUT_OF_RANGE beyond what it has."""
+        """Make a follower lack the last records of a partition.
+
+        It answers fetches beyond its end with OFFSET_OUT_OF_RANGE.
+        """
         with self._cluster.lock:
             found = self._cluster.topics[topic].partitions[partition]
             if broker not in found.replicas:

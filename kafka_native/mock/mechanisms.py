@@ -1,7 +1,7 @@
-"""The brokers' side of the SASL mechanisms: a token comes, a token goes, at the end there is a principal or a refusal.
+"""The broker's side of the SASL mechanisms.
 
-Written from the specifications (RFC 4616, 5802 and 7628, KIP-43, 48, 84, 255), and without a line of the client that
-they are there to judge.
+The code follows the specifications (RFC 4616, 5802 and 7628, KIP-43, 48, 84, 255). It shares no
+code with the client, so that tests of the client are meaningful.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ AuthenticationFault = Literal[
     "other_nonce",
     "mandatory_extension",
 ]
-_FUTURE_S = 60
-_LAST_SECOND = 1e12  # a number of seconds that arithmetic can be done with
+_CLOCK_SKEW_MAX_S = 60
+_SECONDS_MAX = 1e12  # the limit for times in seconds, so that arithmetic can't overflow
 _PRINTABLE_NONCE = r"[\x21-\x2b\x2d-\x7e]+"
 
 
 class Denied(Exception):
-    """The client isn't let in; the message is what it is told, and holds no secret."""
+    """An authentication that failed. The client gets the message, which contains no secret."""
 
 
 class Exchange:
-    """One attempt to log in. ``principal`` is a user's name once ``is_complete``.
+    """One authentication attempt. ``principal`` is a user's name once ``is_complete`` is set.
 
-    ``expires`` is when the credential ends (``time.time()``), None for one that doesn't; ``extensions`` is what else
-    the client said of itself.
+    ``expires`` is the expiry of the credential as ``time.time()``, or None. ``extensions`` are
+    other properties that the client sent.
     """
 
     def __init__(self, mechanism: str, accounts: Accounts, fault: str | None) -> None:
-        """Begin, possibly to misbehave in one way."""
+        """Begin an exchange. ``fault`` is how the broker misbehaves, or None."""
         self.mechanism = mechanism
         self.accounts = accounts
         self.fault = fault
@@ -62,30 +62,32 @@ class Exchange:
         self.extensions: dict[str, str] = {}
 
     def step(self, token: bytes) -> bytes:
-        """Take the client's token and return the next one for it. Raises ``Denied``."""
+        """Process the client's token, and return the broker's next one. Raises ``Denied``."""
         raise NotImplementedError
 
     def denied(self) -> Denied:
-        """A refusal that doesn't tell whether the user exists."""
-        return Denied(f"these are no valid credentials for {self.mechanism}")
+        """Return an error that doesn't reveal whether the user exists."""
+        return Denied(f"invalid credentials for {self.mechanism}")
 
     def complete(self, principal: str) -> None:
-        """Say who it is."""
+        """Complete the exchange with this principal."""
         self.principal = principal
         self.is_complete = True
 
 
 class Plain(Exchange):
-    """PLAIN, as in RFC 4616."""
+    """The mechanism PLAIN (RFC 4616)."""
 
     def step(self, token: bytes) -> bytes:
-        """The only one: who it is, and the password."""
+        """Check the user and the password. There is only one step."""
         try:
             authorized, user, password = token.decode().split("\0")
         except ValueError:
             raise Denied("PLAIN has three parts of UTF-8 with NUL between them") from None
         if not user or not password or authorized not in ("", user):
-            raise Denied("PLAIN takes a user and a password, and nobody acts for somebody else")
+            raise Denied(
+                "PLAIN needs a user and a password, and the authorization id must be the user"
+            )
         if not self.accounts.knows(user, password):
             raise self.denied()
         self.complete(user)
@@ -93,7 +95,10 @@ class Plain(Exchange):
 
 
 class ScramExchange(Exchange):
-    """RFC 5802, without channel binding; ``tokenauth=true`` logs in with a delegation token (KIP-48)."""
+    """The SCRAM mechanisms (RFC 5802), without channel binding.
+
+    ``tokenauth=true`` authenticates with a delegation token (KIP-48).
+    """
 
     _FIRST = re.compile(
         rf"(?P<header>n,(?:a=(?P<authorized>[^,]*))?,)"
@@ -105,7 +110,7 @@ class ScramExchange(Exchange):
     )
 
     def __init__(self, mechanism: str, accounts: Accounts, fault: str | None) -> None:
-        """Nothing was said yet."""
+        """Wait for the client's first message."""
         super().__init__(mechanism, accounts, fault)
         self._scram = SCRAM[mechanism]
         self._said = ""
@@ -115,12 +120,14 @@ class ScramExchange(Exchange):
         self._credential: Credential | None = None
 
     def step(self, token: bytes) -> bytes:
-        """The user's name first, then the proof."""
+        """Process the client's first message (user name) or its final one (proof)."""
         try:
             text = token.decode()
         except ValueError:
             raise self.denied() from None
-        return (self._first(text) if self._credential is None else self._last(text, self._credential)).encode()
+        return (
+            self._first(text) if self._credential is None else self._last(text, self._credential)
+        ).encode()
 
     def _first(self, text: str) -> str:
         match = self._FIRST.fullmatch(text)
@@ -128,11 +135,14 @@ class ScramExchange(Exchange):
             raise self.denied()
         user = match["user"].replace("=2C", ",").replace("=3D", "=")
         if match["authorized"] not in (None, "", match["user"]):
-            raise Denied("nobody acts for somebody else")
+            raise Denied("the authorization id must be the user")
         self.extensions = dict(one.split("=", 1) for one in match["extensions"].split(",") if one)
         self._owner = user
         if self.extensions.get("tokenauth") == "true":
-            self._owner, self._credential = self.accounts.scram_token(self._scram, user) or (user, None)
+            self._owner, self._credential = self.accounts.scram_token(self._scram, user) or (
+                user,
+                None,
+            )
         else:
             self._credential = self.accounts.scram(self._scram, user)
         if self._credential is None:
@@ -154,13 +164,17 @@ class ScramExchange(Exchange):
         if match is None or match["nonce"] != self._nonce:
             raise self.denied()
         try:
-            channel, proof = (base64.b64decode(match[name], validate=True) for name in ("channel", "proof"))
+            channel, proof = (
+                base64.b64decode(match[name], validate=True) for name in ("channel", "proof")
+            )
         except binascii.Error:
             raise self.denied() from None
         client_key = self._mac(credential.salted_password, b"Client Key")
         stored_key = hashlib.new(self._scram.hash, client_key).digest()
         said = f"{self._said},{text.rpartition(',p=')[0]}".encode()
-        expected = bytes(a ^ b for a, b in zip(client_key, self._mac(stored_key, said), strict=True))
+        expected = bytes(
+            a ^ b for a, b in zip(client_key, self._mac(stored_key, said), strict=True)
+        )
         if channel != self._header.encode() or not hmac.compare_digest(expected, proof):
             raise self.denied()
         signature = self._mac(self._mac(credential.salted_password, b"Server Key"), said)
@@ -174,31 +188,38 @@ class ScramExchange(Exchange):
 
 
 class OAuthBearer(Exchange):
-    """RFC 7628 with unsecured JWTs, which say who somebody is and until when. Nobody signs them: for tests only."""
+    """OAUTHBEARER (RFC 7628) with unsecured JWTs, which are not signed. For tests only."""
 
     _FIRST = re.compile(rb"n,(?:a=([^,]*))?,\x01((?:[A-Za-z]+=[\x20-\x7e\t\r\n]+\x01)*)\x01")
 
     def __init__(self, mechanism: str, accounts: Accounts, fault: str | None) -> None:
-        """No token was seen yet."""
+        """Wait for the client's token."""
         super().__init__(mechanism, accounts, fault)
         self._refusal: Denied | None = None
 
     def step(self, token: bytes) -> bytes:
-        """The bearer's token; if that isn't good, the client is told and answers with a 0x01 before it ends."""
+        """Check the bearer's token.
+
+        For an invalid token the broker returns an error, and fails after the client's answer, a
+        0x01.
+        """
         if self._refusal is not None:
             raise self._refusal
         match = self._FIRST.fullmatch(token)
         if match is None:
-            raise Denied("OAUTHBEARER begins with a GS2 header and key=value pairs, 0x01 between and behind them")
+            raise Denied(
+                "OAUTHBEARER begins with a GS2 header and key=value pairs, "
+                "0x01 between and behind them"
+            )
         pairs = [pair.split("=", 1) for pair in match[2].decode("ascii").split("\x01") if pair]
         values = dict(pairs)
         kind, _, bearer = values.pop("auth", "").partition(" ")
         if len(pairs) != len(values) + 1 or kind.lower() != "bearer" or not bearer:
-            raise Denied("OAUTHBEARER takes one auth=Bearer, and each extension once")
+            raise Denied("OAUTHBEARER needs one auth=Bearer, and each extension once")
         try:
             subject, self.expires = _unsecured(bearer)
             if match[1] and match[1].decode("utf-8", "replace") != subject:
-                raise Denied("nobody acts for somebody else")
+                raise Denied("the authorization id must be the user")
         except Denied as refusal:
             self._refusal = refusal
             return json.dumps({"status": "invalid_token"}).encode()
@@ -208,10 +229,13 @@ class OAuthBearer(Exchange):
 
 
 def _unsecured(token: str) -> tuple[str, float]:
-    """The subject and the end of an unsecured JWT (RFC 7519, section 6), if it is good now. Raises ``Denied``."""
+    """Return the subject and the expiry of an unsecured JWT (RFC 7519, section 6).
+
+    Raises ``Denied`` if the token is not valid now.
+    """
     head, claims = _parts(token)
     if head.get("alg") != "none":
-        raise Denied("only unsecured tokens (alg: none) are taken here")
+        raise Denied("only unsecured tokens (alg: none) are accepted")
     now = time.time()
     expires = _time(claims, "exp")
     subject = claims.get("sub")
@@ -219,15 +243,21 @@ def _unsecured(token: str) -> tuple[str, float]:
         raise Denied("the token has no subject (sub)")
     if expires <= now:
         raise Denied("the token has expired")
-    if any(name in claims and _time(claims, name) > now + _FUTURE_S for name in ("iat", "nbf")):
+    if any(
+        name in claims and _time(claims, name) > now + _CLOCK_SKEW_MAX_S for name in ("iat", "nbf")
+    ):
         raise Denied("the token isn't valid yet")
     return subject, expires
 
 
 def _time(claims: dict[str, Any], name: str) -> float:
-    """A time among the claims, in seconds. Raises ``Denied``."""
+    """Return a time among the claims, in seconds. Raises ``Denied``."""
     value = claims.get(name)
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _LAST_SECOND:
+    if (
+        not isinstance(value, (int, float))
+        or isinstance(value, bool)
+        or not abs(value) < _SECONDS_MAX
+    ):
         raise Denied(f"the token's {name} is no time")
     return float(value)
 
@@ -239,34 +269,36 @@ def _parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     found = []
     for piece in pieces[:2]:
         try:
-            value = json.loads(base64.b64decode(piece + "=" * (-len(piece) % 4), b"-_", validate=True))
+            value = json.loads(
+                base64.b64decode(piece + "=" * (-len(piece) % 4), b"-_", validate=True)
+            )
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise Denied("the token is no JWT")
+            raise Denied("the token isn't a JWT")
         found.append(value)
     return found[0], found[1]
 
 
 class AwsMskIam(Exchange):
-    """A signed request for access, as Amazon MSK takes it."""
+    """The mechanism AWS_MSK_IAM, as Amazon MSK implements it."""
 
     def step(self, token: bytes) -> bytes:
-        """The only one: the signed request."""
+        """Check the signed request. There is only one step."""
         try:
             signed = aws_iam.check(token, self.accounts.aws_keys, time.time())
         except ValueError as error:
             raise Denied(f"AWS_MSK_IAM: {error}") from None
-        self.extensions = signed.told
+        self.extensions = signed.properties
         self.complete(signed.key_id)
         return json.dumps({"version": aws_iam.VERSION, "request-id": secrets.token_hex(8)}).encode()
 
 
 class Gssapi(Exchange):
-    """Kerberos without a key: whoever comes is refused."""
+    """The mechanism GSSAPI without a Kerberos key. It fails for every client."""
 
     def step(self, token: bytes) -> bytes:
-        """Refuse every token of the client."""
+        """Fail with every token of the client."""
         raise Denied("this cluster has no Kerberos key")
 
 

@@ -1,4 +1,4 @@
-"""What groups of both protocols share: settings, errors, stored offsets, and who coordinates which group."""
+"""Data that groups of both protocols share: settings, errors, committed offsets, coordinators."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ if TYPE_CHECKING:
     from kafka_native.mock.clock import Clock
 
 EditMetadata = Callable[[str, bytes], bytes]
-"""What a test makes of a member's metadata: its id and the bytes in, other bytes out."""
+"""A test's function that changes a member's metadata. It gets the member id and the metadata."""
 
 
 class GroupError(Exception):
-    """A request that the coordinator refuses; ``member_id`` is for MEMBER_ID_REQUIRED, ``text`` for who asks why."""
+    """A group request that fails.
+
+    ``member_id`` is for MEMBER_ID_REQUIRED. ``text`` is the error message of the response.
+    """
 
     def __init__(self, code: ErrorCode, member_id: str = "", *, text: str | None = None) -> None:
-        """Keep all."""
         super().__init__(text or code.name)
         self.code = code
         self.member_id = member_id
@@ -42,19 +44,26 @@ class Left(NamedTuple):
 
 
 class Settings:
-    """What holds for all groups, settable at run time. Times are in seconds.
+    """The settings of all groups. Tests may change them at any time. Times are in seconds.
 
-    ``rebalance_delay`` is how long an empty classic group waits for more members; ``max_size`` the most members of a
-    group, None for no limit. The others are about the consumer protocol: ``heartbeat_seconds`` the interval that
-    members are told (``heartbeat_intervals`` for single groups), ``session_seconds`` after which a silent member is
-    out, ``server_assignor`` the one that is used where no member names one, and ``migration`` which way groups may
-    change their protocol: ``bidirectional``, ``upgrade``, ``downgrade`` or ``disabled``.
+    - ``rebalance_delay``: how long an empty classic group waits for more members.
+    - ``max_size``: the maximum number of members of a group. None means no limit.
+    - ``heartbeat_seconds``: the heartbeat interval of the consumer protocol.
+    - ``heartbeat_intervals``: the same for single groups.
+    - ``session_seconds``: after so long a silent member of the consumer protocol is removed.
+    - ``server_assignor``: the assignor if no member names one.
+    - ``migration``: the direction in which groups may change their protocol. It is
+      ``bidirectional``, ``upgrade``, ``downgrade`` or ``disabled``.
     """
 
     def __init__(
-        self, rebalance_delay: float, heartbeat_seconds: float, session_seconds: float, max_size: int | None = None
+        self,
+        rebalance_delay: float,
+        heartbeat_seconds: float,
+        session_seconds: float,
+        max_size: int | None = None,
     ) -> None:
-        """Take these, and Kafka's defaults for the rest."""
+        """Use these values, and Kafka's defaults for the rest."""
         self.rebalance_delay = rebalance_delay
         self.heartbeat_seconds = heartbeat_seconds
         self.session_seconds = session_seconds
@@ -67,19 +76,19 @@ class Settings:
 
 
 class Coordinators:
-    """Where a test wants groups to be coordinated, and which coordinators are still loading."""
+    """The coordinators that a test chose for groups, and the coordinators that still load."""
 
     def __init__(self, clock: Clock) -> None:
-        """Every group is where it belongs."""
+        """Start with the default coordinator of every group."""
         self._clock = clock
         self.moved: dict[str, int] = {}
         self._loading: dict[str, float] = {}
 
     def load(self, group_id: str, seconds: float) -> None:
-        """Let a group's coordinator load for so long."""
+        """Make the coordinator of a group load for so many seconds."""
         self._loading[group_id] = self._clock.now() + seconds
 
     def check_loaded(self, group_id: str) -> None:
-        """Raises ``GroupError`` while the coordinator of this group loads."""
+        """Raise ``GroupError`` while the coordinator of this group loads."""
         if self._loading and self._clock.now() < self._loading.get(group_id, 0.0):
             raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -1,8 +1,8 @@
-"""How the process of a mock cluster keeps its memory.
+"""Memory settings for the process of a mock cluster.
 
-Where memory is virtualised, the first touch of a page can cost more than everything else that happens to the bytes in
-it. A broker that goes on receiving and dropping megabytes must not give pages back and fetch them again. glibc only;
-elsewhere nothing happens.
+On virtual machines the first access to a memory page can be very slow. A broker receives and drops
+megabytes all the time, so it must not return pages to the system and get them again. The settings
+need glibc. Elsewhere they have no effect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _BLOCK_BYTES = 1 << 20
 
 
 def keep(prefault_bytes: int = 0) -> bool:
-    """Let freed memory stay in one arena of this process, and touch so many bytes of it now; False without glibc."""
+    """Keep freed memory in one arena of this process, and access so many bytes of it now.
+
+    Returns False without glibc.
+    """
     try:
         set_option = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""How a group changes its protocol while it lives, and how classic members take part in a group of the other one."""
+"""Conversion of a group to the other protocol, and classic members in consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from kafka_native.mock.consumer_groups import Classic, ConsumerGroup, ConsumerMe
 from kafka_native.mock.groups import Group, Member
 from kafka_native.mock.membership import GroupError, Left
 from kafka_native.protocol import ProtocolError
-from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_native.protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,22 +31,27 @@ _FIRST_WITH_MEMBER_ID_REQUIRED = 4
 
 
 def may_upgrade(group: Group) -> bool:
-    """Whether a classic group can become one of the consumer protocol."""
+    """Return whether a classic group can become a group of the consumer protocol."""
     if not group.members:
         return True
-    if group.settings.migration not in ("bidirectional", "upgrade") or group.protocol_type != _CONSUMER:
+    if (
+        group.settings.migration not in ("bidirectional", "upgrade")
+        or group.protocol_type != _CONSUMER
+    ):
         return False
     limit = group.settings.max_size
     return limit is None or len(group.members) < limit
 
 
 def upgrade(group: Group, made: ConsumerGroup, topics: Mapping[str, Topic]) -> None:
-    """Take the members of a classic group over, with what they are assigned. Raises ``GroupError``."""
+    """Take over the members of a classic group and their assignments. Raises ``GroupError``."""
     for old in group.members.values():
         member = ConsumerMember(old.id, old.instance_id, old.client_id, old.host, made.clock)
         try:
             given = ConsumerProtocolAssignment.unpack(old.assignment) if old.assignment else None
-            subscription = ConsumerProtocolSubscription.unpack(next(iter(old.protocols.values()), b""))
+            subscription = ConsumerProtocolSubscription.unpack(
+                next(iter(old.protocols.values()), b"")
+            )
         except ProtocolError:
             text = f"Group {group.id} is not a consumer group."
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text) from None
@@ -63,14 +71,16 @@ def upgrade(group: Group, made: ConsumerGroup, topics: Mapping[str, Topic]) -> N
 
 
 def must_downgrade(group: ConsumerGroup) -> bool:
-    """Whether only classic members are left of a group."""
+    """Return whether a group has only classic members left."""
     if group.settings.migration not in ("bidirectional", "downgrade"):
         return False
-    return bool(group.members) and all(member.classic is not None for member in group.members.values())
+    return bool(group.members) and all(
+        member.classic is not None for member in group.members.values()
+    )
 
 
 def downgrade(group: ConsumerGroup, made: Group, topics: Mapping[str, Topic]) -> None:
-    """Make the members those of a classic group, which begins with a rebalance."""
+    """Convert the members to those of a classic group, which begins with a rebalance."""
     names = {topic.id: name for name, topic in topics.items()}
     made.protocol_type = _CONSUMER
     made.generation = group.epoch
@@ -95,11 +105,11 @@ def _packed(assigned: set[Key], names: Mapping[bytes, str]) -> bytes:
     return ConsumerProtocolAssignment(assigned_partitions=parts).pack(0)
 
 
-# --- classic members among those of the consumer protocol ---
+# --- classic members in a group of the consumer protocol ---
 
 
 def join(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> ConsumerMember:
-    """Let a classic member join; it never waits, and never leads. Raises ``GroupError``."""
+    """Let a classic member join. It never waits, and never leads. Raises ``GroupError``."""
     protocols = {one.name: bytes(one.metadata) for one in request.protocols}
     subscription = _check(group, request, protocols)
     instance, member_id = request.group_instance_id, request.member_id
@@ -107,18 +117,26 @@ def join(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> Consume
         member_id = f"{instance or call.client_id}-{uuid.uuid4()}"
         if instance is None and call.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
             raise GroupError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-    member = group.classic_joins(member_id, instance, call.client_id, call.connection.peer[0], bool(request.member_id))
-    rebalance_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms > 0 else request.session_timeout_ms
+    member = group.classic_joins(
+        member_id, instance, call.client_id, call.connection.peer[0], bool(request.member_id)
+    )
+    rebalance_ms = (
+        request.rebalance_timeout_ms
+        if request.rebalance_timeout_ms > 0
+        else request.session_timeout_ms
+    )
     member.rebalance_seconds = rebalance_ms / 1000
     owned = _owned(group, subscription)
-    group.classic_wishes(member, subscription.topics, Classic(protocols, request.session_timeout_ms / 1000), owned)
+    group.apply_classic_join(
+        member, subscription.topics, Classic(protocols, request.session_timeout_ms / 1000), owned
+    )
     return member
 
 
 def _check(
     group: ConsumerGroup, request: JoinGroupRequest, protocols: Mapping[str, bytes]
 ) -> ConsumerProtocolSubscription:
-    """The subscription in a join request that fits the group. Raises ``GroupError``."""
+    """Return the subscription in a join request that matches the group. Raises ``GroupError``."""
     if request.session_timeout_ms <= 0:
         raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT)
     common = set(protocols)
@@ -143,7 +161,9 @@ def _owned(group: ConsumerGroup, subscription: ConsumerProtocolSubscription) -> 
     }
 
 
-def _known(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None) -> ConsumerMember:
+def _known(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None
+) -> ConsumerMember:
     group.tick()
     member = group.known(member_id, instance_id)
     if member.classic is None:
@@ -153,8 +173,10 @@ def _known(group: ConsumerGroup, member_id: str, instance_id: str | None, genera
     return member
 
 
-def sync(group: ConsumerGroup, request: SyncGroupRequest, topics: Mapping[str, Topic]) -> tuple[str, bytes]:
-    """Protocol and assignment of a classic member. Raises ``GroupError``."""
+def sync(
+    group: ConsumerGroup, request: SyncGroupRequest, topics: Mapping[str, Topic]
+) -> tuple[str, bytes]:
+    """Return protocol and assignment of a classic member. Raises ``GroupError``."""
     member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
     assert member.classic is not None
     protocol = next(iter(member.classic.protocols))
@@ -168,11 +190,13 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, topics: Mapping[str, T
     return protocol, _packed(member.assigned, {topic.id: name for name, topic in topics.items()})
 
 
-def heartbeat(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> None:
-    """Let a classic member stay. Raises ``GroupError``, for instance when it is time to join again."""
+def heartbeat(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
+) -> None:
+    """Restart a classic member's session. Raises ``GroupError``, for example in a rebalance."""
     member = _known(group, member_id, instance_id, generation)
     member.seen()
-    group.look_at_topics()
+    group.refresh_topics()
     can_get_more = member.step is Step.UNRELEASED and not group.waits_for_others(member)
     if member.epoch < group.epoch or member.step is Step.UNREVOKED or can_get_more:
         _must_rejoin(member)
@@ -184,8 +208,10 @@ def _must_rejoin(member: ConsumerMember) -> None:
         member.join_deadline = member.clock.now() + member.rebalance_seconds
 
 
-def leave(group: ConsumerGroup, member_id: str, instance_id: str | None, reason: str | None) -> None:
-    """Let a classic member go. Raises ``GroupError``."""
+def leave(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, reason: str | None
+) -> None:
+    """Remove a classic member. Raises ``GroupError``."""
     if not member_id and instance_id is not None:
         member_id = group.static_id(instance_id)
     member = _known(group, member_id, instance_id, None)

@@ -1,4 +1,4 @@
-"""Reading OpenTelemetry's MetricsData: what clients push, in protobuf's wire form."""
+"""A decoder for OpenTelemetry's MetricsData in protobuf, which clients push."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_LONGEST_VARINT = 10
+_VARINT_MAX_BYTES = 10
 _GAUGE, _SUM = 5, 7
 _DELTA, _CUMULATIVE = 1, 2
 
 
 class Malformed(ValueError):
-    """These bytes aren't metrics."""
+    """The bytes are not valid MetricsData."""
 
 
 class PushedMetric(NamedTuple):
-    """One value of a metric, as a client has pushed it."""
+    """One value of a metric that a client pushed."""
 
     name: str
     kind: str
@@ -28,19 +28,19 @@ class PushedMetric(NamedTuple):
     labels: dict[str, str | int]
     unit: str
     delta: bool
-    """Of a sum: what came since ``start_ns``, which is the push before; otherwise everything since ``start_ns``."""
+    """Whether a sum counts from the previous push. ``start_ns`` is the start of the count."""
     start_ns: int
-    """Since 1970, as ``time_ns``."""
+    """Nanoseconds since 1970, like ``time_ns``."""
     time_ns: int
 
 
 class Metrics(NamedTuple):
-    """Everything in one push."""
+    """The content of one push."""
 
     resource: dict[str, str | int]
     """Labels of the client."""
     scope: tuple[str, str]
-    """Name and version of what has measured."""
+    """Name and version of the library that measured."""
     metrics: list[PushedMetric]
 
 
@@ -48,7 +48,7 @@ _Field = tuple[int, int | bytes]
 
 
 def read(data: bytes) -> Metrics:
-    """The metrics in these bytes; several resources and scopes are taken together. Raises ``Malformed``."""
+    """Decode metrics, and merge several resources and scopes. Raises ``Malformed``."""
     try:
         return _read(data)
     except (UnicodeDecodeError, TypeError, struct.error) as error:
@@ -91,8 +91,10 @@ def _point(data: bytes, name: str, kind: str, unit: str, delta: bool) -> PushedM
     elif 6 in found:
         [value] = struct.unpack("<q", _eight(found[6]))
     else:
-        raise Malformed(f"{name}: a value that is no number")
-    start, now = (int.from_bytes(_eight(found.get(number, bytes(8))), "little") for number in (2, 3))
+        raise Malformed(f"{name}: the value isn't a number")
+    start, now = (
+        int.from_bytes(_eight(found.get(number, bytes(8))), "little") for number in (2, 3)
+    )
     return PushedMetric(name, kind, value, _labels(data, 7), unit, delta, start, now)
 
 
@@ -109,11 +111,11 @@ def _labels(data: bytes, number: int) -> dict[str, str | int]:
 
 
 def _inner(data: bytes, number: int) -> Iterator[bytes]:
-    """The fields of this number, each of which is a message."""
+    """Yield the fields of this number. Each of them is a message."""
     for found, value in _fields(data):
         if found == number:
             if not isinstance(value, bytes):
-                raise Malformed(f"field {number} is no message")
+                raise Malformed(f"field {number} is not a message")
             yield value
 
 
@@ -123,7 +125,7 @@ def _text(data: bytes, number: int) -> str:
 
 def _eight(value: int | bytes) -> bytes:
     if not isinstance(value, bytes) or len(value) != 8:
-        raise Malformed("a number that hasn't eight bytes")
+        raise Malformed("a number without eight bytes")
     return value
 
 
@@ -152,9 +154,9 @@ def _fields(data: bytes) -> Iterator[_Field]:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
-    for shift in range(_LONGEST_VARINT):
+    for shift in range(_VARINT_MAX_BYTES):
         if at + shift >= len(data):
-            raise Malformed("it ends within a number")
+            raise Malformed("the data ends within a number")
         byte = data[at + shift]
         value |= (byte & 0x7F) << 7 * shift
         if byte < 0x80:

@@ -1,20 +1,23 @@
-"""What controllers decide: features and their levels, who votes, which brokers are registered."""
+"""Decisions of the controllers: feature levels, voters, registered brokers."""
 
 from __future__ import annotations
 
 import uuid
 
 TRANSACTION_VERSION = "transaction.version"
-"""The feature whose level 2 is KIP-890: partitions are added by writing to them, each transaction has its epoch."""
+"""The feature whose level 2 is KIP-890.
+
+In level 2 a write adds its partition to the transaction, and each transaction has its own epoch.
+"""
 SUPPORTED = {TRANSACTION_VERSION: (0, 2)}
-"""The features that brokers could run, and their levels."""
+"""The features that brokers support, and their levels."""
 
 
 class Quorum:
-    """The controllers' decisions; used under the cluster's lock."""
+    """The controllers' decisions. The cluster's lock guards them."""
 
     def __init__(self, brokers: list[int], transaction_version: int) -> None:
-        """Every broker is a controller that votes."""
+        """Start with every broker as a voting controller."""
         self.levels = {TRANSACTION_VERSION: transaction_version}
         self.epoch = 1
         self.changes = 0
@@ -23,17 +26,17 @@ class Quorum:
         self.unregistered: set[int] = set()
 
     def changed(self) -> None:
-        """Count a change: the log of metadata has one record more."""
+        """Count a change: the metadata log has one more record."""
         self.changes += 1
 
     def update(self, feature: str, level: int) -> None:
-        """Run a feature at another level, in a new epoch."""
+        """Change the level of a feature, in a new epoch."""
         self.levels[feature] = level
         self.epoch += 1
         self.changed()
 
     def refusal(self, feature: str, level: int, *, may_go_down: bool) -> str | None:
-        """Why a feature can't get this level, None if it can."""
+        """Return why a feature can't get this level, or None."""
         first, last = SUPPORTED.get(feature, (0, -1))
         if not first <= level <= last:
             return f"{feature} can't be at level {level}: the brokers have {first} to {last}"

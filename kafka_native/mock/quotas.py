@@ -1,4 +1,4 @@
-"""Client quotas: those that are set, whom they hold for, and for how long a response says to keep still."""
+"""Client quotas, and the throttle times that follow from them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 OF_CLIENTS = frozenset({PRODUCE, FETCH, "request_percentage", "controller_mutation_rate"})
 OF_ADDRESSES = frozenset({"connection_creation_rate"})
 WINDOW_S = 1.0
-"""What comes within it may be as much as the quota grants for it, all at once."""
+"""A client may use the quota of this time at once."""
 
 
-def unfit(entity: Entity, keys: set[str]) -> str | None:
-    """Why these aren't quotas of such an entity, None if they are."""
+def refusal(entity: Entity, keys: set[str]) -> str | None:
+    """Return why an entity can't have these quotas, or None."""
     kinds = {kind for kind, _ in entity}
     if not kinds or len(kinds) < len(entity) or not (kinds <= {USER, CLIENT_ID} or kinds == {IP}):
-        return f"there is no such entity: {sorted(kinds)}"
+        return f"there is no entity of these types: {sorted(kinds)}"
     unknown = sorted(keys - (OF_ADDRESSES if kinds == {IP} else OF_CLIENTS))
-    return f"{unknown[0]} is no quota of it" if unknown else None
+    return f"{unknown[0]} is no quota of this entity" if unknown else None
 
 
 class Quotas:
-    """The quotas of a cluster; used under its lock."""
+    """The quotas of a cluster. The cluster's lock guards them."""
 
     def __init__(self) -> None:
-        """Nobody has one."""
+        """Start without quotas."""
         self.entries: dict[Entity, dict[str, float]] = {}
         self._used: dict[tuple[int, Entity, str, str, str], tuple[float, float]] = {}
 
     def alter(self, entity: Entity, changes: dict[str, float | None]) -> None:
-        """Set quotas; None removes one."""
+        """Set quotas. None removes one."""
         kept = self.entries.setdefault(entity, {})
         for key, value in changes.items():
             if value is None:
@@ -45,15 +45,19 @@ class Quotas:
         if not kept:
             del self.entries[entity]
 
-    def throttle_ms(self, broker: int, user: str, client_id: str, key: str, size: int, now: float) -> int:
-        """For how long a client has to keep still after so many bytes, by the most specific quota that it has."""
+    def throttle_ms(
+        self, broker: int, user: str, client_id: str, key: str, size: int, now: float
+    ) -> int:
+        """Return the throttle time of a client after so many bytes, by its most specific quota."""
         for entity in _most_specific_first(user, client_id):
             rate = self.entries.get(entity, {}).get(key)
             if rate is not None:
                 return self._take((broker, entity, key, user, client_id), rate, size, now)
         return 0
 
-    def _take(self, who: tuple[int, Entity, str, str, str], rate: float, size: int, now: float) -> int:
+    def _take(
+        self, who: tuple[int, Entity, str, str, str], rate: float, size: int, now: float
+    ) -> int:
         level, since = self._used.get(who, (0.0, now))
         level = max(level - (now - since) * rate, 0.0) + size
         self._used[who] = level, now
@@ -61,7 +65,7 @@ class Quotas:
 
 
 def _most_specific_first(user: str, client_id: str) -> Iterator[Entity]:
-    """In Kafka's order: the user's own before the default user's, those of a client before those of all."""
+    """Yield a client's entities in Kafka's order, the most specific first."""
     for name in (user, None):
         for client in (client_id, None):
             yield frozenset({(USER, name), (CLIENT_ID, client)})

@@ -1,8 +1,14 @@
-"""Logging in, as Apache Kafka's brokers have it (KIP-43, 152, 368): what a connection may say, and when.
+"""Authentication of connections, as in Apache Kafka's brokers (KIP-43, 152, 368).
 
-Before it is let in, a connection says ApiVersions once if it likes, then SaslHandshake, then the mechanism's tokens, in
-SaslAuthenticate or, after a handshake of version 0, as bare frames. Anything else closes it, and so does every request
-but SaslHandshake once its session is over.
+A client sends these requests in order:
+
+1. ApiVersions, once and optional.
+2. SaslHandshake.
+3. The mechanism's tokens, in SaslAuthenticate. After a SaslHandshake of version 0 they are bare
+   frames.
+
+Any other request closes the connection. When the session has expired, every request except
+SaslHandshake closes it.
 """
 
 from __future__ import annotations
@@ -25,8 +31,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LARGEST_FRAME: Final = 512 << 10
-"""The most bytes of a frame before somebody is let in: Apache Kafka's ``sasl.server.max.receive.size``."""
+UNAUTHENTICATED_FRAME_MAX_BYTES: Final = 512 << 10
+"""The largest frame before authentication, in bytes.
+
+Apache Kafka's property is ``sasl.server.max.receive.size``.
+"""
 ANONYMOUS: Final = "User:ANONYMOUS"
 _OVERSIZED = b"A" * (4 << 20)
 _MALFORMED = bytes(range(255, -1, -1))
@@ -34,11 +43,13 @@ _KEPT = 10_000
 
 
 class SeenLogin(NamedTuple):
-    """An attempt to log in that came to its end: what ``MockCluster.logins`` lists.
+    """A completed authentication attempt, in ``MockCluster.logins``.
 
-    ``again`` tells re-authentications; ``principal`` is None where it failed, and ``error`` says why.
-    ``extensions`` is what the client said of itself: SASL extensions, ``tokenauth``, or host, region and user agent of
-    AWS_MSK_IAM. ``time`` is ``time.monotonic()``.
+    - ``again``: whether it is a re-authentication.
+    - ``principal``: the principal, or None after a failure.
+    - ``error``: the reason of a failure.
+    - ``extensions``: SASL extensions, ``tokenauth``, or host, region and user agent of AWS_MSK_IAM.
+    - ``time``: the ``time.monotonic()`` of its end.
     """
 
     broker: int
@@ -51,13 +62,22 @@ class SeenLogin(NamedTuple):
 
 
 class SaslListener:
-    """What all connections of a cluster share: mechanisms, accounts, the length of sessions."""
+    """The SASL settings of all connections of a cluster."""
 
     PLACE: Final = "authentication"
-    """Where faults are armed for."""
+    """The name of the faults for it."""
 
-    def __init__(self, mechanisms: Sequence[str], accounts: Accounts, session_lifetime_ms: int, faults: Faults) -> None:
-        """Take them over; ``session_lifetime_ms`` is ``connections.max.reauth.ms``, 0 for no end."""
+    def __init__(
+        self,
+        mechanisms: Sequence[str],
+        accounts: Accounts,
+        session_lifetime_ms: int,
+        faults: Faults,
+    ) -> None:
+        """Store the settings.
+
+        ``session_lifetime_ms`` is ``connections.max.reauth.ms``, 0 for no limit.
+        """
         self.mechanisms = list(mechanisms)
         self.accounts = accounts
         self.session_lifetime_ms = session_lifetime_ms
@@ -66,7 +86,10 @@ class SaslListener:
         self.expired_sessions = 0
 
     def lifetime_ms(self, expires: float | None) -> int:
-        """How long a session lasts that begins now, whose credential ends then; 0 for no end."""
+        """Return the lifetime of a session that begins now, or 0 for no limit.
+
+        ``expires`` is the expiry of its credential.
+        """
         limits = [self.session_lifetime_ms] if self.session_lifetime_ms > 0 else []
         if expires is not None:
             limits.append(max(1, int((expires - time.time()) * 1000)))
@@ -74,7 +97,7 @@ class SaslListener:
 
 
 class _State(enum.Enum):
-    """What comes next: anything before the handshake, the handshake, tokens, everything, nothing."""
+    """The state of an authentication: it determines the requests that the client may send."""
 
     BEGUN = enum.auto()
     HANDSHAKE = enum.auto()
@@ -92,7 +115,7 @@ _ADMITTED: Final = {
 
 
 class Answer(NamedTuple):
-    """What a token is answered with."""
+    """The answer to a token."""
 
     token: bytes = b""
     code: int = ErrorCode.NO_ERROR
@@ -101,14 +124,13 @@ class Answer(NamedTuple):
 
 
 class Login:
-    """One connection's way in; its thread alone uses it.
+    """The authentication state of one connection. Only the connection's thread uses it.
 
-    ``principal`` is who speaks, ``is_by_token`` whether a delegation token says so. ``is_over``: the connection is
-    closed after the response that is on its way.
+    ``principal`` is the client's principal. ``is_by_token`` says that a delegation token proved it.
     """
 
     def __init__(self, sasl: SaslListener | None, broker: int) -> None:
-        """Nobody has said anything; without SASL everybody may say everything."""
+        """Start without a principal. Without SASL the client may send all requests."""
         self.principal = ANONYMOUS
         self.is_by_token = False
         self._sasl = sasl
@@ -117,25 +139,32 @@ class Login:
         self._mechanism = ""
         self._version = 0
         self._exchange: Exchange | None = None
-        self._is_known = False  # it has been let in once
+        self._is_known = False  # whether it has authenticated before
         self._ends: float | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is listened to."""
+        """Whether the broker closes the connection after the current response."""
         return self._state is _State.OVER
 
     @property
     def is_bare(self) -> bool:
-        """Whether the next frame is a token, without a header."""
+        """Whether the next frame is a bare token, without a request header."""
         return self._state is _State.TOKENS and self._version == 0
 
-    def largest_frame(self, otherwise: int) -> int:
-        """The most bytes that the next frame may have."""
-        return otherwise if self._state is _State.OPEN else min(otherwise, LARGEST_FRAME)
+    def frame_max_bytes(self, otherwise: int) -> int:
+        """Return the largest allowed size of the next frame, in bytes."""
+        return (
+            otherwise
+            if self._state is _State.OPEN
+            else min(otherwise, UNAUTHENTICATED_FRAME_MAX_BYTES)
+        )
 
     def admits(self, api_key: int) -> bool:
-        """Whether a request may be answered at all; the connection is closed otherwise."""
+        """Return whether the client may send this request now.
+
+        If not, the broker closes the connection.
+        """
         if self._state is not _State.OPEN:
             return api_key in _ADMITTED[self._state]
         if self._ends is None or api_key == ApiKey.SASL_HANDSHAKE or time.monotonic() < self._ends:
@@ -145,12 +174,12 @@ class Login:
         return False
 
     def reported_versions(self) -> None:
-        """ApiVersions was answered, and is not asked for again."""
+        """Note that ApiVersions was answered. A second one is not allowed."""
         if self._state is _State.BEGUN:
             self._state = _State.HANDSHAKE
 
     def handshake(self, mechanism: str, version: int) -> ErrorCode:
-        """A mechanism is chosen: for the first time, or to log in again."""
+        """Choose a mechanism for the first authentication or for a re-authentication."""
         if self._sasl is None:
             return ErrorCode.ILLEGAL_SASL_STATE
         if mechanism not in self._sasl.mechanisms:
@@ -158,7 +187,8 @@ class Login:
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self._version = version
         if self._is_known and mechanism != self._mechanism:
-            self._exchange = None  # Apache Kafka, too, says yes here, and closes when the first token comes
+            # Apache Kafka accepts another mechanism here too, and closes at the first token.
+            self._exchange = None
         else:
             fault = self._sasl.faults.take_break(self._sasl.PLACE, self._broker)
             self._mechanism = mechanism
@@ -168,16 +198,18 @@ class Login:
 
     @property
     def mechanisms(self) -> list[str]:
-        """Those that are enabled."""
+        """The enabled SASL mechanisms."""
         return [] if self._sasl is None else self._sasl.mechanisms
 
     def step(self, token: bytes) -> Answer | None:
-        """Take a token; None answers nothing and closes."""
+        """Process a token, and return the answer. None closes the connection."""
         if self._state is not _State.TOKENS:
-            return Answer(code=ErrorCode.ILLEGAL_SASL_STATE, text="there is nothing to authenticate now")
+            return Answer(
+                code=ErrorCode.ILLEGAL_SASL_STATE, text="no authentication is in progress"
+            )
         exchange = self._exchange
         if exchange is None:
-            self._end("a session goes on with the mechanism that it began with")
+            self._end("a session must keep its first mechanism")
             return None
         try:
             answer = _broken(exchange) or Answer(exchange.step(token))
@@ -209,17 +241,30 @@ class Login:
     def _end(self, why: str) -> None:
         self._note(None, why, {})
         self._state = _State.OVER
-        log.info("broker %d lets nobody in: %s", self._broker, why)
+        log.info("broker %d fails an authentication: %s", self._broker, why)
 
     def _note(self, principal: str | None, error: str | None, extensions: dict[str, str]) -> None:
         assert self._sasl is not None
-        seen = SeenLogin(self._broker, self._mechanism, principal, error, self._is_known, extensions, time.monotonic())
+        seen = SeenLogin(
+            self._broker,
+            self._mechanism,
+            principal,
+            error,
+            self._is_known,
+            extensions,
+            time.monotonic(),
+        )
         self._sasl.logins.append(seen)
 
 
 def _broken(exchange: Exchange) -> Answer | None:
-    """What a fault makes of a step, whatever the mechanism. Raises ``Denied``."""
+    """Return the token that a fault orders, for any mechanism. Raises ``Denied``."""
     if exchange.fault == "refuse":
         raise exchange.denied()
-    tokens = {"malformed": _MALFORMED, "oversized": _OVERSIZED, "endless": b"r=more,s=more,i=4096", "close": b""}
+    tokens = {
+        "malformed": _MALFORMED,
+        "oversized": _OVERSIZED,
+        "endless": b"r=more,s=more,i=4096",
+        "close": b"",
+    }
     return None if exchange.fault not in tokens else Answer(tokens[exchange.fault])

@@ -1,4 +1,4 @@
-"""What the listeners of a cluster ask of clients, and what tests do to that."""
+"""TLS and SASL of a cluster's listeners, and the changes that tests make to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from kafka_native.mock.accounts import Accounts, AwsKey, DelegationToken
 from kafka_native.mock.certificates import Certificates, Identity, Presented
 from kafka_native.mock.mechanisms import MECHANISMS, AuthenticationFault
 from kafka_native.mock.sasl import SaslListener, SeenLogin
-from kafka_native.mock.tls import VERSIONS, ClientCertificates, HandshakeFault, SeenHandshake, TlsListener
+from kafka_native.mock.tls import (
+    VERSIONS,
+    ClientCertificates,
+    HandshakeFault,
+    SeenHandshake,
+    TlsListener,
+)
 
 if TYPE_CHECKING:
     from kafka_native.mock.access import Access
@@ -22,21 +28,22 @@ PROTOCOLS: Final = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 
 @dataclass(frozen=True)
 class ListenerSecurity:
-    """How the brokers of a ``MockCluster`` are reached. Raises ``ValueError`` for what can't be.
+    """The security settings of a ``MockCluster``. Raises ``ValueError`` for invalid ones.
 
     :param protocol: ``security.protocol``: plaintext, ssl, sasl_plaintext or sasl_ssl, in any case.
-    :param mechanisms: ``sasl.enabled.mechanisms``: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER (with unsecured
-        JWTs), AWS_MSK_IAM; GSSAPI is there to be refused.
+    :param mechanisms: ``sasl.enabled.mechanisms``: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
+        (with unsecured JWTs), AWS_MSK_IAM, and GSSAPI, which fails for every client.
     :param users: Passwords of users, for PLAIN and SCRAM.
-    :param delegation_tokens: Tokens by their id; SCRAM with ``tokenauth=true`` takes them.
+    :param delegation_tokens: Tokens by their id. SCRAM with ``tokenauth=true`` accepts them.
     :param aws_keys: Secrets by access key id.
-    :param session_lifetime_ms: ``connections.max.reauth.ms``: how long a log-in is good for (KIP-368); 0 for good.
-    :param scram_iterations: How often SCRAM's hash is applied to passwords.
-    :param certificates: An authority that issues the brokers' certificate, or a certificate with its key; None makes
-        an authority, which takes trustme (``pip install 'kafka-native[mock]'``).
-    :param client_certificates: ``ssl.client.auth``: none, requested or required. The subject of a client's certificate
-        is its principal.
-    :param tls_versions: The lowest and the highest: TLSv1.2 or TLSv1.3.
+    :param session_lifetime_ms: ``connections.max.reauth.ms``: the lifetime of an authenticated
+        session (KIP-368). 0 means no limit.
+    :param scram_iterations: The iteration count of SCRAM's password hash.
+    :param certificates: An authority that issues the brokers' certificate, or a certificate with
+        its key. None makes an authority with trustme (``pip install 'kafka-native[mock]'``).
+    :param client_certificates: ``ssl.client.auth``: none, requested or required. The subject of a
+        client's certificate is its principal.
+    :param tls_versions: The lowest and the highest version: TLSv1.2 or TLSv1.3.
     """
 
     protocol: str = "plaintext"
@@ -51,7 +58,7 @@ class ListenerSecurity:
     tls_versions: tuple[str, str] = ("TLSv1.2", "TLSv1.3")
 
     def __post_init__(self) -> None:
-        """Check."""
+        """Check the settings."""
         _check("protocol", self.protocol.lower(), PROTOCOLS)
         for mechanism in self.mechanisms:
             _check("mechanism", mechanism, tuple(MECHANISMS))
@@ -59,29 +66,31 @@ class ListenerSecurity:
         for version in self.tls_versions:
             _check("TLS version", version, tuple(VERSIONS))
         if self.has_sasl and not self.mechanisms:
-            raise ValueError("SASL takes a mechanism")
+            raise ValueError("SASL needs a mechanism")
 
     @property
     def has_tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """Whether connections use TLS."""
         return self.protocol.lower() in ("ssl", "sasl_ssl")
 
     @property
     def has_sasl(self) -> bool:
-        """Whether clients log in."""
+        """Whether clients authenticate with SASL."""
         return self.protocol.lower().startswith("sasl_")
 
     def tls(self, faults: Faults) -> TlsListener | None:
-        """The TLS of the listeners. Raises ``ssl.SSLError`` for a certificate that can't be used."""
+        """Make the TLS listener, or None. Raises ``ssl.SSLError`` for an unusable certificate."""
         if not self.has_tls:
             return None
         return TlsListener(self.certificates, self.client_certificates, self.tls_versions, faults)
 
     def sasl(self, lock: threading.RLock, access: Access, faults: Faults) -> SaslListener | None:
-        """The SASL of the listeners, with its users."""
+        """Make the SASL listener with its users, or None."""
         if not self.has_sasl:
             return None
-        accounts = Accounts(lock, access, self.scram_iterations, self.delegation_tokens, self.aws_keys)
+        accounts = Accounts(
+            lock, access, self.scram_iterations, self.delegation_tokens, self.aws_keys
+        )
         for user, password in self.users.items():
             accounts.set_password(user, password)
         return SaslListener(self.mechanisms, accounts, self.session_lifetime_ms, faults)
@@ -93,7 +102,10 @@ def _check(what: str, value: str, choices: Sequence[str]) -> None:
 
 
 class Security:
-    """TLS and SASL of the cluster, as ``cluster.security``. Raises ``ValueError`` where it has neither."""
+    """TLS and SASL of the cluster, as ``cluster.security``.
+
+    Methods raise ``ValueError`` if the cluster lacks the layer.
+    """
 
     def __init__(self, tls: TlsListener | None, sasl: SaslListener | None, faults: Faults) -> None:
         """Act on the listeners of a cluster."""
@@ -105,12 +117,12 @@ class Security:
 
     @property
     def ca_pem(self) -> str:
-        """The certificate that clients are to trust, for ``ssl.ca.pem`` or a file."""
+        """The certificate to trust, for ``ssl.ca.pem`` or a file."""
         return self._tls.ca_pem
 
     @property
     def certificates(self) -> Certificates:
-        """The authority that issues for this cluster: ``certificates.client("alice")`` is one for a client."""
+        """The cluster's authority. ``certificates.client("alice")`` issues a client certificate."""
         return self._tls.certificates
 
     @property
@@ -119,21 +131,28 @@ class Security:
         return list(self._tls.handshakes)
 
     def present_certificate(self, presented: Presented, broker: int | None = None) -> None:
-        """Show a certificate with a flaw from now on: expired, not_yet_valid, wrong_host or unknown_ca; good ends it.
+        """Present a certificate with a flaw on new connections, of one broker or of all.
 
-        That is for connections to come, of one broker or of all.
+        ``presented`` is ``expired``, ``not_yet_valid``, ``wrong_host`` or ``unknown_ca``. ``good``
+        ends it.
         """
         _check("certificate", presented, get_args(Presented))
         self._tls.present(presented, broker)
 
     def rotate_certificate(self, identity: Identity | None = None) -> None:
-        """Show another certificate from now on: this one, or a new one from the same authority."""
+        """Present another certificate from now on.
+
+        It is this one, or a new one from the same authority.
+        """
         self._tls.rotate(identity)
 
-    def break_handshakes(self, how: HandshakeFault, broker: int | None = None, count: int = 1) -> None:
-        """Spoil the next TLS handshakes of one broker or of any, after the client's first words.
+    def break_handshakes(
+        self, how: HandshakeFault, broker: int | None = None, count: int = 1
+    ) -> None:
+        """Break the next TLS handshakes of one broker or of any, after the client's first message.
 
-        ``close`` closes the connection, ``garbage`` answers something that isn't TLS, ``silence`` nothing at all.
+        ``close`` closes the connection, ``garbage`` sends bytes that aren't TLS, ``silence`` sends
+        nothing.
         """
         _check("fault", how, get_args(HandshakeFault))
         self._faults.arm_break(self._tls.PLACE, how, broker, count)
@@ -142,29 +161,41 @@ class Security:
 
     @property
     def logins(self) -> list[SeenLogin]:
-        """The last attempts to log in that came to an end, oldest first."""
+        """The last completed authentication attempts, oldest first."""
         return list(self._sasl.logins)
 
     @property
     def expired_sessions(self) -> int:
-        """How many connections were closed because their session had ended."""
+        """The number of connections that were closed because their session had expired."""
         return self._sasl.expired_sessions
 
     def set_password(self, user: str, password: str | None) -> None:
-        """Let a user have this password from now on, for all mechanisms; None: there is no such user."""
+        """Set a user's password for all mechanisms. None removes the user."""
         self._sasl.accounts.set_password(user, password)
 
     def set_session_lifetime(self, milliseconds: int) -> None:
-        """Let sessions that begin from now on last so long; 0: for good."""
+        """Set the lifetime of sessions that begin from now on. 0 means no limit."""
         self._sasl.session_lifetime_ms = milliseconds
 
-    def break_authentication(self, how: AuthenticationFault, broker: int | None = None, count: int = 1) -> None:
-        """Spoil the next attempts to log in, of one broker or of any.
+    def break_authentication(
+        self, how: AuthenticationFault, broker: int | None = None, count: int = 1
+    ) -> None:
+        """Break the next authentication attempts, of one broker or of any.
 
-        With any mechanism: ``refuse`` answers SASL_AUTHENTICATION_FAILED whatever the credentials, ``close`` closes the
-        connection instead of an answer, ``malformed`` and ``oversized`` (4 MiB) are tokens that mean nothing,
-        ``endless`` goes on asking. With SCRAM: ``wrong_signature`` of the broker, ``few_iterations`` (1),
-        ``many_iterations`` (2,147,483,647), ``other_nonce``, ``mandatory_extension`` (``m=``).
+        Faults for any mechanism:
+
+        - ``refuse``: answer SASL_AUTHENTICATION_FAILED for all credentials.
+        - ``close``: close the connection instead of an answer.
+        - ``malformed`` and ``oversized`` (4 MiB): send an invalid token.
+        - ``endless``: request another token for ever.
+
+        Faults for SCRAM:
+
+        - ``wrong_signature``: send a wrong signature of the broker.
+        - ``few_iterations``: require 1 iteration.
+        - ``many_iterations``: require 2,147,483,647 iterations.
+        - ``other_nonce``: return another nonce than the client's.
+        - ``mandatory_extension``: require an unknown extension (``m=``).
         """
         _check("fault", how, get_args(AuthenticationFault))
         self._faults.arm_break(self._sasl.PLACE, how, broker, count)

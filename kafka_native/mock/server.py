@@ -1,10 +1,12 @@
-"""Sockets: a broker is a listener with a thread, a connection is a thread that answers one request after the other.
+"""Brokers and connections: a broker has a listener thread, a connection has its own thread.
 
-Threads that block were chosen over an event loop: a request of 1 MB costs them a fifth less processor time (one receive
-takes the whole frame, where a loop is woken for each piece of it), the time next to a busy interpreter is the same, and
-requests of a connection are answered in order anyway, as Apache Kafka does: a handler may simply wait.
+A connection's thread answers one request after the other, as Apache Kafka does, so a handler may
+block. Blocking threads were chosen over an event loop. A request of 1 MB costs them a fifth less
+processor time: one receive takes the whole frame, but a loop wakes for each piece. Next to a busy
+interpreter both need the same time.
 
-A broker that is down keeps its port bound without listening, so that connecting is refused and nobody else takes it.
+A stopped broker keeps its port bound without listening. So connection attempts are refused, and no
+other process can take the port.
 """
 
 from __future__ import annotations
@@ -32,20 +34,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SMALLEST_FRAME = 8
-# A frame is read into a buffer of its announced size, but no more than this is believed before bytes arrive.
+FRAME_MIN_BYTES = 8
+# A frame's buffer has its announced size, but at most this size before the bytes arrive.
 _TRUSTED_BYTES = 8 << 20
 _BACKLOG = 128
 _JOIN_SECONDS = 5.0
-# The other end has closed; where poll() doesn't know this one, it tells POLLHUP, unasked.
+# The other end has closed. A system without POLLRDHUP reports POLLHUP without a request.
 _HUNG_UP = getattr(select, "POLLRDHUP", 0)
 
 
 class Broker:
     """One broker of the cluster: its port, its connections and its fetch sessions."""
 
-    def __init__(self, cluster: MockCluster, node_id: int, host: str, port: int, *, session_limit: int) -> None:
-        """Reserve the port; ``start()`` begins to listen on it."""
+    def __init__(
+        self, cluster: MockCluster, node_id: int, host: str, port: int, *, session_limit: int
+    ) -> None:
+        """Bind the port. ``start()`` listens on it."""
         self.cluster = cluster
         self.id = node_id
         self.host = host
@@ -72,32 +76,37 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """``host:port``, where it listens."""
+        """The ``host:port`` on which the broker listens."""
         return f"{self.host}:{self.port}"
 
     @property
     def endpoint(self) -> tuple[str, int]:
-        """Host and port that clients are told."""
+        """The advertised host and port."""
         return self.advertised or (self.host, self.port)
 
     def move(self, port: int) -> None:
-        """Take another port while down; 0 finds one that is certainly another."""
+        """Change the port of a stopped broker. 0 finds another free port."""
         taken = self._bind(port)
         self._socket.close()
         self._socket = taken
         self.port = taken.getsockname()[1]
 
     def start(self) -> None:
-        """Listen, and accept in a thread."""
+        """Listen, and accept connections in a thread."""
         self._socket.listen(_BACKLOG)
         self._socket.setblocking(False)
         self._wake = socket.socketpair()
         self.is_up = True
-        self._acceptor = threading.Thread(target=self._accept, name=f"mock-broker-{self.id}", daemon=True)
+        self._acceptor = threading.Thread(
+            target=self._accept, name=f"mock-broker-{self.id}", daemon=True
+        )
         self._acceptor.start()
 
     def stop(self, *, rebind: bool) -> None:
-        """Close the listener and every connection, and wait for their threads. ``rebind`` keeps the port."""
+        """Close the listener and every connection, and wait for their threads.
+
+        ``rebind`` keeps the port.
+        """
         if self.is_up:
             self.is_up = False
             assert self._wake is not None
@@ -118,7 +127,7 @@ class Broker:
             self._socket = self._bind(self.port)
 
     def disconnect(self) -> None:
-        """Close every connection; clients may come back at once."""
+        """Close every connection. Clients may connect again at once."""
         with self._lock:
             connections = list(self._connections)
         for connection in connections:
@@ -126,11 +135,11 @@ class Broker:
         self.cluster.wake_everyone()
 
     def connection_count(self) -> int:
-        """How many connections are open."""
+        """Return the number of open connections."""
         return len(self._connections)
 
     def gone(self, connection: Connection) -> None:
-        """A connection's thread has ended."""
+        """Remove a connection whose thread has ended."""
         self.cluster.share.connection_gone(connection)
         with self._lock:
             self._connections.discard(connection)
@@ -148,10 +157,10 @@ class Broker:
         try:
             accepted, peer = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
-            return  # it went away before we came to it
+            return  # the client disconnected before the accept
         except OSError as error:
             log.warning("broker %d can't accept: %s", self.id, error)
-            time.sleep(0.05)  # out of descriptors: give some back before the next attempt
+            time.sleep(0.05)  # no file descriptors left: wait until some are closed
             return
         connection = Connection(self, accepted, peer)
         with self._lock:
@@ -160,7 +169,7 @@ class Broker:
 
 
 class Connection:
-    """One client's connection, served by a thread of its own."""
+    """One client's connection, with its own thread."""
 
     def __init__(self, broker: Broker, accepted: socket.socket, peer: tuple[str, int]) -> None:
         """Take over an accepted socket."""
@@ -172,29 +181,36 @@ class Connection:
         self.login = Login(broker.cluster.sasl, broker.id)
         self._socket = accepted
         tls = broker.cluster.tls
-        self._stream: Stream = PlainStream(accepted) if tls is None else tls.stream(accepted, broker.id)
-        self._outbox: queue.SimpleQueue[tuple[float, list[bytes | memoryview], bool] | None] | None = None
+        self._stream: Stream = (
+            PlainStream(accepted) if tls is None else tls.stream(accepted, broker.id)
+        )
+        self._outbox: (
+            queue.SimpleQueue[tuple[float, list[bytes | memoryview], bool] | None] | None
+        ) = None
         self._writer: threading.Thread | None = None
         name = f"mock-{broker.id}-{peer[1]}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to serve the connection."""
+        """Start the connection's thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Make the thread end; called from any thread."""
+        """End the connection's thread. Any thread may call it."""
         self.is_closing = True
-        with contextlib.suppress(OSError):  # closed by its own thread already
+        with contextlib.suppress(OSError):  # its own thread has closed it already
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def join(self) -> None:
-        """Wait for the end of the thread, unless it is the calling one."""
+        """Wait for the end of the thread, unless it is the calling thread."""
         if self._thread is not threading.current_thread():
             self._thread.join(_JOIN_SECONDS)
 
     def is_abandoned(self) -> bool:
-        """Whether nobody waits for an answer any more: either end has closed. Only for the connection's own thread."""
+        """Return whether either end has closed, so that no answer is needed.
+
+        Only the connection's own thread may call it.
+        """
         if self.is_closing:
             return True
         poll = select.poll()
@@ -208,7 +224,9 @@ class Connection:
             self.login.principal = self._stream.begin() or self.login.principal
             while not self.is_closing:
                 frame = self._read_frame()
-                if frame is None or not (self._answer_token if self.login.is_bare else self._answer)(frame):
+                if frame is None or not (
+                    self._answer_token if self.login.is_bare else self._answer
+                )(frame):
                     break
         except OSError as error:
             log.debug("broker %d, %s: %s", self.broker.id, self.peer, error)
@@ -227,13 +245,13 @@ class Connection:
         self.broker.gone(self)
 
     def _read_frame(self) -> bytearray | None:
-        """The next frame, None at the end of the stream or for a length that is no frame's."""
+        """Return the next frame, or None at the end of the stream or for an invalid length."""
         head = bytearray(4)
         if not self._stream.read_into(memoryview(head)):
             return None
         size = int.from_bytes(head, "big", signed=True)
-        smallest = 0 if self.login.is_bare else SMALLEST_FRAME
-        if not smallest <= size <= self.login.largest_frame(self.broker.cluster.max_frame_bytes):
+        smallest = 0 if self.login.is_bare else FRAME_MIN_BYTES
+        if not smallest <= size <= self.login.frame_max_bytes(self.broker.cluster.max_frame_bytes):
             log.info("broker %d closes %s: a frame of %d bytes", self.broker.id, self.peer, size)
             return None
         frame = bytearray(min(size, _TRUSTED_BYTES))
@@ -250,17 +268,21 @@ class Connection:
         with memoryview(buffer) as view, view[start:] as rest:
             return self._stream.read_into(rest)
 
-    # --- answering ---
+    # --- responses ---
 
     def _answer(self, frame: bytearray) -> bool:
-        """Handle one request; False closes the connection."""
+        """Handle one request. False closes the connection."""
         try:
             request = handlers.Incoming.read(frame, self)
         except ProtocolError as error:
             log.info("broker %d closes %s: %s", self.broker.id, self.peer, error)
             return False
         if request is None:
-            log.info("broker %d closes %s: an API or version that it doesn't speak", self.broker.id, self.peer)
+            log.info(
+                "broker %d closes %s: an unsupported API or version",
+                self.broker.id,
+                self.peer,
+            )
             return False
         reply = request.handle()
         if isinstance(reply, handlers.Close):
@@ -270,7 +292,7 @@ class Connection:
         return self._send(reply, request)
 
     def _answer_token(self, frame: bytearray) -> bool:
-        """Take a token that came without a request around it; False closes the connection."""
+        """Process a token without a request header. False closes the connection."""
         answer = self.login.step(bytes(frame))
         if answer is None or self.login.is_over:
             return False
@@ -281,7 +303,9 @@ class Connection:
         faults = self.broker.cluster.faults
         stays_open = not self.login.is_over
         if faults.has_tampers and self.is_abandoned():
-            return stays_open  # what a test armed is for somebody who reads it; there may be more requests to do
+            # keep the armed change for a client that reads it; the connection may have more
+            # requests
+            return stays_open
         tamper = faults.take_tamper(self.broker.id, request.api_key)
         correlation_id = request.correlation_id
         if tamper is not None:
@@ -302,17 +326,20 @@ class Connection:
             self._stream.write(pieces)
         return stays_open
 
-    # --- answering later ---
+    # --- delayed responses ---
 
     def _post(self, due: float, pieces: list[bytes | memoryview], stays_open: bool) -> None:
-        """Leave a response to a second thread, so that the next requests are read meanwhile, as on a slow line."""
+        """Pass a response to a second thread, so that the next requests are read meanwhile."""
         if self._outbox is None:
             self._outbox = queue.SimpleQueue()
-            self._writer = threading.Thread(target=self._write_later, name="mock-writer", daemon=True)
+            self._writer = threading.Thread(
+                target=self._write_later, name="mock-writer", daemon=True
+            )
             self._writer.start()
         self._outbox.put((due, pieces, stays_open))
         if not stays_open and self._writer is not None:
-            self._writer.join()  # the last words: they come as late as they should
+            # the connection closes after this response, so wait until it is sent
+            self._writer.join()
 
     def _write_later(self) -> None:
         assert self._outbox is not None

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what a broker remembers of a consumer's partitions between its fetches."""
+"""Fetch sessions (KIP-227): the partitions of a consumer that a broker keeps between fetches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST_EPOCH = 0
 
 
 class Wanted:
-    """A partition that a fetch asks for, and what its session last told about it."""
+    """A partition of a fetch, and the last values that its session sent."""
 
     __slots__ = (
         "error",
@@ -32,7 +32,7 @@ class Wanted:
     )
 
     def __init__(self, topic: str, topic_id: bytes, asked: FetchRequest.Topic.Partition) -> None:
-        """Take the request's word; nothing was told yet."""
+        """Store the request's values. No values were sent yet."""
         self.topic = topic
         self.topic_id = topic_id
         self.index = asked.partition
@@ -41,7 +41,7 @@ class Wanted:
         self.ask(asked)
 
     def ask(self, asked: FetchRequest.Topic.Partition) -> None:
-        """Take a new position."""
+        """Store a new position."""
         self.offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.last_leader_epoch = asked.current_leader_epoch
@@ -51,13 +51,13 @@ class Session:
     """The partitions of one session, in the order in which they are served."""
 
     def __init__(self, session_id: int) -> None:
-        """Begin without partitions; the next request must have epoch 1."""
+        """Begin without partitions. The next request must have epoch 1."""
         self.id = session_id
         self.next_epoch = 1
         self.wanted: OrderedDict[tuple[str, bytes, int], Wanted] = OrderedDict()
 
     def update(self, request: FetchRequest) -> None:
-        """Add, change and forget partitions as an incremental request says."""
+        """Add, change and remove partitions as an incremental request says."""
         for topic in request.topics:
             for asked in topic.partitions:
                 key = (topic.topic, topic.topic_id, asked.partition)
@@ -71,19 +71,22 @@ class Session:
                 self.wanted.pop((forgotten.topic, forgotten.topic_id, index), None)
 
     def served(self, wanted: Wanted) -> None:
-        """Put a partition that got records behind the others, so that none starves."""
+        """Move a partition that got records behind the others, so that none starves."""
         self.wanted.move_to_end((wanted.topic, wanted.topic_id, wanted.index))
 
     def advance(self) -> None:
-        """The next request must have the next epoch; it skips 0, which opens a session."""
+        """Require the next epoch in the next request.
+
+        Epoch 0 is skipped, because it opens a session.
+        """
         self.next_epoch = 1 if self.next_epoch == _LAST_EPOCH else self.next_epoch + 1
 
 
 class Sessions:
-    """The fetch sessions of one broker, the least recently used one evicted where there are too many."""
+    """The fetch sessions of one broker. The least recently used one is evicted at the limit."""
 
     def __init__(self, limit: int) -> None:
-        """Allow so many sessions; 0 for none at all."""
+        """Allow so many sessions. 0 means none."""
         self.limit = limit
         self._sessions: OrderedDict[int, Session] = OrderedDict()
 
@@ -91,13 +94,13 @@ class Sessions:
         return len(self._sessions)
 
     def clear(self) -> None:
-        """Forget all, as a broker that restarts."""
+        """Forget all sessions, as a broker does that restarts."""
         self._sessions.clear()
 
     def find(self, request: FetchRequest) -> tuple[Session | None, bool, ErrorCode]:
-        """The session of a request and whether it is a full fetch, or the error that Kafka answers.
+        """Return the session of a request, whether the fetch is full, and Kafka's error code.
 
-        No session and no error is a fetch outside of any session.
+        A fetch outside of any session has no session and no error.
         """
         none = ErrorCode.NO_ERROR
         if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
@@ -124,5 +127,9 @@ class Sessions:
 
 
 def outside(request: FetchRequest) -> list[Wanted]:
-    """The partitions of a request without a session."""
-    return [Wanted(topic.topic, topic.topic_id, asked) for topic in request.topics for asked in topic.partitions]
+    """Return the partitions of a request without a session."""
+    return [
+        Wanted(topic.topic, topic.topic_id, asked)
+        for topic in request.topics
+        for asked in topic.partitions
+    ]

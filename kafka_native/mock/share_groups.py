@@ -1,6 +1,6 @@
-"""The coordinator of share groups (KIP-932) and what their members have open at the brokers: sessions.
+"""The coordinator of share groups (KIP-932), and the share sessions at the brokers.
 
-Every method is called under the cluster's lock unless it says that it takes it.
+The caller holds the cluster's lock, except in methods that take it themselves.
 """
 
 from __future__ import annotations
@@ -30,33 +30,35 @@ _LAST_EPOCH = 0x7FFFFFFF
 
 
 class ShareMember:
-    """One member of a group."""
+    """One member of a share group."""
 
     def __init__(self, member_id: str, client_id: str, host: str, clock: Clock) -> None:
-        """It is new."""
+        """Start as a new member."""
         self.id = member_id
         self.client_id = client_id
         self.host = host
         self.epoch = 0
         self.topics: list[str] = []
         self.assigned: set[Key] = set()
-        self.told: set[Key] | None = None
+        self.sent_assignment: set[Key] | None = None
         self._clock = clock
         self.last_seen = clock.now()
 
     def seen(self) -> None:
-        """It gave a sign of life."""
+        """Restart the session timeout."""
         self.last_seen = self._clock.now()
 
 
 class ShareGroup:
-    """A share group: its members, and what it has of each partition."""
+    """A share group: its members, and its state in each partition."""
 
     type = "share"
     protocol_type = "share"
 
-    def __init__(self, group_id: str, settings: ShareSettings, topics: Mapping[str, Topic], clock: Clock) -> None:
-        """Make an empty group; ``topics`` and ``clock`` are the cluster's."""
+    def __init__(
+        self, group_id: str, settings: ShareSettings, topics: Mapping[str, Topic], clock: Clock
+    ) -> None:
+        """Make an empty group. ``topics`` and ``clock`` are the cluster's."""
         self.id = group_id
         self.epoch = 0
         self.members: dict[str, ShareMember] = {}
@@ -71,8 +73,13 @@ class ShareGroup:
         """The state of the share group."""
         return GroupState.STABLE if self.members else GroupState.EMPTY
 
-    def heartbeat(self, request: ShareGroupHeartbeatRequest, client_id: str, host: str) -> tuple[ShareMember, bool]:
-        """Let a member join or stay; it, and whether its assignment is to be told. Raises ``GroupError``."""
+    def heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client_id: str, host: str
+    ) -> tuple[ShareMember, bool]:
+        """Let a member join or stay. Raises ``GroupError``.
+
+        Returns the member, and whether the response must contain its assignment.
+        """
         self.tick()
         joins = request.member_epoch == JOIN_EPOCH
         member = self.members.get(request.member_id)
@@ -86,34 +93,46 @@ class ShareGroup:
             member = ShareMember(request.member_id, client_id, host, self._clock)
             self.members[request.member_id] = member
         elif not joins and request.member_epoch > member.epoch:
-            text = f"The share group member has a greater member epoch ({request.member_epoch}) than known."
+            text = (
+                "The share group member has a greater member epoch "
+                f"({request.member_epoch}) than known."
+            )
             raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
         if request.subscribed_topic_names is not None:
             member.topics = sorted(set(request.subscribed_topic_names))
         member.seen()
         self._assign()
         member.epoch = self.epoch
-        tells = joins or request.subscribed_topic_names is not None or member.told != member.assigned
-        if tells:
-            member.told = set(member.assigned)
-        return member, tells
+        sends_assignment = (
+            joins
+            or request.subscribed_topic_names is not None
+            or member.sent_assignment != member.assigned
+        )
+        if sends_assignment:
+            member.sent_assignment = set(member.assigned)
+        return member, sends_assignment
 
     def leave(self, member_id: str) -> None:
-        """Let a member go. Raises ``GroupError``."""
+        """Remove a member. Raises ``GroupError``."""
         if self.members.pop(member_id, None) is None:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
         self._assign()
 
     def tick(self) -> None:
-        """Take out members whose session is over."""
+        """Remove members whose session expired."""
         now = self._clock.now()
         for member in list(self.members.values()):
             if now - member.last_seen > self._settings.session_seconds:
                 del self.members[member.id]
 
     def _assign(self) -> None:
-        """Spread partitions over members; with fewer partitions than members, several share one."""
-        wanted = {name for member in self.members.values() for name in member.topics if name in self._topics}
+        """Assign partitions to members. With fewer partitions than members, several share one."""
+        wanted = {
+            name
+            for member in self.members.values()
+            for name in member.topics
+            if name in self._topics
+        }
         seen = (
             sorted((member.id, tuple(member.topics)) for member in self.members.values()),
             sorted((self._topics[name].id, len(self._topics[name].partitions)) for name in wanted),
@@ -126,21 +145,23 @@ class ShareGroup:
             member.assigned = set()
         for name in sorted(wanted):
             topic = self._topics[name]
-            readers = [member for _, member in sorted(self.members.items()) if name in member.topics]
+            readers = [
+                member for _, member in sorted(self.members.items()) if name in member.topics
+            ]
             for at in range(max(len(topic.partitions), len(readers))):
                 number = at % len(topic.partitions)
                 readers[at % len(readers)].assigned.add((topic.id, number))
                 self.partition(topic, number)
 
     def partition(self, topic: Topic, number: int) -> SharePartition:
-        """What the group has of a partition, from now on if it wasn't there."""
+        """Return the group's state in a partition, or make it."""
         key = (topic.id, number)
         if key not in self.partitions:
             self.partitions[key] = SharePartition(topic.partitions[number], self._settings)
         return self.partitions[key]
 
     def topics_of(self) -> dict[str, dict[int, SharePartition]]:
-        """What it has of topics that are still there, by name and partition."""
+        """Return the group's state in existing topics, by topic name and partition."""
         names = {topic.id: name for name, topic in self._topics.items()}
         found: dict[str, dict[int, SharePartition]] = {}
         for (topic_id, number), each in sorted(self.partitions.items()):
@@ -149,19 +170,19 @@ class ShareGroup:
         return found
 
     def forget(self, topic: Topic) -> bool:
-        """Drop what it has of a topic; whether it had anything."""
+        """Delete the group's state in a topic. Return whether it existed."""
         gone = [key for key in self.partitions if key[0] == topic.id]
         for key in gone:
             del self.partitions[key]
-        self._seen = None  # whoever subscribes again begins anew
+        self._seen = None  # a later subscription starts anew
         return bool(gone)
 
 
 class ShareSession:
-    """What one member has open at one broker."""
+    """The session of one member at one broker."""
 
     def __init__(self, group: ShareGroup, member_id: str, connection: Connection) -> None:
-        """It begins; the first request has been counted."""
+        """Start a session, after its first request."""
         self.group = group
         self.member_id = member_id
         self.connection = connection
@@ -169,7 +190,7 @@ class ShareSession:
         self.partitions: dict[Key, None] = {}
 
     def release(self) -> None:
-        """Give back all that the member has got here."""
+        """Release all records that the member has acquired here."""
         for each in self.group.partitions.values():
             each.release(self.member_id)
 
@@ -178,9 +199,13 @@ class ShareGroups:
     """The share groups of the cluster, and the sessions of all brokers."""
 
     def __init__(
-        self, lock: threading.RLock, settings: ShareSettings, topics: Mapping[str, Topic], clock: Clock
+        self,
+        lock: threading.RLock,
+        settings: ShareSettings,
+        topics: Mapping[str, Topic],
+        clock: Clock,
     ) -> None:
-        """No groups yet; ``lock`` and ``topics`` are the cluster's."""
+        """Start without groups. ``lock``, ``topics`` and ``clock`` are the cluster's."""
         self._lock = lock
         self._topics = topics
         self._groups: dict[str, ShareGroup] = {}
@@ -188,51 +213,51 @@ class ShareGroups:
         self.settings = settings
         self._clock = clock
 
-    # --- for tests: these take the lock ---
+    # --- for tests: these methods take the lock ---
 
     def members(self, group_id: str) -> list[str]:
-        """The ids of a group's members."""
+        """Return the ids of a group's members."""
         with self._lock:
             group = self._groups.get(group_id)
             return [] if group is None else list(group.members)
 
     def start_offset(self, group_id: str, topic: str, partition: int) -> int:
-        """Below this all records of a partition are done with."""
+        """Return the start offset of a partition: all records before it are done."""
         with self._lock:
             return self._partition(group_id, topic, partition).start
 
     def record(self, group_id: str, topic: str, partition: int, offset: int) -> tuple[State, int]:
-        """What is of a record, and how often it was delivered."""
+        """Return the state of a record, and its delivery count."""
         with self._lock:
             found = self._partition(group_id, topic, partition)
             found.refresh(self._clock.now())
             return found.state_of(offset)
 
     def expire_locks(self, group_id: str) -> None:
-        """Let all locks of a group expire now."""
+        """Expire all locks of a group now."""
         with self._lock:
             for each in self._groups[group_id].partitions.values():
                 each.expire()
 
     def expel(self, group_id: str, member_id: str) -> None:
-        """Take a member out of its group without its doing."""
+        """Remove a member from its group by force."""
         with self._lock:
             self._groups[group_id].leave(member_id)
 
     def clear_sessions(self) -> None:
-        """Let all brokers forget their share sessions; what was acquired is released."""
+        """Forget the share sessions of all brokers. Their acquired records are released."""
         with self._lock:
             for each in self._sessions.values():
                 each.release()
             self._sessions.clear()
 
     def session_count(self, broker: int | None = None) -> int:
-        """How many sessions a broker keeps, or all do."""
+        """Return the number of sessions of one broker, or of all."""
         with self._lock:
             return sum(broker in (None, key[0]) for key in self._sessions)
 
     def connection_gone(self, connection: Connection) -> None:
-        """A connection has ended, and with it the sessions that it had."""
+        """End the sessions of a connection that has ended."""
         with self._lock:
             for key, session in list(self._sessions.items()):
                 if session.connection is connection:
@@ -245,22 +270,24 @@ class ShareGroups:
     # --- for handlers ---
 
     def find(self, group_id: str, *, make: bool) -> ShareGroup:
-        """A group. Raises ``GroupError``."""
+        """Return a group, or make it if allowed. Raises ``GroupError``."""
         group = self._groups.get(group_id)
         if group is None and make:
-            group = self._groups[group_id] = ShareGroup(group_id, self.settings, self._topics, self._clock)
+            group = self._groups[group_id] = ShareGroup(
+                group_id, self.settings, self._topics, self._clock
+            )
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=f"Group {group_id} not found.")
         return group
 
     def all(self) -> list[ShareGroup]:
-        """Every share group of the cluster."""
+        """Return every share group of the cluster."""
         for group in self._groups.values():
             group.tick()
         return list(self._groups.values())
 
     def without_members(self, group_id: str) -> ShareGroup:
-        """A group whose offsets may be changed from outside. Raises ``GroupError``."""
+        """Return a group whose offsets an administrator may change. Raises ``GroupError``."""
         group = self.find(group_id, make=False)
         group.tick()
         if group.members:
@@ -275,7 +302,10 @@ class ShareGroups:
     def session(
         self, broker: int, group_id: str, member_id: str, epoch: int, connection: Connection
     ) -> tuple[ShareSession | None, ErrorCode]:
-        """The session of a request, opened by the first one; or why there is none."""
+        """Return the session of a request, or None and an error code.
+
+        The first epoch opens a session.
+        """
         key = (broker, group_id, member_id)
         if epoch == FIRST_EPOCH:
             self._sessions.pop(key, None)
@@ -295,6 +325,6 @@ class ShareGroups:
         return session, ErrorCode.NO_ERROR
 
     def close(self, broker: int, session: ShareSession) -> None:
-        """End a session: what its member hasn't acknowledged is released."""
+        """End a session. The records that its member hasn't acknowledged are released."""
         self._sessions.pop((broker, session.group.id, session.member_id), None)
         session.release()

@@ -1,7 +1,8 @@
-"""What a share group has of one partition (KIP-932): which records are whose, delivered how often, and done with.
+"""The state of one partition in a share group (KIP-932): owners and delivery counts of records.
 
-Records from ``start`` to ``end`` are in flight or available again; what is below is done, what is above was never
-delivered. Every method is called under the cluster's lock. There is no timer: whoever looks lets locks expire.
+Records from ``start`` to ``end`` are acquired or available again. Records before ``start`` are
+done. Records after ``end`` were never delivered. The caller holds the cluster's lock in every
+method. There is no timer: each access calls ``refresh()`` first, which expires locks.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class State(Enum):
 
 
 _DONE = frozenset({State.ACKNOWLEDGED, State.ARCHIVED})
-_FATES = {GAP: State.ARCHIVED, ACCEPT: State.ACKNOWLEDGED, REJECT: State.ARCHIVED}
+_FINAL_STATES = {GAP: State.ARCHIVED, ACCEPT: State.ACKNOWLEDGED, REJECT: State.ARCHIVED}
 
 
 class ShareSettings:
-    """What all share groups go by; tests change it."""
+    """The settings of all share groups. Tests may change them."""
 
     def __init__(self, heartbeat_seconds: float, session_seconds: float) -> None:
-        """Kafka's defaults, but for the heartbeats."""
+        """Use Kafka's defaults, except for heartbeats and sessions."""
         self.heartbeat_seconds = heartbeat_seconds
         self.session_seconds = session_seconds
         self.lock_seconds = 30.0
@@ -60,7 +61,7 @@ class _Record:
 
 
 class Range(NamedTuple):
-    """Neighbouring records that a member has acquired, delivered as often."""
+    """Consecutive records that a member has acquired, with the same delivery count."""
 
     first: int
     last: int
@@ -68,21 +69,26 @@ class Range(NamedTuple):
 
 
 class SharePartition:
-    """The records of one partition as one group sees them."""
+    """The records of one partition in one group."""
 
     def __init__(self, partition: Partition, settings: ShareSettings) -> None:
-        """Begin at the log's start or end, as the setting says."""
+        """Begin at the log's start or end, depending on ``auto_offset_reset``."""
         log = partition.log
         self._partition = partition
         self._settings = settings
-        self.start = self.end = log.start_offset if settings.auto_offset_reset == "earliest" else log.end_offset
+        self.start = self.end = (
+            log.start_offset if settings.auto_offset_reset == "earliest" else log.end_offset
+        )
         self._records: dict[int, _Record] = {}
         self._leader_epoch = partition.leader_epoch
 
-    # --- looking ---
+    # --- queries ---
 
     def state_of(self, offset: int) -> tuple[State, int]:
-        """What is of a record, and how often it was delivered; AVAILABLE and 0 if it never was."""
+        """Return the state of a record and its delivery count.
+
+        A record that was never delivered is AVAILABLE with count 0.
+        """
         if offset < self.start:
             return State.ACKNOWLEDGED, 0
         record = self._records.get(offset)
@@ -90,29 +96,32 @@ class SharePartition:
 
     @property
     def lag(self) -> int:
-        """How many records are not done with."""
+        """The number of records that are not done."""
         done = sum(each.state in _DONE for each in self._records.values())
         return max(self._partition.log.end_offset - self.start, 0) - done
 
     @property
     def leader_epoch(self) -> int:
-        """Of the partition's leader."""
+        """The leader epoch of the partition."""
         return self._leader_epoch
 
     def move(self, offset: int) -> None:
-        """Go on elsewhere, as if nothing from there on was ever delivered."""
+        """Move the start offset, as if the records after it had never been delivered."""
         self.start = self.end = offset
         self._records.clear()
 
     def next_expiry(self) -> float:
-        """When the next lock expires."""
+        """Return the time at which the next lock expires."""
         held = (each.until for each in self._records.values() if each.state is State.ACQUIRED)
         return min(held, default=float("inf"))
 
-    # --- acquiring ---
+    # --- acquisition ---
 
     def refresh(self, now: float) -> None:
-        """Let happen what is due: locks expire, a new leader knows of no locks, and the log has lost its beginning."""
+        """Update the state.
+
+        Locks expire, a new leader drops all locks, and records that left the log are skipped.
+        """
         moved = self._leader_epoch != self._partition.leader_epoch
         self._leader_epoch = self._partition.leader_epoch
         for record in self._records.values():
@@ -126,19 +135,21 @@ class SharePartition:
         self._advance()
 
     def expire(self) -> None:
-        """Let all locks expire now."""
+        """Expire all locks now."""
         self.refresh(float("inf"))
         self._partition.wake()
 
     def acquire(
         self, member: str, max_records: int, max_bytes: int, now: float
     ) -> tuple[list[memoryview], list[Range]]:
-        """Batches, and which of their records are the member's from now on."""
+        """Acquire records for a member, and return their batches and ranges."""
         self.refresh(now)
         log = self._partition.log
         free = (offset for offset in range(self.start, self.end) if self._is_free(offset))
         first = next(free, self.end)
-        if first >= log.end_offset or (first == self.end and self.end - self.start >= self._settings.in_flight_max):
+        if first >= log.end_offset or (
+            first == self.end and self.end - self.start >= self._settings.in_flight_max
+        ):
             return [], []
         slices, _ = log.read(first, max_bytes)
         if not slices:
@@ -170,10 +181,12 @@ class SharePartition:
                 found.append(Range(offset, offset, count))
         return found
 
-    # --- what becomes of them ---
+    # --- acknowledgement ---
 
-    def acknowledge(self, member: str, batches: Iterable[AcknowledgementBatch], now: float) -> ErrorCode:
-        """Take acknowledgements, all of them or none."""
+    def acknowledge(
+        self, member: str, batches: Iterable[AcknowledgementBatch], now: float
+    ) -> ErrorCode:
+        """Apply acknowledgements: all of them, or none and an error code."""
         self.refresh(now)
         fates: dict[int, int] = {}
         before = -1
@@ -186,7 +199,7 @@ class SharePartition:
             before = each.last_offset
             if each.last_offset >= self.end:
                 return ErrorCode.INVALID_RECORD_STATE
-            # What is done with is no matter any more, whoever says so.
+            # Acknowledgements of records that are done are ignored, from any member.
             for at in range(max(self.start - each.first_offset, 0), count):
                 fates[each.first_offset + at] = types[at if len(types) > 1 else 0]
         for offset in fates:
@@ -197,13 +210,13 @@ class SharePartition:
             if fate == RELEASE:
                 self._make_available(self._records[offset])
             else:
-                self._records[offset].state = _FATES[fate]
+                self._records[offset].state = _FINAL_STATES[fate]
         self._advance()
         self._partition.wake()
         return ErrorCode.NO_ERROR
 
     def release(self, member: str) -> None:
-        """Give back all that a member has."""
+        """Release all records of a member."""
         for record in self._records.values():
             if record.state is State.ACQUIRED and record.member == member:
                 self._make_available(record)
@@ -211,7 +224,7 @@ class SharePartition:
         self._partition.wake()
 
     def _make_available(self, record: _Record) -> None:
-        """Let anybody have it again, unless it was delivered too often."""
+        """Make a record available again, or archive it at the delivery limit."""
         over = record.count >= self._settings.delivery_limit
         record.state = State.ARCHIVED if over else State.AVAILABLE
         record.member = ""

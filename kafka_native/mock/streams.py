@@ -1,4 +1,4 @@
-"""How a connection reads and writes its bytes: as they are. TLS is in ``tls``."""
+"""The unencrypted byte stream of a connection. The encrypted one is in ``tls``."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ _PIECES_MAX = 512
 
 
 class Stream(Protocol):
-    """What a connection needs: one thread reads, one writes, and they may be two."""
+    """The interface of a connection's stream. One thread reads, and the same or another writes."""
 
     def begin(self) -> str | None:
-        """Whatever comes before the first byte; the principal that it has shown. Raises ``OSError``."""
+        """Do the handshake, and return the client's principal or None. Raises ``OSError``."""
 
     def read_into(self, view: memoryview) -> bool:
-        """Fill a buffer; False at the end of the stream."""
+        """Fill a buffer. Returns False at the end of the stream."""
 
     def write(self, pieces: Pieces) -> None:
-        """Send all of it."""
+        """Send all pieces in order."""
 
     def end(self) -> None:
-        """Take leave, without waiting; the socket is closed afterwards."""
+        """Send the end of the stream without waiting. The caller then closes the socket."""
 
 
 class PlainStream:
-    """A socket's own bytes, with one receive for a whole frame."""
+    """The bytes of a plain socket, with one receive for a whole frame."""
 
     def __init__(self, connected: socket.socket) -> None:
-        """The socket is a blocking one."""
+        """Store a blocking socket."""
         self._socket = connected
 
     def begin(self) -> str | None:
-        """Nothing comes first, and nobody is shown."""
+        """Return None: there is no handshake and no principal."""
         return None
 
     def read_into(self, view: memoryview) -> bool:
-        """Fill a buffer; False at the end of the stream."""
+        """Fill a buffer. Returns False at the end of the stream."""
         start = 0
         while start < len(view):
             count = self._socket.recv_into(view[start:], 0, socket.MSG_WAITALL)
@@ -51,7 +51,7 @@ class PlainStream:
         return True
 
     def write(self, pieces: Pieces) -> None:
-        """Send all of it, without copying."""
+        """Send all pieces without copying."""
         if len(pieces) == 1:
             self._socket.sendall(pieces[0])
             return
@@ -70,4 +70,4 @@ class PlainStream:
                 pieces = [memoryview(pieces[0])[sent:], *pieces[1:]]
 
     def end(self) -> None:
-        """There is no leave to take."""
+        """Do nothing: a plain stream has no end message."""

@@ -1,6 +1,6 @@
-"""Streams groups (KIP-1071) as tests describe them: no member of Kafka Streams ever speaks to this cluster.
+"""Streams groups (KIP-1071) that tests describe. Kafka Streams can't join them.
 
-Their offsets are kept as those of consumers, and changed by the same rules.
+Their offsets follow the same rules as those of consumer groups.
 """
 
 from __future__ import annotations
@@ -19,28 +19,37 @@ if TYPE_CHECKING:
 
 
 class StreamsGroup(ConsumerGroup):
-    """A group with members that stay until the test says otherwise."""
+    """A streams group, whose members stay until the test changes them."""
 
     type = "streams"
     protocol_type = "streams"
 
     def __init__(
-        self, told: StreamsGroupDescribeResponse.Group, settings: Settings, topics: Mapping[str, Topic], clock: Clock
+        self,
+        description: StreamsGroupDescribeResponse.Group,
+        settings: Settings,
+        topics: Mapping[str, Topic],
+        clock: Clock,
     ) -> None:
-        """As StreamsGroupDescribe is to tell it; its members read the source topics of its topology."""
-        super().__init__(told.group_id, settings, topics, clock)
-        self.told = told
-        parts = [] if told.topology is None else told.topology.subtopologies or []
-        for each in told.members:
-            member = ConsumerMember(each.member_id, each.instance_id, each.client_id, each.client_host, clock)
+        """Make the group that StreamsGroupDescribe returns.
+
+        Its members read the source topics of its topology.
+        """
+        super().__init__(description.group_id, settings, topics, clock)
+        self.description = description
+        parts = [] if description.topology is None else description.topology.subtopologies or []
+        for each in description.members:
+            member = ConsumerMember(
+                each.member_id, each.instance_id, each.client_id, each.client_host, clock
+            )
             member.topics = [name for part in parts for name in part.source_topics]
             self.members[member.id] = member
-        self.epoch = self.target_epoch = told.group_epoch
+        self.epoch = self.target_epoch = description.group_epoch
 
     @property
     def state(self) -> State:
-        """Where the test wants it to stand."""
-        return State(self.told.group_state)
+        """The state that the test has set."""
+        return State(self.description.group_state)
 
     def tick(self) -> None:
-        """Does nothing: sessions of members never end here."""
+        """Do nothing: the members' sessions never expire."""

@@ -1,4 +1,4 @@
-"""Metrics of clients (KIP-714): what is subscribed to, and what was pushed."""
+"""Client metrics (KIP-714): subscriptions and pushes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from kafka_native.mock.otlp import PushedMetric
 
 _KEPT_PUSHES = 10_000
-_LEAST_INTERVAL_MS = 100
+_INTERVAL_MIN_MS = 100
 _DECOMPRESSED_MAX_BYTES = 16 << 20
 _EARLY_S = 0.005
-"""By so much a push may come too early: the client's clock and ours tick differently."""
+"""The tolerance for early pushes, because the client's clock and the broker's differ."""
 
 
 class PushedMetrics(NamedTuple):
-    """One push that a broker has taken: what ``MockCluster.pushed_metrics`` lists."""
+    """One push that a broker accepted, in ``MockCluster.pushed_metrics``."""
 
     broker: int
     client_id: str
@@ -36,24 +36,28 @@ class PushedMetrics(NamedTuple):
     terminating: bool
     compression: str
     size_bytes: int
-    """Of the metrics, compressed."""
+    """The size of the compressed metrics."""
     time: float
-    """``time.monotonic()`` then."""
+    """The ``time.monotonic()`` of the push."""
     resource: dict[str, str | int]
     """Labels of the client."""
     scope: tuple[str, str]
-    """Name and version of what has measured."""
+    """Name and version of the library that measured."""
     metrics: list[PushedMetric]
 
     def value(self, name: str, **labels: str | int) -> int | float | None:
-        """The value of a metric with these labels among its own; None if there is none."""
-        found = (each for each in self.metrics if each.name == name and labels.items() <= each.labels.items())
+        """Return the value of a metric with these labels among its own, or None."""
+        found = (
+            each
+            for each in self.metrics
+            if each.name == name and labels.items() <= each.labels.items()
+        )
         return next((each.value for each in found), None)
 
 
 @dataclass
 class _Instance:
-    """A client, as it is known to the brokers."""
+    """The state of a client instance at the brokers."""
 
     subscription_id: int
     asked_at: float = 0.0
@@ -62,7 +66,7 @@ class _Instance:
 
 
 class Wanted(NamedTuple):
-    """What operators have subscribed to."""
+    """The operator's subscription to metrics."""
 
     metrics: tuple[str, ...] = ()
     interval_ms: int = 300_000
@@ -72,22 +76,22 @@ class Wanted(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The subscription's id: another one whenever anything changes."""
+        """The id of the subscription. Every change of a field gives another id."""
         return zlib.crc32(repr(self).encode()) & 0x7FFFFFFF
 
 
 class Telemetry:
-    """The state of all brokers; under a lock of its own."""
+    """The telemetry state of all brokers. It has its own lock."""
 
     def __init__(self) -> None:
-        """Nothing is subscribed to."""
+        """Start without a subscription."""
         self._lock = threading.Lock()
         self.wanted = Wanted()
         self.pushes: deque[PushedMetrics] = deque(maxlen=_KEPT_PUSHES)
         self._instances: dict[bytes, _Instance] = {}
 
     def register(self, instance_id: bytes) -> tuple[bytes, Wanted]:
-        """The id of a client that asks, a new one for who has none, and what is wanted of it."""
+        """Register a client, with a new id if it has none. Return its id and the subscription."""
         with self._lock:
             if not any(instance_id):
                 instance_id = uuid.uuid4().bytes
@@ -96,13 +100,18 @@ class Telemetry:
             known.asked_at = time.monotonic()
             return instance_id, self.wanted
 
-    def check(self, instance_id: bytes, subscription_id: int, codec: int, size: int, *, terminating: bool) -> ErrorCode:
-        """What is wrong with a push, in the order in which Kafka looks."""
+    def check(
+        self, instance_id: bytes, subscription_id: int, codec: int, size: int, *, terminating: bool
+    ) -> ErrorCode:
+        """Return the error code for a push. The checks have Kafka's order."""
         with self._lock:
             now = time.monotonic()
             known = self._instances.setdefault(instance_id, _Instance(self.wanted.number))
             pushed_at, known.pushed_at = known.pushed_at, now
-            early = known.asked_at <= pushed_at and now < pushed_at + self.wanted.interval_ms / 1000 - _EARLY_S
+            early = (
+                known.asked_at <= pushed_at
+                and now < pushed_at + self.wanted.interval_ms / 1000 - _EARLY_S
+            )
             if known.terminated:
                 return ErrorCode.INVALID_REQUEST
             if early and not terminating:
@@ -118,20 +127,25 @@ class Telemetry:
 
 
 def decoded(codec: int, data: bytes) -> otlp.Metrics:
-    """The metrics of a push. Raises ``otlp.Malformed``."""
+    """Decode the metrics of a push. Raises ``otlp.Malformed``."""
     if codec:
         try:
-            data = records.decompress(records.CODEC_NAMES[codec], data, max_bytes=_DECOMPRESSED_MAX_BYTES)
+            data = records.decompress(
+                records.CODEC_NAMES[codec], data, max_bytes=_DECOMPRESSED_MAX_BYTES
+            )
         except records.RecordError as error:
             raise otlp.Malformed(str(error)) from None
     return otlp.read(data)
 
 
 class ClientMetrics:
-    """Metrics of clients, as ``cluster.client_metrics``. Raises ``ValueError`` where the cluster takes none."""
+    """Client metrics, as ``cluster.client_metrics``.
+
+    Methods raise ``ValueError`` if the cluster accepts no client metrics.
+    """
 
     def __init__(self, telemetry: Telemetry | None) -> None:
-        """Act on what the cluster wants and gets, None for a cluster that takes no metrics."""
+        """Act on the cluster's telemetry state, or None if it accepts no metrics."""
         self._telemetry_or_none = telemetry
 
     def subscribe(
@@ -143,32 +157,36 @@ class ClientMetrics:
         compression: Sequence[str] = ("zstd", "lz4", "gzip", "snappy"),
         max_bytes: int = 1 << 20,
     ) -> None:
-        """Want metrics of all clients from now on, as ``kafka-client-metrics.sh`` says it to a cluster.
+        """Subscribe to metrics of all clients, as ``kafka-client-metrics.sh`` does.
 
-        Clients that have asked before hear of it when they ask or push the next time.
+        A client that already has a subscription gets the new one with its next request.
 
-        :param metrics: Prefixes of names, ``*`` for all; an empty list wants none.
-        :param interval_ms: How often to push; 100 or more.
-        :param delta: Whether sums are to tell what came since the last push, or everything.
-        :param compression: The codecs that may be used, best first; none at all leaves it uncompressed.
-        :param max_bytes: A push with more is refused.
+        :param metrics: Prefixes of names, ``*`` for all. An empty list subscribes to none.
+        :param interval_ms: The push interval, at least 100.
+        :param delta: Whether sums count from the last push, or from the start.
+        :param compression: The allowed codecs, best first. An empty list allows none.
+        :param max_bytes: The maximum size of a push. A larger one gets TELEMETRY_TOO_LARGE.
         """
         if isinstance(metrics, str):
             raise TypeError("a list of prefixes is expected")
-        if interval_ms < _LEAST_INTERVAL_MS:
-            raise ValueError(f"an interval has {_LEAST_INTERVAL_MS} ms or more, not {interval_ms}")
+        if interval_ms < _INTERVAL_MIN_MS:
+            raise ValueError(f"an interval has {_INTERVAL_MIN_MS} ms or more, not {interval_ms}")
         if unknown := set(compression) - set(records.CODEC_NAMES):
-            raise ValueError(f"codecs are {', '.join(records.CODEC_NAMES)}, not {', '.join(sorted(unknown))}")
+            raise ValueError(
+                f"codecs are {', '.join(records.CODEC_NAMES)}, not {', '.join(sorted(unknown))}"
+            )
         codecs = tuple(records.CODEC_NAMES.index(each) for each in compression)
         self._telemetry.wanted = Wanted(tuple(metrics), interval_ms, delta, codecs, max_bytes)
 
     @property
     def pushed(self) -> list[PushedMetrics]:
-        """What clients have pushed, oldest first."""
+        """The accepted pushes, oldest first."""
         return list(self._telemetry.pushes)
 
     @property
     def _telemetry(self) -> Telemetry:
         if self._telemetry_or_none is None:
-            raise ValueError("this cluster takes no metrics of clients: make it with client_metrics=True")
+            raise ValueError(
+                "this cluster accepts no client metrics: make it with client_metrics=True"
+            )
         return self._telemetry_or_none

@@ -1,8 +1,9 @@
-"""TLS of the brokers, by the ``ssl`` module of Python: another implementation than the one that it is there to judge.
+"""TLS of the brokers, with Python's ``ssl`` module: not the implementation of the client.
 
-A stream keeps TLS and the socket apart: bytes go through buffers in memory. So the two threads of a connection (one
-reads, one sends what was delayed) never wait for each other inside of OpenSSL: ``_state`` is held for a call without
-I/O, ``_sending`` while what came out of it is sent, so that it leaves in order.
+A stream separates TLS and the socket with buffers in memory. So the two threads of a connection
+never wait for each other inside OpenSSL: one reads, the other sends delayed responses. ``_state``
+is held for a TLS call without I/O. ``_sending`` is held while its output is sent, so that the
+output keeps its order.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ClientCertificates = Literal["none", "requested", "required"]
-"""Whether clients are asked for a certificate, as ``ssl.client.auth`` of Apache Kafka."""
+"""Whether brokers request a client certificate, like ``ssl.client.auth`` of Apache Kafka."""
 HandshakeFault = Literal["close", "garbage", "silence"]
 
-_VERIFY: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_VERIFY: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _GARBAGE = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 _PIECE_BYTES = 256 << 10
@@ -39,10 +44,13 @@ _KEPT = 10_000
 
 
 class SeenHandshake(NamedTuple):
-    """A TLS handshake that came to its end: what ``MockCluster.handshakes`` lists.
+    """A completed TLS handshake, in ``MockCluster.handshakes``.
 
-    ``server_name`` is what the client asked for (SNI), ``subject`` that of its certificate, ``resumed`` whether it
-    took up an older session; ``error`` says why it failed. ``time`` is ``time.monotonic()`` at its end.
+    - ``server_name``: the host name that the client requested (SNI).
+    - ``subject``: the subject of the client's certificate.
+    - ``resumed``: whether it resumed an older session.
+    - ``error``: the reason of a failure.
+    - ``time``: the ``time.monotonic()`` of its end.
     """
 
     broker: int
@@ -56,7 +64,7 @@ class SeenHandshake(NamedTuple):
 
 
 class _ServerSide(ssl.SSLObject):
-    """Python's TLS without a socket, which remembers the name that it was called by."""
+    """A TLS object without a socket, which stores the host name that the client requested."""
 
     server_name: str | None = None
 
@@ -67,7 +75,7 @@ def _note_name(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLC
 
 
 def _subject(tls: ssl.SSLObject) -> str | None:
-    """The subject of the client's certificate, in the order and with the escapes of RFC 4514."""
+    """Return the subject of the client's certificate, in the form of RFC 4514."""
     der = tls.getpeercert(binary_form=True)
     if der is None:
         return None
@@ -77,10 +85,10 @@ def _subject(tls: ssl.SSLObject) -> str | None:
 
 
 class TlsListener:
-    """What the brokers of a cluster show and ask for. Certificates are guarded by a lock of its own."""
+    """The TLS settings of a cluster's brokers. Its own lock guards the certificates."""
 
     PLACE: Final = "handshake"
-    """Where faults are armed for."""
+    """The name of the faults for it."""
 
     def __init__(
         self,
@@ -89,7 +97,7 @@ class TlsListener:
         versions: tuple[str, str],
         faults: Faults,
     ) -> None:
-        """Prepare the good certificate, so that one that can't be loaded is told at once. Raises ``ssl.SSLError``."""
+        """Load the good certificate, to report an unusable one at once. Raises ``ssl.SSLError``."""
         self.handshakes: deque[SeenHandshake] = deque(maxlen=_KEPT)
         self.faults = faults
         self._clients = clients
@@ -104,20 +112,23 @@ class TlsListener:
 
     @property
     def certificates(self) -> Certificates:
-        """The authority that issues for this cluster; made when it is first asked for."""
+        """The cluster's authority. The first access makes it."""
         if self._own is None:
             self._own = Certificates()
         return self._own
 
     @property
     def ca_pem(self) -> str:
-        """What clients are to trust."""
+        """The certificate that clients must trust."""
         if self._given is not None:
             return self._given.ca_pem or self._given.certificate_pem
         return self.certificates.ca_pem
 
     def present(self, presented: Presented, broker: int | None) -> None:
-        """Show this certificate from the next handshake on; one broker or all, what was said of one goes first."""
+        """Present this certificate from the next handshake on.
+
+        A setting for one broker wins over a setting for all.
+        """
         with self._lock:
             self._context(presented)
             if broker is None:
@@ -125,14 +136,17 @@ class TlsListener:
             self._presented[broker] = presented
 
     def rotate(self, identity: Identity | None) -> None:
-        """Show another certificate from the next handshake on: this one, or a new one of the same authority."""
+        """Present another certificate from the next handshake on.
+
+        It is this one, or a new one from the same authority.
+        """
         with self._lock:
             self._given = identity
             self._contexts.pop("good", None)
             self._context("good")
 
     def stream(self, connected: socket.socket, broker: int) -> TlsStream:
-        """The stream of a connection that a broker accepted."""
+        """Return the stream of a connection that a broker accepted."""
         with self._lock:
             presented = self._presented.get(broker) or self._presented.get(None, "good")
             return TlsStream(self, connected, broker, self._context(presented))
@@ -141,18 +155,23 @@ class TlsListener:
         found = self._contexts.get(presented)
         if found is None:
             good = self._given if presented == "good" else None
-            found = self._contexts[presented] = self._make(good or self.certificates.broker(presented))
+            found = self._contexts[presented] = self._make(
+                good or self.certificates.broker(presented)
+            )
         return found
 
     def _make(self, identity: Identity) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version, context.maximum_version = (VERSIONS[version] for version in self._versions)
+        context.minimum_version, context.maximum_version = (
+            VERSIONS[version] for version in self._versions
+        )
         context.sslobject_class = _ServerSide
         context.sni_callback = _note_name
         context.verify_mode = _VERIFY[self._clients]
         if self._clients != "none":
             context.load_verify_locations(cadata=self.ca_pem)
-        with tempfile.TemporaryDirectory() as directory:  # Python reads them from files only
+        # Python loads certificates only from files
+        with tempfile.TemporaryDirectory() as directory:
             context.load_cert_chain(*identity.save(directory, "broker"))
         return context
 
@@ -160,8 +179,10 @@ class TlsListener:
 class TlsStream:
     """The TLS session of one connection."""
 
-    def __init__(self, listener: TlsListener, connected: socket.socket, broker: int, context: ssl.SSLContext) -> None:
-        """The socket is a blocking one; nothing is read yet."""
+    def __init__(
+        self, listener: TlsListener, connected: socket.socket, broker: int, context: ssl.SSLContext
+    ) -> None:
+        """Start a TLS session on a blocking socket."""
         self._listener = listener
         self._socket = connected
         self._broker = broker
@@ -175,25 +196,30 @@ class TlsStream:
     # --- handshake ---
 
     def begin(self) -> str | None:
-        """Shake hands; the client's principal, if it showed a certificate. Raises ``OSError``."""
+        """Do the handshake, and return the principal of the client's certificate, or None.
+
+        Raises ``OSError``.
+        """
         fault = self._listener.faults.take_break(self._listener.PLACE, self._broker)
         if fault is not None:
             self._misbehave(fault)
         try:
-            while not self._shake():
+            while not self._shake_hands():
                 self._flush()
                 if not self._fill():
-                    raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the client left in the middle of the handshake")
+                    raise ssl.SSLEOFError(
+                        ssl.SSL_ERROR_EOF, "the client left in the middle of the handshake"
+                    )
             subject = _subject(self._tls)
         except OSError as error:
             self._note(None, str(error))
-            self._part()
+            self._disconnect()
             raise
         self._note(subject, None)
         self._flush()
         return None if subject is None else f"User:{subject}"
 
-    def _shake(self) -> bool:
+    def _shake_hands(self) -> bool:
         try:
             with self._state:
                 self._tls.do_handshake()
@@ -219,7 +245,7 @@ class TlsStream:
         )
 
     def _misbehave(self, fault: str) -> None:
-        """Read the beginning of what the client says, answer as told, and give up."""
+        """Read the client's first message, answer with the fault, and fail."""
         self._socket.recv(_SMALL_BYTES)
         self._note(None, f"a fault was armed: {fault}")
         if fault == "garbage":
@@ -227,11 +253,14 @@ class TlsStream:
         elif fault == "silence":
             while self._socket.recv(_SMALL_BYTES):
                 pass
-        self._part()
+        self._disconnect()
         raise ConnectionAbortedError(fault)
 
-    def _part(self) -> None:
-        """Say why, if TLS does, and let the client read it: closing on bytes that are unread would take it back."""
+    def _disconnect(self) -> None:
+        """Send the TLS alert, if any, and wait until the client has read it.
+
+        Closing a socket with unread bytes would discard the alert.
+        """
         deadline = time.monotonic() + _DRAIN_S
         with contextlib.suppress(OSError):
             self._flush()
@@ -243,7 +272,7 @@ class TlsStream:
     # --- bytes ---
 
     def read_into(self, view: memoryview) -> bool:
-        """Fill a buffer; False at the end of the stream. Raises ``OSError``."""
+        """Fill a buffer. Returns False at the end of the stream. Raises ``OSError``."""
         start = 0
         while start < len(view):
             try:
@@ -262,7 +291,7 @@ class TlsStream:
         return True
 
     def write(self, pieces: Pieces) -> None:
-        """Send all of it. Small pieces share a record. Raises ``OSError``."""
+        """Send all pieces. Small pieces share a TLS record. Raises ``OSError``."""
         if sum(map(len, pieces)) <= _PIECE_BYTES:
             pieces = [b"".join(pieces)]
         for piece in pieces:
@@ -277,7 +306,7 @@ class TlsStream:
             self._socket.sendall(ready)
 
     def end(self) -> None:
-        """Say goodbye (close_notify), as far as that goes without waiting."""
+        """Send close_notify, as far as possible without waiting."""
         with contextlib.suppress(OSError):
             with self._state:
                 with contextlib.suppress(ssl.SSLError):
@@ -286,15 +315,16 @@ class TlsStream:
             self._socket.send(ready, socket.MSG_DONTWAIT)
 
     def _fill(self) -> bool:
-        """Wait for bytes and hand them to TLS; False at the end."""
+        """Wait for bytes, and pass them to TLS. Returns False at the end."""
         count = self._socket.recv_into(self._buffer)
         self._received.write(memoryview(self._buffer)[:count])
         if count == len(self._buffer) < _PIECE_BYTES:
-            self._buffer = bytearray(_PIECE_BYTES)  # somebody sends a lot: the next receive may take more
+            # The client sends a lot, so the next receive may be larger.
+            self._buffer = bytearray(_PIECE_BYTES)
         return count > 0
 
     def _flush(self) -> None:
-        """Send what TLS itself has to say."""
+        """Send the pending output of TLS."""
         if self._ready.pending:
             with self._sending:
                 with self._state:

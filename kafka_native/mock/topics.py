@@ -1,4 +1,4 @@
-"""Topics and partitions as the cluster knows them: ids, replicas, leaders, settings."""
+"""Topics and partitions of the cluster: ids, replicas, leaders, settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 NO_LEADER = -1
 
-# The settings that DescribeConfigs shows for a topic. Those that this cluster obeys are read where they matter.
+# The settings that DescribeConfigs returns for a topic. The cluster obeys only some of them.
 TOPIC_DEFAULTS = {
     "cleanup.policy": "delete",
     "compression.type": "producer",
@@ -30,28 +30,31 @@ TOPIC_DEFAULTS = {
 
 
 def is_valid_name(name: str | None) -> bool:
-    """Whether Kafka allows a topic of this name."""
+    """Return whether Kafka allows this topic name."""
     return name is not None and name not in (".", "..") and _NAME.fullmatch(name) is not None
 
 
 class Waiter:
-    """A fetch that waits for news from any of its partitions."""
+    """A fetch that waits for changes in its partitions."""
 
     __slots__ = ("_among", "event")
 
     def __init__(self) -> None:
-        """Nothing has happened yet."""
+        """Start without news."""
         self.event = threading.Event()
         self._among: list[set[Waiter]] = []
 
     def watch(self, everyone: set[Waiter], partitions: Iterable[Partition]) -> None:
-        """Hear of what happens from now on, to these partitions or the cluster; under the cluster's lock."""
+        """Register for events of these partitions and of the cluster.
+
+        Call it under the cluster's lock.
+        """
         self._among = [everyone, *(partition.waiters for partition in partitions)]
         for waiters in self._among:
             waiters.add(self)
 
     def wait(self, lock: AbstractContextManager[object], seconds: float) -> None:
-        """Wait for news, or until the time is up; takes the lock behind it, to hear no more."""
+        """Wait for an event or the timeout, then unregister. Takes the lock afterwards."""
         self.event.wait(seconds)
         with lock:
             self.event.clear()
@@ -60,14 +63,18 @@ class Waiter:
 
 
 class Partition:
-    """One partition: its log, where it lives and who waits for it."""
+    """One partition: its log, its replicas and its waiting fetches."""
 
     def __init__(self, topic: str, index: int, replicas: Sequence[int], live: set[int]) -> None:
-        """Let the first replica lead that is among the brokers that are up: ``live``, which the cluster keeps true."""
+        """Make the first live replica the leader.
+
+        ``live`` is the cluster's set of brokers that are up.
+        """
         self.topic = topic
         self.index = index
         self.replicas = list(replicas)
-        self.adding: list[int] = []  # brokers to come and to go, while a move is under way
+        # Brokers that a reassignment in progress adds and removes.
+        self.adding: list[int] = []
         self.removing: list[int] = []
         self._target: list[int] = []
         self._settled: list[int] = []
@@ -77,36 +84,39 @@ class Partition:
         self.log = PartitionLog()
         self.waiters: set[Waiter] = set()
         self.lags: dict[int, int] = {}  # how many records a follower lacks
-        self.directories: dict[int, str] = {}  # where brokers keep it that were told
+        self.directories: dict[int, str] = {}  # the log directory on each broker, if changed
 
     def in_sync(self) -> list[int]:
-        """The replicas that are up and there: each of them is in sync."""
+        """Return the replicas that are up and not being added. All of them are in sync."""
         return [node for node in self.replicas if node in self._live and node not in self.adding]
 
     @property
     def is_moving(self) -> bool:
-        """Whether it is on its way to other brokers."""
+        """Whether a reassignment is in progress."""
         return bool(self._target)
 
     @property
     def settled_replicas(self) -> list[int]:
-        """The replicas without a move that is under way."""
+        """The replicas without a reassignment in progress."""
         return self._settled if self._target else self.replicas
 
     def begin_move(self, target: Sequence[int]) -> None:
-        """Set out for other brokers, from where it was before a move that is under way."""
+        """Start a reassignment. It replaces one in progress."""
         self._settled, self._target = list(self.settled_replicas), list(target)
         self.adding = [node for node in target if node not in self._settled]
         self.removing = [node for node in self._settled if node not in target]
         self.replicas = [*target, *self.removing]
 
     def end_move(self) -> None:
-        """Arrive, if it is on its way; the leader goes over where it was on a broker that is left."""
+        """Complete the reassignment, if any.
+
+        The partition gets a new leader if its old one is removed.
+        """
         if self._target:
             self._settle(self._target)
 
     def cancel_move(self) -> None:
-        """Stay where it was."""
+        """Cancel the reassignment in progress."""
         self._settle(self._settled)
 
     def _settle(self, replicas: list[int]) -> None:
@@ -115,13 +125,13 @@ class Partition:
             self.lead(next(iter(self.in_sync()), NO_LEADER))
 
     def end_at(self, broker: int) -> int:
-        """Where the log ends that a replica has."""
+        """Return the end offset of a replica's log."""
         if broker == self.leader or not self.lags:
             return self.log.end_offset
         return max(self.log.end_offset - self.lags.get(broker, 0), self.log.start_offset)
 
     def lead(self, broker: int) -> None:
-        """Make a broker the leader, in a new epoch."""
+        """Make a broker the leader, in a new leader epoch."""
         self.leader = broker
         self.leader_epoch += 1
         if broker != NO_LEADER and broker not in self.replicas:
@@ -129,7 +139,7 @@ class Partition:
         self.wake()
 
     def wake(self) -> None:
-        """Let every waiting fetch look again."""
+        """Wake every waiting fetch, so that it reads again."""
         for waiter in self.waiters:
             waiter.event.set()
 
@@ -138,9 +148,16 @@ class Topic:
     """A topic: partitions, id and settings."""
 
     def __init__(
-        self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None], live: set[int]
+        self,
+        name: str,
+        replicas: Sequence[Sequence[int]],
+        configs: Mapping[str, str | None],
+        live: set[int],
     ) -> None:
-        """Make a partition for each list of replicas; ``live`` is the cluster's set of brokers that are up."""
+        """Make a partition for each list of replicas.
+
+        ``live`` is the cluster's set of live brokers.
+        """
         self.name = name
         self.id = uuid.uuid4().bytes
         self.configs = {key: value for key, value in configs.items() if value is not None}
@@ -154,24 +171,24 @@ class Topic:
             self.partitions.append(Partition(self.name, len(self.partitions), nodes, self._live))
 
     def partition(self, index: int) -> Partition | None:
-        """A partition by its number."""
+        """Return a partition by its number, or None."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def config(self, name: str) -> str:
-        """A setting, or its default."""
+        """Return a setting, or its default."""
         return self.configs.get(name, TOPIC_DEFAULTS[name])
 
     def max_message_bytes(self, default: int) -> int:
-        """The largest batch that this topic takes."""
+        """Return the size of the largest batch that this topic accepts."""
         value = self.configs.get("max.message.bytes", "")
         return int(value) if value.isdigit() else default
 
     @property
     def is_compacted(self) -> bool:
-        """Whether only the last record of each key is kept, so that every record needs one."""
+        """Whether the topic is compacted, so that every record needs a key."""
         return "compact" in self.config("cleanup.policy").split(",")
 
     @property
     def has_append_time(self) -> bool:
-        """Whether the broker stamps the batches."""
+        """Whether the broker sets the timestamps of batches."""
         return self.config("message.timestamp.type") == "LogAppendTime"

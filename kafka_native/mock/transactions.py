@@ -1,7 +1,8 @@
-"""The transaction coordinators: who may write under a transactional id, what belongs to its transaction, how it ends.
+"""The transaction coordinators: transactional ids, and the contents and ends of transactions.
 
-A transaction ends at once: its markers are written, and its offsets stored, before EndTxn is answered. It lives in no
-broker in particular and survives the one that coordinates it, as its log would. Guarded by the cluster's lock.
+A transaction ends at once: its markers are written and its offsets are stored before the response
+to EndTxn. It belongs to no broker, so it survives its coordinator, as Kafka's do. The cluster's
+lock guards it.
 """
 
 from __future__ import annotations
@@ -25,22 +26,21 @@ TIMEOUT_MAX_MS = 900_000
 NO_TIMEOUT_S = 0x7FFFFFFF / 1000
 NOTHING_KEPT = (-1, -1)
 FENCED_SINCE = 2
-"""AddPartitionsToTxn, AddOffsetsToTxn and EndTxn from this version on know PRODUCER_FENCED (InitProducerId from 4)."""
+"""The version from which requests get PRODUCER_FENCED. InitProducerId gets it from version 4."""
 
 Key = tuple[str, int]
 
 
 class TransactionError(Exception):
-    """What a coordinator refuses, with the code for the client."""
+    """A transaction request that fails, with the error code for the client."""
 
     def __init__(self, code: ErrorCode) -> None:
-        """Keep the code."""
         super().__init__(code.name)
         self.code = code
 
 
 class State(Enum):
-    """What a transactional id is doing."""
+    """The state of a transactional id."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -50,12 +50,12 @@ class State(Enum):
 
 @dataclass
 class Transactional:
-    """A transactional id, and its transaction while there is one."""
+    """A transactional id, and its transaction if one is open."""
 
     producer_id: int
     epoch: int
     timeout_s: float
-    """`NO_TIMEOUT_S` with two-phase commit."""
+    """``NO_TIMEOUT_S`` with two-phase commit."""
     state: State = State.EMPTY
     deadline: float = 0.0
     started_ms: int = -1
@@ -63,17 +63,17 @@ class Transactional:
     groups: set[str] = field(default_factory=set)
     offsets: dict[str, dict[Key, Committed]] = field(default_factory=dict)
     kept: tuple[int, int] | None = None
-    """The producer id and epoch of the open transaction, where a newer instance has kept it (KIP-939)."""
+    """Producer id and epoch of the open transaction, if a newer instance has kept it (KIP-939)."""
 
     def begin(self, now: float) -> None:
-        """Have a transaction from here on, unless there is one."""
+        """Begin a transaction, unless one is open."""
         if self.state is not State.ONGOING:
             self.state = State.ONGOING
             self.deadline = now + self.timeout_s
             self.started_ms = int(time.time() * 1000)
 
     def end(self, *, commit: bool) -> None:
-        """Have none any more."""
+        """End the open transaction."""
         self.state = State.COMMITTED if commit else State.ABORTED
         self.started_ms = -1
         self.kept = None
@@ -83,7 +83,7 @@ class Transactional:
 
 
 class Transactions:
-    """Producer ids, and all transactional ids."""
+    """All producer ids and transactional ids."""
 
     def __init__(
         self,
@@ -91,7 +91,11 @@ class Transactions:
         store_offsets: Callable[[str, dict[Key, Committed]], None],
         clock: Clock,
     ) -> None:
-        """``write_marker(partition, producer id, epoch, commit)`` and ``store_offsets(group, offsets)`` end one."""
+        """Start without ids. The two functions end a transaction.
+
+        They are ``write_marker(partition, producer id, epoch, commit)`` and ``store_offsets(group,
+        offsets)``.
+        """
         self._write_marker = write_marker
         self._store_offsets = store_offsets
         self._clock = clock
@@ -100,27 +104,33 @@ class Transactions:
         self._producer_ids = 0
 
     def find(self, transactional_id: str) -> Transactional | None:
-        """What is known of an id."""
+        """Return the state of a transactional id, or None."""
         return self._by_id.get(transactional_id)
 
     def all(self) -> dict[str, Transactional]:
-        """Everything that is known, by transactional id."""
+        """Return all states by transactional id."""
         return dict(self._by_id)
 
     def forget(self, transactional_id: str) -> None:
-        """Lose an id and its transaction: what is open in partitions hangs there. KeyError if it isn't known."""
+        """Forget a transactional id. Its open transaction hangs in the partitions.
+
+        Raises ``KeyError`` for an unknown id.
+        """
         found = self._by_id.pop(transactional_id)
         self._by_producer.pop(found.producer_id, None)
 
     # --- producer ids ---
 
     def new_producer_id(self) -> int:
-        """One that nobody has."""
+        """Return a new producer id."""
         self._producer_ids += 1
         return FIRST_PRODUCER_ID - 1 + self._producer_ids
 
     def idempotent(self, known_id: int, known_epoch: int) -> tuple[int, int]:
-        """Producer id and epoch for a producer without transactions; the next epoch where it has an id."""
+        """Return producer id and epoch for a producer without transactions.
+
+        A known producer id gets the next epoch.
+        """
         if known_id < 0 or known_epoch >= LAST_EPOCH:
             return self.new_producer_id(), 0
         return known_id, known_epoch + 1
@@ -136,10 +146,11 @@ class Transactions:
         two_phase: bool = False,
         keep: bool = False,
     ) -> tuple[int, int]:
-        """Producer id and epoch for a transactional id, whose older instances are fenced. Raises `TransactionError`.
+        """Return producer id and epoch for a transactional id. Raises ``TransactionError``.
 
-        A transaction that was open is aborted; the caller is told to come again, as by a real coordinator. ``keep``: it
-        stays open, and is the caller's to end. ``two_phase``: transactions of this producer have no timeout.
+        Older instances are fenced. An open transaction is aborted, and the client must send the
+        request again, as with a real coordinator. With ``keep`` it stays open, and the client must
+        end it. With ``two_phase`` transactions of this producer have no timeout.
         """
         if not transactional_id:
             raise TransactionError(ErrorCode.INVALID_REQUEST)
@@ -148,7 +159,9 @@ class Transactions:
         timeout_s = NO_TIMEOUT_S if two_phase else timeout_ms / 1000
         found = self._by_id.get(transactional_id)
         if found is None:
-            found = self._by_id[transactional_id] = Transactional(self.new_producer_id(), -1, timeout_s)
+            found = self._by_id[transactional_id] = Transactional(
+                self.new_producer_id(), -1, timeout_s
+            )
         elif known_id >= 0 and (found.producer_id, found.epoch) != (known_id, known_epoch):
             raise TransactionError(_fenced(version, 4))
         if found.state is State.ONGOING and keep:
@@ -173,12 +186,20 @@ class Transactions:
         found.epoch += 1
         self._by_producer[found.producer_id] = found
 
-    # --- a transaction ---
+    # --- the open transaction ---
 
     def checked(
-        self, transactional_id: str, producer_id: int, epoch: int, version: int, fenced_since: int = FENCED_SINCE
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        version: int,
+        fenced_since: int = FENCED_SINCE,
     ) -> Transactional:
-        """The transactional id, if this producer has it. Raises `TransactionError`."""
+        """Return the state of a transactional id that this producer owns.
+
+        Raises ``TransactionError``.
+        """
         found = self._by_id.get(transactional_id)
         if found is None or found.producer_id != producer_id:
             raise TransactionError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -187,17 +208,20 @@ class Transactions:
         return found
 
     def add_partitions(self, found: Transactional, keys: Iterable[Key]) -> None:
-        """Let these be written to."""
+        """Add partitions to the transaction."""
         found.begin(self._clock.now())
         found.partitions.update(keys)
 
     def add_group(self, found: Transactional, group: str) -> None:
-        """Let offsets of this group be stored."""
+        """Add a group to the transaction, for its offsets."""
         found.begin(self._clock.now())
         found.groups.add(group)
 
     def write(self, key: Key, producer_id: int, epoch: int, *, implicitly: bool) -> ErrorCode:
-        """Whether a batch of a transaction may be written; ``implicitly`` adds its partition (KIP-890)."""
+        """Return the error code for a batch of a transaction.
+
+        ``implicitly`` adds its partition to the transaction (KIP-890).
+        """
         found = self._by_producer.get(producer_id)
         if found is None:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -209,23 +233,33 @@ class Transactions:
         return ErrorCode.NO_ERROR if in_it else ErrorCode.INVALID_TXN_STATE
 
     def has_unstable_offset(self, group: str, key: Key) -> bool:
-        """Whether an open transaction is about to store an offset of this partition (KIP-447)."""
+        """Return whether an open transaction contains an offset of this partition (KIP-447)."""
         return any(key in found.offsets.get(group, ()) for found in self._by_id.values())
 
     def end(
-        self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, version: int, bumps: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        *,
+        commit: bool,
+        version: int,
+        bumps: bool,
     ) -> tuple[int, int]:
-        """End a transaction: the producer id and epoch to go on with. Raises `TransactionError`.
+        """End a transaction, and return the next producer id and epoch.
 
-        ``bumps``: each end has an epoch of its own, so that nothing late gets into the next transaction, and a client
-        that has heard no answer may ask again (KIP-890).
+        Raises ``TransactionError``.
+
+        With ``bumps`` each end raises the epoch (KIP-890). So a late batch can't get into the next
+        transaction, and a client that got no response may repeat the request.
         """
         found = self._by_id.get(transactional_id)
         done = State.COMMITTED if commit else State.ABORTED
         if bumps and found and (found.producer_id, found.epoch) == (producer_id, epoch + 1):
             if found.state is done:
                 return found.producer_id, found.epoch
-            if found.state is State.ABORTED:  # it took too long, and can be aborted only: as by a real coordinator
+            # The transaction timed out, so only an abort succeeds, as with a real coordinator.
+            if found.state is State.ABORTED:
                 raise TransactionError(ErrorCode.INVALID_TXN_STATE)
         found = self.checked(transactional_id, producer_id, epoch, version)
         if found.state is not State.ONGOING:
@@ -240,7 +274,8 @@ class Transactions:
 
     def _end(self, found: Transactional, *, commit: bool) -> None:
         number, epoch = found.producer_id, found.epoch
-        if found.kept is not None and found.kept[0] != number:  # its epochs were used up
+        # the kept transaction's producer id has no epochs left
+        if found.kept is not None and found.kept[0] != number:
             number, epoch = found.kept[0], LAST_EPOCH + 1
         for key in sorted(found.partitions):
             self._write_marker(key, number, epoch, commit)
@@ -252,7 +287,10 @@ class Transactions:
     # --- time ---
 
     def expire(self) -> float:
-        """Abort what takes too long, and fence who began it; the monotonic time at which to look again."""
+        """Abort transactions that timed out, and fence their producers.
+
+        Returns the monotonic time of the next timeout.
+        """
         now = self._clock.now()
         nearest = float("inf")
         for found in self._by_id.values():

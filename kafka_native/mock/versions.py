@@ -1,4 +1,4 @@
-"""Which APIs and versions the cluster advertises: those of Apache Kafka 4 that it implements."""
+"""The APIs and versions that the cluster advertises: those of Apache Kafka 4 that it implements."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kafka_native.protocol import ApiKey, releases
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Produce begins at 0, as Apache Kafka 4 says too although it refuses 0 to 2: older librdkafka infers from it what a
-# broker can do.
+# Produce begins at 0, as in Apache Kafka 4, which rejects 0 to 2. Older versions of librdkafka
+# derive the broker's features from it.
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.PRODUCE: (0, 13),
     ApiKey.FETCH: (4, 17),
@@ -83,29 +83,31 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 }
 
-WITH_RECEIVER: dict[ApiKey, tuple[int, int]] = {
+CLIENT_METRICS_APIS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
     ApiKey.PUSH_TELEMETRY: (0, 0),
 }
-"""What a broker offers that has a plugin for clients' metrics."""
+"""Additional APIs of a broker with a plugin for client metrics."""
 
-WITH_TWO_PHASE: dict[ApiKey, tuple[int, int]] = {ApiKey.INIT_PRODUCER_ID: (0, 6)}
-"""What a broker offers that has two-phase commit (KIP-939)."""
+TWO_PHASE_APIS: dict[ApiKey, tuple[int, int]] = {ApiKey.INIT_PRODUCER_ID: (0, 6)}
+"""Additional versions of a broker with two-phase commit (KIP-939)."""
 
 
 def of_release(release: str) -> dict[int, int]:
-    """``max_versions`` of a cluster that plays one of the first releases: ``0.8.0`` to ``0.11.0``.
+    """Return the ``max_versions`` of an old release: ``0.8.0`` to ``0.11.0``.
 
-    Before 0.10 it closes the connection of a client that asks for its versions.
+    Brokers before 0.10 close the connection of a client that sends ApiVersions.
     """
     known = releases.RELEASES[release]
     return {int(key): known.get(key, (0, -1))[1] for key in ADVERTISED}
 
 
-def ranges(max_versions: Mapping[int, int], *, client_metrics: bool, two_phase: bool) -> dict[int, tuple[int, int]]:
-    """The advertised ranges of a cluster that is told to be older: a negative maximum takes an API away."""
+def ranges(
+    max_versions: Mapping[int, int], *, client_metrics: bool, two_phase: bool
+) -> dict[int, tuple[int, int]]:
+    """Return the advertised version ranges. A negative maximum removes an API."""
     found: dict[int, tuple[int, int]] = {}
-    more = (WITH_RECEIVER if client_metrics else {}) | (WITH_TWO_PHASE if two_phase else {})
+    more = (CLIENT_METRICS_APIS if client_metrics else {}) | (TWO_PHASE_APIS if two_phase else {})
     for key, (first, last) in (ADVERTISED | more).items():
         last = min(last, max_versions.get(key, last))
         if last >= 0:

@@ -1,4 +1,4 @@
-"""One mock cluster for all tests of a module; a test that breaks brokers mends them."""
+"""One mock cluster for all tests of a module. A test that breaks brokers repairs them."""
 
 from __future__ import annotations
 

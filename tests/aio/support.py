@@ -1,4 +1,4 @@
-"""Clients of the cluster under test, and a loop for a test that can't hang."""
+"""Clients of the cluster under test, and an event loop for a test that can't hang."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _numbers = itertools.count()
 
 
 def run(test: Coroutine[Any, Any, Any]) -> Any:
-    """Runs a coroutine in a loop of its own, for a bounded time."""
+    """Run a coroutine in its own loop, with a timeout."""
     return asyncio.run(asyncio.wait_for(test, 100))
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Lets the loop run until something holds."""
+    """Let the loop run until a condition holds."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
@@ -41,13 +41,13 @@ class Client:
         return {"bootstrap.servers": self.cluster.bootstrap_servers, "reconnect.backoff.ms": 20}
 
     def topic(self, partitions: int = 1) -> str:
-        """A new topic."""
+        """Create a new topic, and return its name."""
         name = f"aio-{next(_numbers)}"
         self.cluster.create_topic(name, partitions)
         return name
 
     def fill(self, topic: str, count: int, start: int = 0) -> None:
-        """The numbers from ``start`` on as text."""
+        """Produce the numbers from ``start`` on as text."""
         with Producer(self.conf) as producer:
             for number in range(start, start + count):
                 producer.produce(topic, str(number))
@@ -59,12 +59,12 @@ class Client:
         return AIOConsumer({**self.conf, **conf})
 
     async def reader(self, topic: str, partitions: int = 1, **conf: Any) -> AIOConsumer:
-        """A consumer that has each partition of the topic from its beginning."""
+        """Return a consumer of each partition of the topic, from its beginning."""
         consumer = self.consumer(**conf)
         await consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
         return consumer
 
 
 def group(**more: Any) -> dict[str, Any]:
-    """A group of its own, read from the beginning."""
+    """Return the configuration of a new group that reads from the beginning."""
     return {"group.id": f"group-{next(_numbers)}", "auto.offset.reset": "earliest", **more}

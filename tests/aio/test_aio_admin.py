@@ -1,4 +1,4 @@
-"""AIOAdminClient, and admin calls on the handles of other asyncio clients; on the mock cluster."""
+"""AIOAdminClient, and admin calls on the handles of other asyncio clients, on the mock cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAITING = {
     "poll",
     "close",
 }
-"""What blocks in AdminClient, and is a coroutine here."""
+"""The methods that block in AdminClient and are coroutines here."""
 
 
 def conf(cluster: MockCluster, **more: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def conf(cluster: MockCluster, **more: Any) -> dict[str, Any]:
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that is a coroutine."""
+    """Run a test that is a coroutine."""
 
     @functools.wraps(test)
     def wrapper(*args: Any, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""AIOConsumer: messages, timeouts, cancellation, many tasks, closing."""
+"""AIOConsumer: messages, timeouts, cancellation, many tasks, close()."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_round_trip_with_headers(client: Client) -> None:
     async def main() -> None:
         topic = client.topic()
         async with client.producer() as producer, await client.reader(topic) as consumer:
-            for number in range(20):  # one at a time: each is waited for in the loop
+            for number in range(20):  # one at a time: the loop waits for each
                 await producer.produce(topic, str(number), headers={"number": str(number)})
                 message = await poll(consumer)
                 assert (message.offset(), message.headers()) == (number, [("number", b"%d" % number)])

@@ -1,4 +1,4 @@
-"""Programs of asyncio that end without closing, that fork, that drop clients; and uvloop."""
+"""asyncio programs that end without close(), fork, or drop clients. Also uvloop."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ print("ended")
 
 
 def program(text: str, *arguments: str) -> None:
-    """Runs a program, which has to end by itself, in peace."""
+    """Run a program, which must end by itself and without an error."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", text, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
@@ -121,7 +121,7 @@ def program(text: str, *arguments: str) -> None:
 
 
 def threads() -> set[str]:
-    """Those of Python, but for the mock cluster's."""
+    """Return the Python threads, except those of the mock cluster."""
     return {thread.name for thread in threading.enumerate() if not thread.name.startswith("mock")}
 
 
@@ -129,7 +129,7 @@ def threads() -> set[str]:
     "end", ["return", "waiting.cancel()", "producer = None; await asyncio.wait({delivery}); delivery.exception()"]
 )
 def test_program_ends_without_close(end: str) -> None:
-    """But for the warning that a message is lost."""
+    """The program prints only the warning that a message is lost."""
     program(UNCLOSED.replace("END", end), "127.0.0.1:1")
 
 

@@ -1,4 +1,4 @@
-"""AIOConsumer in a group: rebalance callbacks, plain and coroutines, commits, exceptions of callbacks."""
+"""AIOConsumer in a group: rebalance callbacks, plain and coroutines, commits, and exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AIOProducer: reports to await, a full queue, callbacks, closing."""
+"""AIOProducer: awaitable reports, a full queue, callbacks, close()."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ def test_one_loop_after_the_other(client: Client) -> None:
                 return (await (await producer.produce(topic, b"x"))).offset()
 
         assert run(once()) == number
-    # A producer of one that has ended may be taken on.
+    # A new loop may use the producer of a loop that has ended.
     kept: list[AIOProducer] = []
 
     async def begin() -> None:

@@ -1,4 +1,4 @@
-"""The names and parameters of confluent_kafka.aio, as they are installed."""
+"""The names and parameters of the installed confluent_kafka.aio."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ INNER = {"executor"}
 
 
 def parameters(function: object) -> list[str]:
-    """Their names, but for *args and **kwargs."""
+    """Return the parameters' names, without *args and **kwargs."""
     found = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
     return [each.name for each in found if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
 
 
 def public(cls: type) -> set[str]:
-    """Its public methods."""
+    """Return the public methods of a class."""
     return {name for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name))} - INNER
 
 

@@ -49,7 +49,7 @@ def test_consumers_stats_cb_is_made_by_its_calls_and_raises_there(client: Client
         nonlocal seen
         documents.append(json.loads(text))
         seen += documents[-1]["rxmsgs"] == 5
-        if seen == 1:  # once: later calls, close() among them, are to go on
+        if seen == 1:  # once: later calls, such as close(), must go on
             seen += 1
             raise LookupError("seen")
 

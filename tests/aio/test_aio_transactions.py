@@ -93,7 +93,8 @@ def test_a_commit_that_a_busy_client_has_not_heard_of_may_be_called_again(cluste
         async with producer.transaction(timeout=0.0):
             await producer.produce(topic, "kept")
             await producer.flush(WAIT_S)
-            producer._core._client.main.post(lambda: time.sleep(2.0))  # longer than others wait for the control thread
+            # longer than other calls wait for the control thread
+            producer._core._client.main.post(lambda: time.sleep(2.0))
 
     async def work() -> None:
         async with producer_of(cluster, topic) as producer:
@@ -117,7 +118,8 @@ def test_a_call_that_waits_ends_when_the_producer_is_closed(cluster: MockCluster
         await producer.flush(WAIT_S)
         cluster.clear_requests()
         commit = asyncio.create_task(producer.commit_transaction())
-        while len(cluster.requests_of(ApiKey.END_TXN)) < 2:  # between two of them it waits for nobody
+        # between two requests it waits for no other
+        while len(cluster.requests_of(ApiKey.END_TXN)) < 2:
             await asyncio.sleep(0.01)
         await producer.close(0)
         with pytest.raises(KafkaException) as caught:

@@ -1,4 +1,4 @@
-"""Coroutines wait for the control thread without holding up the loop, and each asks it once."""
+"""Coroutines wait for the control thread without blocking the loop, and each makes one request."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ OF_PRODUCERS: Calls = OF_BOTH | {"purge": lambda producer, _: producer.purge()}
 
 @asynccontextmanager
 async def made(client: Client, kind: type[Any], places: list[TopicPartition]) -> Any:
-    """A client of this kind; a consumer reads the partitions."""
+    """Return a client of this kind. A consumer reads the partitions."""
     if kind is AIOProducer:
         async with client.producer() as producer:
             yield producer
@@ -93,7 +93,7 @@ def test_the_loop_runs_while_the_control_thread_is_busy(
                 patched.setattr(MainThread, "begin_run", count_run)
                 patched.setattr(MainThread, "begin_gather", count_gather)
                 task = asyncio.ensure_future(calls[name](made_client, places))
-                for _ in range(5):  # a call that blocks would hold up this loop for WAIT_S
+                for _ in range(5):  # a call that blocks would stop this loop for WAIT_S
                     await asyncio.sleep(0.001)
                 assert not task.done()
                 assert not go_on.is_set()

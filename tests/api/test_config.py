@@ -1,4 +1,4 @@
-"""The configuration: held against the installed confluent_kafka wherever it can be asked."""
+"""The configuration, compared with the installed confluent_kafka where possible."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _forget_warnings() -> Iterator[None]:
 
 
 def ours(conf: dict[Any, Any], role: Any = "producer") -> KafkaError | None:
-    """Return the error that a configuration makes here, None if it is accepted."""
+    """Return the error of a configuration here, or None if it is accepted."""
     try:
         parse(conf, role)
     except KafkaException as error:
@@ -44,7 +44,7 @@ def ours(conf: dict[Any, Any], role: Any = "producer") -> KafkaError | None:
 
 
 def theirs(conf: dict[Any, Any], role: str = "producer") -> confluent_kafka.KafkaError | None:
-    """Return the error that a configuration makes in confluent_kafka, None if it is accepted."""
+    """Return the error of a configuration in confluent_kafka, or None if it is accepted."""
     quiet = logging.getLogger("quiet")
     quiet.setLevel(logging.CRITICAL + 1)
     try:
@@ -76,7 +76,8 @@ def test_numbers_have_librdkafkas_range_and_words(declared: Property) -> None:
         assert_same_error({declared.name: ""})
 
 
-# confluent_kafka takes nothing but a bool for delivery.report.only.error; here it is a boolean like all others
+# confluent_kafka accepts only a bool for delivery.report.only.error. Here it is a boolean like all
+# others.
 BOOLEANS = [p for p in LIBRDKAFKA if p.kind == "boolean" and p.name != "delivery.report.only.error"]
 
 
@@ -93,7 +94,7 @@ def test_choices_refuse_what_librdkafka_refuses(declared: Property) -> None:
         assert_same_error({declared.name: ""})
 
 
-# those of TLS and SASL need other settings beside them in librdkafka
+# In librdkafka the ones of TLS and SASL need other settings too.
 ENUMS = [p for p in LIBRDKAFKA if p.kind == "enum" and not p.name.startswith(("sasl.", "ssl", "security"))]
 
 

@@ -1,4 +1,4 @@
-"""docs/CONFIGURATION.md is what the declarations say."""
+"""docs/CONFIGURATION.md agrees with the declarations."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def test_effective_properties_are_those_that_the_code_reads() -> None:
 
 
 def config_checks() -> set[str]:
-    """Properties without effect that parse() itself reads, to check them against each other."""
+    """Return properties without effect that parse() reads to compare them with each other."""
     return {"max.poll.interval.ms", "session.timeout.ms", "partition.assignment.strategy", "queuing.strategy"}

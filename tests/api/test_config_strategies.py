@@ -1,4 +1,4 @@
-"""partition.assignment.strategy: names as librdkafka has them, and assignors of the application's own."""
+"""partition.assignment.strategy: librdkafka's names, and assignors of the application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""librdkafka's table of properties: each of its rows is declared here, with its type, range, default and aliases."""
+"""Each row of librdkafka's table of properties is declared: type, range, default, aliases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GUIDE = HERE.parents[1] / "docs" / "guide" / "from-confluent-kafka.md"
 with (HERE / "librdkafka_config.tsv").open(encoding="utf-8") as _file:
     ROWS = list(csv.DictReader(_file, delimiter="\t", quoting=csv.QUOTE_NONE))
 GLOBAL = {row["name"] for row in ROWS if row["scope"] == "global"}
-# A few names are there twice, as properties of the client and of topics: in one mapping they are the client's.
+# A few names occur twice, for the client and for topics. In one mapping they are the client's.
 COUNTED = [row for row in ROWS if row["scope"] == "global" or row["name"] not in GLOBAL]
 KINDS = {
     "integer": {"integer"},
@@ -30,7 +30,7 @@ KINDS = {
     "pattern list": {"patterns"},
     "see dedicated API": {"internal", "callable", "object"},
 }
-OF_LIBRDKAFKA_ITSELF = {"builtin.features"}  # its default says how it was built
+OF_LIBRDKAFKA_ITSELF = {"builtin.features"}  # its default describes the build
 SPELLED = {"largest": "latest"}
 
 
@@ -77,11 +77,11 @@ def test_guide_lists_the_safer_defaults() -> None:
     assert table == safer_defaults().splitlines()
 
 
-# --- each row is accepted, and what nobody can set says so ---
+# --- each row is accepted, and the error for an unsettable one says so ---
 
 
 def sample(name: str, default: str) -> Any:
-    """A value that the property takes."""
+    """Return a valid value of the property."""
     declared = PROPERTIES[name]
     if declared.kind == "callable":
         return print

@@ -1,4 +1,4 @@
-"""KafkaError and KafkaException: the same facts and the same behaviour as confluent_kafka's."""
+"""KafkaError and KafkaException: the same data and behaviour as in confluent_kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The repr of a public type is one printable line, whatever names of the network are in it."""
+"""The repr of a public type is one printable line, for any names from the network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ACL = ("topic", MARKS, "literal", MARKS, MARKS, "read", "allow")
 
 
 def filled(kind: type, **attributes: Any) -> Any:
-    """A type that only a client makes."""
+    """Make an object of a type that only a client makes."""
     made = kind()
     for name, value in attributes.items():
         setattr(made, name, value)
@@ -49,15 +49,15 @@ NAMELESS = {
     "ArrowReport", "Assignor", "CompactedTable", "PreparedTxnState", "Uuid", "Message", "Messages",
     "ConsumerGroupMetadata",
 }  # fmt: skip
-"""Their reprs have no name, or a name as Python's own repr."""
+"""Their reprs contain no name, or a name in Python's own repr."""
 CLIENTS = {"AdminClient", "CompactedTopic", "Consumer", "Producer", "ShareConsumer"}
-"""They are named by the configuration, not by the network."""
+"""The configuration names them, not the network."""
 NAMES = {"ClusterMetadata", "TopicMetadata", "GroupMetadata"}
-"""``str()`` of them is the name, as in confluent_kafka: data, which is what it is."""
+"""``str()`` of them is the name, as in confluent_kafka. It is data, so it is unchanged."""
 
 
 def written(module: ModuleType) -> set[str]:
-    """The public types whose repr or str is written by hand."""
+    """Return the public types with a handwritten repr or str."""
     return {
         name
         for name, kind in vars(module).items()

@@ -1,7 +1,7 @@
-"""isolation.level: which messages of a transactional producer reach the application.
+"""isolation.level: which messages of a transactional producer the application gets.
 
-The mock cluster knows no transactions, so their batches and markers are planted, and its Fetch answers are told which
-of them were aborted, as a broker would.
+The tests append batches and markers of transactions to the mock cluster's log. They edit its Fetch
+responses, so that these name the aborted transactions as a broker's would.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Log:
         cluster.create_topic(TOPIC, 1)
 
     def write(self, producer: int, *values: bytes, codec: str = "none") -> int:
-        """A batch of a transaction (or of none, for producer -1); returns its first offset."""
+        """Append a batch of a transaction, or of none for producer -1, and return its first offset.
+        """
         sequence = self.cluster.watermarks(TOPIC, 0)[1] if producer >= 0 else -1
         data = encode_batch(
             [(1, None, value) for value in values],
@@ -43,13 +44,13 @@ class Log:
         return self.cluster.append_raw(TOPIC, 0, data)
 
     def end(self, producer: int, kind: int) -> None:
-        """The marker that the transaction coordinator writes."""
+        """Append the marker that a transaction coordinator writes."""
         marker = (1, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
         data = encode_batch([marker], producer_id=producer, producer_epoch=0, transactional=True, control=True)
         self.cluster.append_raw(TOPIC, 0, data)
 
     def abort(self, producer: int, *values: bytes, codec: str = "none") -> None:
-        """A whole transaction that was aborted."""
+        """Append an aborted transaction."""
         self.aborted.append((producer, self.write(producer, *values, codec=codec)))
         self.end(producer, ABORT)
 
@@ -65,7 +66,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
             answer = self.answers[-1][1]
             if answer.aborted_transactions is not None:
                 entry = FetchResponse.Topic.Partition.AbortedTransaction
-                # newest first: a client mustn't count on their order
+                # newest first: a client mustn't rely on their order
                 answer.aborted_transactions = [
                     entry(producer_id=producer, first_offset=offset) for producer, offset in reversed(made.aborted)
                 ]
@@ -75,7 +76,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
 
 
 def read(log: Log, level: str | None, start: int = OFFSET_BEGINNING) -> tuple[list[bytes | None], int]:
-    """All values up to the end of the partition, and the position there."""
+    """Return all values up to the end of the partition, and the position there."""
     conf = {"bootstrap.servers": log.cluster.bootstrap_servers, "enable.partition.eof": True}
     values: list[bytes | None] = []
     with Consumer(conf if level is None else {**conf, "isolation.level": level}) as consumer:
@@ -91,7 +92,7 @@ def read(log: Log, level: str | None, start: int = OFFSET_BEGINNING) -> tuple[li
 
 
 def mixed(log: Log) -> None:
-    """Two producers whose transactions overlap, and one without."""
+    """Append two producers' overlapping transactions, and a batch without one."""
     log.write(-1, b"plain 0")
     log.aborted.append((7, log.write(7, b"aborted 1", b"aborted 2")))
     log.write(8, b"committed 3", codec="gzip")

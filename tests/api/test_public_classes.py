@@ -1,4 +1,4 @@
-"""A reader of the public classes' modules sees every method, and Python shows the same."""
+"""The modules of public classes show every method, and Python shows the same."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ Written = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def written_in(cls: type[Any]) -> dict[str, Written]:
-    """The public methods in the source of a class; of a property, its getter."""
+    """Return the public methods in the source of a class. For a property it is the getter."""
     tree = parsed(Path(inspect.getfile(cls)).read_text())
     [body] = [each.body for each in tree.body if isinstance(each, ast.ClassDef) and each.name == cls.__name__]
     found: dict[str, Written] = {}
@@ -114,7 +114,7 @@ def written_in(cls: type[Any]) -> dict[str, Written]:
 
 
 def written_parameters(cls: type[Any], method: Written) -> list[inspect.Parameter]:
-    """Names, kinds and defaults, without self."""
+    """Return names, kinds and defaults of the parameters, without self."""
     names = vars(inspect.getmodule(cls))
     arguments = method.args
     assert [arguments.posonlyargs, arguments.vararg, arguments.kwarg] == [[], None, None]
@@ -134,14 +134,14 @@ def written_parameters(cls: type[Any], method: Written) -> list[inspect.Paramete
 
 
 def shown_parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:
-    """What `inspect.signature()` says of it, without self and annotations."""
+    """Return the parameters of `inspect.signature()`, without self and annotations."""
     found = inspect.signature(method).parameters.values()
     return [each.replace(annotation=inspect.Parameter.empty) for each in found][1:]
 
 
 @contextmanager
 def made(cls: type[Any]) -> Iterator[Any]:
-    """A client of this class, which meets no broker."""
+    """Yield a client of this class, without a broker."""
     conf: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
     if "Consumer" in cls.__name__:
         conf["group.id"] = "none"

@@ -1,4 +1,4 @@
-"""The value types: the same facts and the same behaviour as confluent_kafka's, and a few things that those can't do."""
+"""The value types: the same data and behaviour as in confluent_kafka, and a few additions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafka_native.types import TopicPartition, Uuid
 
 
 def outcome(call: Callable[[], Any]) -> object:
-    """Return what a call returns as text, or the class of what it raises."""
+    """Return the result of a call as text, or the class of its exception."""
     try:
         return repr(call())
     except (TypeError, OverflowError, AttributeError) as error:

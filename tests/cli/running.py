@@ -1,4 +1,4 @@
-"""Running `kafka-native` as a user does: in this process where that is enough, else as a process of its own."""
+"""Runs `kafka-native` as a user does: in this process where possible, otherwise in its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROGRAM = [sys.executable, "-m", "kafka_native.cli"]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's, without what would choose a cluster or a file."""
+    """Return this process's environment without the variables that select a cluster or a file."""
     found = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": "/nowhere", "NO_COLOR": "1"}
     for name in (*ENVIRONMENT, "KAFKA_NATIVE_CONFIG"):
         found.pop(name, None)
@@ -28,14 +28,17 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def invoke(*arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Result:
-    """In this process; the result has ``exit_code``, ``stdout``, ``stdout_bytes`` and ``stderr``."""
+    """Run a command here.
+
+    The result has ``exit_code``, ``stdout``, ``stdout_bytes`` and ``stderr``.
+    """
     unset: dict[str, str | None] = dict.fromkeys((*ENVIRONMENT, "KAFKA_NATIVE_CONFIG"))
     variables = {**unset, "XDG_CONFIG_HOME": "/nowhere", **(env or {})}
     return CliRunner().invoke(cli, list(arguments), input=stdin, env=variables, prog_name=PROGRAM_NAME)
 
 
 def run(*arguments: str, stdin: bytes = b"", timeout: float = 60, **more: str) -> subprocess.CompletedProcess[bytes]:
-    """A process of its own, waited for; ``more`` goes into its environment."""
+    """Run a command in its own process, and wait for it. ``more`` is added to its environment."""
     return subprocess.run(
         [*PROGRAM, *arguments],
         input=stdin,
@@ -48,7 +51,7 @@ def run(*arguments: str, stdin: bytes = b"", timeout: float = 60, **more: str) -
 
 @contextmanager
 def started(*arguments: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of its own with pipes to all of its ends, killed if it is still there behind the block."""
+    """Start a process with pipes, and kill it at the end of the block if it still runs."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*PROGRAM, *arguments], env=environment(**more), **pipes) as process:  # type: ignore[call-overload]
         try:

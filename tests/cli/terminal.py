@@ -1,4 +1,4 @@
-"""A terminal for a program: what it shows, and what somebody types into it."""
+"""A terminal for a program: it shows the output, and tests can type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Terminal:
         self._master = master
 
     def wait_for(self, text: str, times: int = 1) -> str:
-        """Waits until a text is on it so often; everything that has been shown."""
+        """Wait until a text was shown so often, and return everything shown."""
         deadline = time.monotonic() + WAIT_S
         while self.shown.count(text) < times:
             assert time.monotonic() < deadline, f"{text!r} isn't there: {self.shown!r}"
@@ -33,11 +33,11 @@ class Terminal:
         return self.shown
 
     def type(self, text: str) -> None:
-        """What a user types."""
+        """Type a text."""
         os.write(self._master, text.encode())
 
     def end(self) -> int:
-        """Waits for the end; the exit status."""
+        """Wait for the end, and return the exit status."""
         deadline = time.monotonic() + WAIT_S
         while self._read():
             assert time.monotonic() < deadline, f"it doesn't end: {self.shown!r}"
@@ -48,7 +48,7 @@ class Terminal:
             return self.process.poll() is None
         try:
             data = os.read(self._master, 65536)
-        except OSError:  # Linux: nobody has the other end any more
+        except OSError:  # Linux: the other end is closed
             return False
         self.data += data
         self.shown += data.decode(errors="replace")

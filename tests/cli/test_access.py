@@ -1,4 +1,4 @@
-"""acls and users, as a user and as a script runs them, on the mock cluster."""
+"""The commands acls and users on the mock cluster, for users and for scripts."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_deleting_permissions_is_asked_about(guarded: MockCluster) -> None:
 
 
 def has_password(cluster: MockCluster, user: str, password: str, mechanism: int = 2) -> bool:
-    """Whether the credential that the cluster has is this password's."""
+    """Return whether the cluster's credential belongs to this password."""
     credential = cluster.access.users[user][mechanism]
     name = {1: "sha256", 2: "sha512"}[mechanism]
     derived = hashlib.pbkdf2_hmac(name, password.encode(), credential.salt, credential.iterations)

@@ -1,4 +1,4 @@
-"""topics, groups, configs and cluster, as a user and as a script runs them, on the mock cluster."""
+"""The commands topics, groups, configs and cluster on the mock cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAIT_S = 100.0
 
 
 def table(text: str) -> list[list[str]]:
-    """A table's cells; none of these tests has cells with blanks in them."""
+    """Return a table's cells. In these tests no cell contains a blank."""
     return [line.split() for line in text.splitlines()]
 
 
@@ -156,7 +156,7 @@ def test_somebody_at_a_terminal_is_asked(cluster: MockCluster) -> None:
 
 
 def fill(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> None:
-    """Messages with the timestamps 1, 2, 3 ... times a million."""
+    """Produce messages with the timestamps 1, 2, 3 ... times a million."""
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         for number in range(count):
             producer.produce(topic, str(number), partition=partition, timestamp=(number + 1) * 1_000_000)
@@ -220,7 +220,7 @@ def test_records_are_deleted(cli: Cli, cluster: MockCluster) -> None:
 
 @pytest.fixture
 def member(cluster: MockCluster) -> Iterator[Consumer]:
-    """A member of group `readers`, which has read 3 of 5 messages of topic `a`."""
+    """Yield a member of group `readers` that has read 3 of 5 messages of topic `a`."""
     cluster.create_topic("a", 2)
     fill(cluster, "a", 5)
     conf = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers", "client.id": "reader-1"}
@@ -417,7 +417,7 @@ def test_cluster() -> None:
     assert text.splitlines()[0] == f"cluster {cluster.cluster_id}, 3 brokers"
 
 
-# --- what goes wrong everywhere ---
+# --- errors of every command ---
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def test_refusals_are_told_in_a_line(cli: Cli, cluster: MockCluster) -> None:
     assert cli.errors == "Error: topic a: no more than 10 partitions\n"
 
 
-# --- what is written ---
+# --- changes ---
 
 
 def test_times_are_told_in_one_way() -> None:

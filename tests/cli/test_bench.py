@@ -1,4 +1,4 @@
-"""The benchmarks run, every scenario and adapter, on the mock cluster; their figures are figures."""
+"""Every scenario and adapter of the benchmarks runs on the mock cluster and prints figures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         "wide": ["confluent_kafka", "kafka_native"],
         "transaction": ["confluent_kafka", "kafka_native"],
         "copy": ["confluent_kafka", "kafka_native"],
-        "tls_produce": [],  # nobody is measured on a cluster without TLS
+        "tls_produce": [],  # no adapter is measured on a cluster without TLS
         "tls_consume": [],
     }
     for found in results.values():

@@ -1,4 +1,4 @@
-"""The benchmarks' own arithmetic: a figure that is wrong is worse than none."""
+"""The arithmetic of the benchmarks: a wrong figure is worse than none."""
 
 from __future__ import annotations
 

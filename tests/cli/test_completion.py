@@ -1,4 +1,4 @@
-"""Names from the network that a shell completes never become a command, an option or several words."""
+"""Completed names from the network never become a command, an option or several words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def marker(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hostile(cluster: MockCluster, marker: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockCluster]:
-    """Topics and groups of all these names."""
+    """Create topics and groups with all these names."""
     monkeypatch.setattr("kafka_native.mock.cluster.is_valid_name", lambda _name: True)
     for name in (*GOOD, *(each.replace("{}", str(marker)) for each in BAD)):
         if name:
@@ -67,7 +67,7 @@ def test_a_shell_is_offered_plain_names_only(hostile: MockCluster, shell: str, w
 
 
 def test_bash_completes_and_runs_nothing(hostile: MockCluster, marker: Path, tmp_path: Path) -> None:
-    """The script that we print, in a real bash; what it has found becomes words of a command that is run."""
+    """Run our script in a real bash. The completions become words of a command that runs."""
     program = tmp_path / PROGRAM
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafka_native.cli "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -115,7 +115,10 @@ def test_plain_names_are_offered(name: str) -> None:
 
 
 def test_names_reach_a_shell_in_one_way() -> None:
-    """One function makes offers of what a cluster says; the program's own commands are the other place."""
+    """One function completes names from a cluster.
+
+    The other completions are the program's commands.
+    """
     found = {
         path.name
         for path in (ROOT / "kafka_native" / "cli").rglob("*.py")

@@ -1,4 +1,4 @@
-"""docs/cli says what the commands have."""
+"""docs/cli describes the real commands."""
 
 from __future__ import annotations
 

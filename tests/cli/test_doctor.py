@@ -1,4 +1,4 @@
-"""``kafka-native doctor``: each thing that can be wrong is found in its step, with its cause and what to set."""
+"""``kafka-native doctor`` finds each problem in its step, with its cause and a remedy."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tests.harness.servers import answering
 from tests.security.certificates import issued, revocation_list
 
 LIMIT_S = "30"
-"""Of each attempt: more than a busy machine takes."""
+"""The limit of each attempt: more than a busy machine needs."""
 SHORT_S = "0.7"
-"""Where nothing is going to come."""
+"""The limit if no answer will come."""
 
 
 class Found:
-    """What a run of the doctor has said, as JSON."""
+    """The output of a doctor run, as JSON."""
 
     def __init__(self, *arguments: str, limit: str = LIMIT_S) -> None:
         result = invoke("doctor", "--json", "-m", limit, *arguments)
@@ -52,7 +52,7 @@ class Found:
         return step
 
     def failed_at(self, kind: str) -> dict[str, Any]:
-        """The first step that failed; no other kind has: what is before it is fine, what is behind it wasn't tried."""
+        """Return the failed step. Earlier steps are fine, and later ones did not run."""
         shown = [(step["kind"], step["status"], step["text"]) for step in self.document["steps"]]
         assert self.document["failed"] == kind, shown
         assert self.status == EXIT_CODES[kind]
@@ -175,7 +175,7 @@ def test_unresolvable_name() -> None:
 
 def test_nothing_listens() -> None:
     with closing(socket.socket()) as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
         step = Found("-b", f"127.0.0.1:{taken.getsockname()[1]}").failed_at("tcp")
     assert "nothing listens on this port" in step["cause"]
 
@@ -191,7 +191,7 @@ def test_one_of_two_bootstrap_servers_is_down(cluster: MockCluster) -> None:
 
 
 def test_one_of_two_addresses_refuses(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As localhost does that is ::1, too, where the broker listens at 127.0.0.1."""
+    """Like localhost that is also ::1, while the broker listens on 127.0.0.1."""
     real, port = socket.getaddrinfo, int(cluster.address(1).rpartition(":")[2])
 
     def two(host: str, *rest: Any) -> Any:
@@ -206,7 +206,7 @@ def test_one_of_two_addresses_refuses(cluster: MockCluster, monkeypatch: pytest.
     assert [step["status"] for step in found.steps("tcp")] == ["warning", "ok"]
 
 
-# --- what answers is something else ---
+# --- another server answers ---
 
 
 def test_http_server_that_answers_at_once() -> None:
@@ -349,7 +349,8 @@ def test_client_certificate_is_missing(tmp_path: Path, versions: tuple[str, str]
     security = ListenerSecurity("ssl", client_certificates="required", tls_versions=versions)
     with MockCluster(1, security=security) as cluster:
         found = Found(*tls_options(cluster, tmp_path))
-    step = found.failed_at("tls" if versions[1] == "TLSv1.2" else "versions")  # TLS 1.3 tells it behind the handshake
+    # TLS 1.3 reports it after the handshake
+    step = found.failed_at("tls" if versions[1] == "TLSv1.2" else "versions")
     assert "wants a client certificate" in step["text"]
 
 
@@ -359,7 +360,7 @@ def test_handshake_that_is_never_answered(tls_cluster: MockCluster, tmp_path: Pa
     assert step["text"].startswith("no answer in time to the TLS handshake")
 
 
-# --- the log-in ---
+# --- authentication ---
 
 
 def login(cluster: MockCluster, mechanism: str, password: str, user: str = "alice") -> Found:
@@ -415,7 +416,7 @@ def test_log_in_that_goes_wrong(sasl_cluster: MockCluster, fault: Any, text: str
     assert text in login(sasl_cluster, "SCRAM-SHA-512", "right").failed_at("sasl")["text"]
 
 
-# --- where the cluster says that it is ---
+# --- advertised addresses ---
 
 
 def test_broker_is_advertised_where_nothing_listens(cluster: MockCluster) -> None:
@@ -520,7 +521,7 @@ def test_partition_without_a_leader(cluster: MockCluster) -> None:
     assert step["text"] == "topic orders: partition 1 has no leader"
 
 
-# --- the texts alone ---
+# --- only the texts ---
 
 
 def test_loopback() -> None:

@@ -1,4 +1,4 @@
-"""``kafka-native doctor`` through a proxy: as a client goes there, with a step for the proxy itself."""
+"""``kafka-native doctor`` through a proxy: the same way as a client, with a step for the proxy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.harness.tunnels import Canned, HttpConnect, Socks5, Tunnels
 LOGIN = (b"alice", b"s3cret@word")
 QUOTED = "s3cret%40word"
 HIDDEN = "b1.hidden.invalid"
-"""A broker's name that only the proxy knows."""
+"""A broker's name that only the proxy can resolve."""
 
 
 def port_of(cluster: MockCluster) -> int:
@@ -70,7 +70,7 @@ def test_tls_and_a_log_in_behind_a_proxy(tmp_path: Path) -> None:
         assert "refuses user 'bob'" in failed["text"]
 
 
-# --- what can be wrong ---
+# --- problems ---
 
 
 def test_proxy_that_is_not_there() -> None:
@@ -141,7 +141,8 @@ def test_proxy_that_says_nothing() -> None:
     with Canned(b"", stays=True) as silent:
         found = Found("-b", "b1.invalid:9092", "-X", f"proxy.url=socks5h://{silent.address}", limit=SHORT_S)
         assert "no answer within" in found.failed_at("proxy")["text"]
-    with Canned(b"\x05\x00", stays=True) as stuck:  # its greeting, and never a word on the broker
+    # a greeting, and then no answer about the broker
+    with Canned(b"\x05\x00", stays=True) as stuck:
         found = Found("-b", "b1.invalid:9092", "-X", f"proxy.url=socks5h://{stuck.address}", limit=SHORT_S)
         assert "no answer of the broker behind it" in found.failed_at("tcp")["text"]
 
@@ -162,7 +163,7 @@ def test_url_that_cannot_be_one_is_not_repeated() -> None:
 
 
 def test_tls_port_behind_a_proxy_and_a_plaintext_client() -> None:
-    """What is tried to find a cause goes through the proxy, too."""
+    """Attempts to find a cause go through the proxy too."""
     with MockCluster(1, security=ListenerSecurity("ssl")) as cluster, HttpConnect() as proxy:
         found = Found("-b", cluster.bootstrap_servers, "-X", f"proxy.url={proxy.url()}")
         failed = found.failed_at("versions")

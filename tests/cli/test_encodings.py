@@ -1,4 +1,4 @@
-"""Names that a terminal's encoding doesn't have are shown as escapes: no command fails because of a name."""
+"""Names outside a terminal's encoding are shown as escapes: no command fails because of a name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from tests.hostile import unprintable
 from tests.waiting import WAIT_S
 
 NAME = "\u00db\u65e5\U0001f600"
-"""In Latin-1, in no 8-bit encoding, and outside of the BMP. In UTF-8 the first is C3 9B, the latter CSI in Latin-1."""
+"""In Latin-1, in no 8-bit encoding, outside the BMP.
+
+In UTF-8 the first is C3 9B, and 9B is CSI in Latin-1.
+"""
 SHOWN = {"ascii": r"\xdb\u65e5\U0001f600", "latin-1": "\u00db" + r"\u65e5\U0001f600", "utf-8": NAME}
 COMMANDS = [
     "topics list", "topics describe NAME", "topics describe noNAME", "topics delete noNAME -y", "topics offsets NAME",
@@ -43,7 +46,7 @@ def named() -> Iterator[MockCluster]:
 def test_a_name_is_shown_in_the_encoding_of_the_output(named: MockCluster, encoding: str, command: str) -> None:
     words = command.replace("NAME", NAME).split(" ")
     done = run(*words, "-b", named.bootstrap_servers, "-m", "5", PYTHONIOENCODING=encoding)
-    shown = (done.stdout + done.stderr).decode(encoding)  # fails if there is anything else
+    shown = (done.stdout + done.stderr).decode(encoding)  # fails for any other character
     assert "Traceback" not in shown
     assert not unprintable(shown)
     assert SHOWN[encoding] in shown or command.startswith("doctor")
@@ -74,7 +77,8 @@ def test_messages_are_shown_in_the_encoding_of_the_terminal(
         for option in ("-J", "-f%t %k %s %h\\n"):
             with terminal("consume", NAME, "-e", "-q", option, "-b", named.bootstrap_servers) as screen:
                 assert screen.end() == 0, screen.shown
-                shown[option] = screen.data.decode(encoding).replace("\r\n", "\n")  # fails if there is anything else
+                # fails for any other character
+                shown[option] = screen.data.decode(encoding).replace("\r\n", "\n")
     assert not unprintable("".join(shown.values()))
     assert json.loads(shown["-J"])["key"] == NAME
     name = SHOWN[encoding]

@@ -1,4 +1,5 @@
-"""What all commands share: the cluster's options, exit statuses, errors in a line, completion, kcat's letters."""
+"""Common parts of all commands: cluster options, exit statuses, errors, completion, kcat's letters.
+"""
 
 from __future__ import annotations
 

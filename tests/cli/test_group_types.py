@@ -1,4 +1,4 @@
-"""groups of every type, offsets forgotten, the cluster's features, names that a shell completes, and mock's JSON."""
+"""Groups of every type, deletion of offsets, cluster features, completion, and mock's JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and texts from the network never act on a terminal, a log or a program that reads JSON."""
+"""Names and texts from the network never act on a terminal, a log or a reader of JSON."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def test_json_has_every_unprintable_character_as_an_escape() -> None:
         assert "é" in text
 
 
-# --- every command, of a cluster in which every name is hostile ---
+# --- every command, on a cluster in which every name is hostile ---
 
 
 def poison(*names: str) -> Callable[[Any], None]:
-    """Gives these fields of a response a hostile value, wherever they are in it."""
+    """Return a function that sets these fields of a response to a hostile value, at any depth."""
 
     def walk(found: Any) -> None:
         if isinstance(found, list):
@@ -180,7 +180,7 @@ LISTINGS: dict[str, list[str]] = {
     "transactions list": [],
     "users list": [],
 }
-"""Commands that change nothing, with what they are about."""
+"""Commands that change nothing, with their arguments."""
 
 OTHERS: dict[str, list[str]] = {
     "acls create": ["-t", TOPIC, "--principal", VALUE, "--operation", "nosuch"],
@@ -204,10 +204,10 @@ OTHERS: dict[str, list[str]] = {
     "produce": ["-t", f"nosuch{MARKS}", "-p", "77"],
     "consume": [TOPIC, "-o", "77"],
 }
-"""Those that change something or show messages: what they say of it, or why they don't."""
+"""Commands that change something or show messages: their output, or why they have none."""
 
 NAMELESS = {"completion", "mock", "perf all"}
-"""Commands that are told no names."""
+"""Commands that get no names."""
 
 
 def leaves(command: click.Command, path: str) -> list[str]:
@@ -284,7 +284,7 @@ def test_on_a_terminal_there_are_our_own_colours_and_no_others(hostile: MockClus
         screen.end()
         shown = screen.shown.replace("\r\n", "\n")
     assert "\x1b[35m" not in shown
-    if name == "doctor":  # its line of progress is drawn over
+    if name == "doctor":  # its progress line is overwritten
         shown = re.sub(r"\x1b\[(\?25[hl]|2K|1A)|\r", "", shown)
     else:
         assert set(COLOURS.findall(shown)) <= OWN_COLOURS
@@ -412,7 +412,7 @@ def test_markup_in_strings_means_nothing(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_what_children_print_on_stderr_is_escaped(capfd: pytest.CaptureFixture[str]) -> None:
-    """Those that are started within the block, also what they print after it."""
+    """Children that start within the block, including their output after it."""
     program = "import sys\nsys.stderr.buffer.write(b'first\\n')\nsys.stderr.flush()\nsys.stdin.readline()\n"
     program += f"sys.stderr.buffer.write({MARKS.encode()!r} + b'\\tx\\xff' + b'y' * 100_000)\n"
     with lines.escaped_children("child"):
@@ -479,13 +479,13 @@ def test_titles_and_cells_are_one_line_each(capsys: pytest.CaptureFixture[str]) 
 PRINTS = {"echo", "secho", "echo_via_pager", "confirm", "prompt", "print", "Console", "StreamHandler", "basicConfig"}
 RICH = {"rich", "rich.console", "rich.text", "rich.markup", "rich.table", "rich.panel", "rich.status"}
 PROGRESS = {"TextColumn", "Task", "track", "open", "wrap_file"}
-"""Of rich.progress: what shows texts."""
+"""The names in rich.progress that show texts."""
 SOURCES = ("cli/**/*.py", "spark/commands/**/*.py", "spark/__main__.py")
 """The command lines. They print with the package `terminal`."""
 
 
 def test_nothing_is_printed_anywhere_else() -> None:
-    """One module prints lines, one prints with rich: what they print is escaped there."""
+    """One module prints lines, another prints with rich. Both escape their output."""
     package = ROOT / "kafka_native"
     paths = [path for pattern in SOURCES for path in sorted(package.glob(pattern))]
     assert {"app.py", "common.py", "__main__.py"} <= {path.name for path in paths}

@@ -1,4 +1,4 @@
-"""``--json`` everywhere: each command that tells something prints JSON alone, one document or one a line."""
+"""With ``--json`` each command prints only JSON: one document, or one for each line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.running import invoke, started
 from tests.waiting import WAIT_S
 
 SCRIPTS = ("completion",)
-"""What prints a program of a shell."""
+"""Commands that print a shell program."""
 WHO = ("--principal", "User:a", "--operation", "read", "-t", "guarded")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "acls create": WHO,
@@ -61,7 +61,7 @@ INPUT = {"produce": b'{"value": "x"}\n', "users set": b"secret\n"}
 
 
 def all_commands(command: click.Command = cli, name: str = "") -> Iterator[str]:
-    """The names of all commands that aren't groups of others."""
+    """Yield the names of all commands that aren't groups of others."""
     if not isinstance(command, click.Group):
         yield name
         return
@@ -78,7 +78,7 @@ def test_none_is_left_out() -> None:
 
 @pytest.fixture
 def eventful() -> Iterator[MockCluster]:
-    """A cluster that has something to tell to each command."""
+    """Yield a cluster for which each command has output."""
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("a", 2)
         cluster.set_committed("g", {("a", 0): 1})

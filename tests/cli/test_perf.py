@@ -1,4 +1,4 @@
-"""``kafka-native perf`` as a user runs it, on the mock cluster; and that it notices what it should."""
+"""``kafka-native perf`` on the mock cluster, and the problems that it reports."""
 
 from __future__ import annotations
 
@@ -300,7 +300,8 @@ def test_one_thing_at_a_time_on_a_topic_of_ones_own(cluster: MockCluster, tmp_pa
     figures = json.loads(timed.stdout)
     assert sum(bucket["count"] for bucket in figures["histogram"]) == 20
     assert 0 < figures["min"] <= figures["p50"] <= figures["p99.9"] <= figures["max"]
-    assert 0.05 < white_share(picture) < 0.98  # neither empty nor a surface: how much its bars cover is chance
+    # neither empty nor filled: the area of the bars is random
+    assert 0.05 < white_share(picture) < 0.98
     shown = one(cluster, "latency", "-t", "load", "--messages", "5").stdout
     assert " ms " in shown
     assert "#" in shown

@@ -1,4 +1,4 @@
-"""``kafka-native produce`` as a user runs it: input of every kind, what becomes of it, exit statuses."""
+"""``kafka-native produce``: input of every kind, the delivered messages, exit statuses."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_what_is_typed_is_sent_before_the_input_ends(cluster: MockCluster) -> No
 
 
 def test_huge_input_takes_constant_memory(tmp_path: Path) -> None:
-    """200 MB through 64 MiB of address space more than the program has without any."""
+    """It produces 200 MB with 64 MiB of address space beyond the program's own."""
     with MockCluster(brokers=1, retention_bytes=1 << 20) as cluster:
         cluster.create_topic("t", 1)
 
@@ -264,7 +264,7 @@ def test_progress_and_count_are_for_a_terminal(cluster: MockCluster, tmp_path: P
 
 
 class Pieces:
-    """A pipe that gives its bytes as they were written."""
+    """A pipe that returns its bytes in the pieces in which they were written."""
 
     name = "pipe"
 

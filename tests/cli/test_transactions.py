@@ -20,7 +20,7 @@ LONG_AGO_MS = 1_000_000
 
 @contextmanager
 def transaction(cluster: MockCluster, name: str, topic: str, *partitions: int) -> Iterator[Producer]:
-    """A producer with an open transaction that has written a message of long ago to each partition."""
+    """Yield a producer with an open transaction and an old message in each partition."""
     with Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name}) as producer:
         producer.init_transactions(WAIT_S)
         producer.begin_transaction()

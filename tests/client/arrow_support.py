@@ -1,4 +1,4 @@
-"""Columns beside Messages: what `consume_arrow()` has to give for what `consume()` gives."""
+"""Columns next to Messages: the expected result of `consume_arrow()` from `consume()`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = tuple(COLUMNS)
 
 
 def record_batch(batch: ArrowBatch) -> pa.RecordBatch:
-    """As pyarrow has it, after its own full check of lengths, offsets and UTF-8."""
+    """Return a batch in pyarrow, after pyarrow's full check of lengths, offsets and UTF-8."""
     found = pa.record_batch(batch)
     found.validate(full=True)
     assert found.num_rows == len(batch) == batch.num_rows
@@ -26,7 +26,7 @@ def record_batch(batch: ArrowBatch) -> pa.RecordBatch:
 
 
 def rows(batch: ArrowBatch) -> list[dict[str, Any]]:
-    """A dict a row, with times as the numbers they are made of."""
+    """Return a dict for each row, with times as numbers."""
     found = record_batch(batch)
     for number, field in enumerate(found.schema):
         if pa.types.is_timestamp(field.type):
@@ -35,7 +35,7 @@ def rows(batch: ArrowBatch) -> list[dict[str, Any]]:
 
 
 def row_of(message: Message) -> dict[str, Any]:
-    """The row that a record has to become."""
+    """Return the expected row of a record."""
     kind, timestamp = message.timestamp()
     headers = message.headers()
     return {
@@ -52,14 +52,14 @@ def row_of(message: Message) -> dict[str, Any]:
 
 
 def assigned(client: Client, topic: str, partitions: int = 1, **conf: Any) -> Consumer:
-    """A consumer at the beginning of every partition."""
+    """Return a consumer at the beginning of every partition."""
     consumer = client.consumer(**conf)
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
     return consumer
 
 
 def collect(consumer: Consumer, count: int, **more: Any) -> list[dict[str, Any]]:
-    """Rows of as many batches as it takes."""
+    """Return ``count`` rows, from as many batches as needed."""
     found: list[dict[str, Any]] = []
     while len(found) < count:
         batch = consumer.consume_arrow(count - len(found), WAIT_S, **more)
@@ -69,5 +69,5 @@ def collect(consumer: Consumer, count: int, **more: Any) -> list[dict[str, Any]]
 
 
 def by_place(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """In the order of partitions and offsets."""
+    """Sort rows by partition and offset."""
     return sorted(found, key=lambda row: (row["topic"], row["partition"], row["offset"]))

@@ -1,4 +1,4 @@
-"""What the transactional producer's tests share: a topic, producers for it, and what committed readers see of it."""
+"""Common parts of the transactional producer's tests."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SOON = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10, "linger.ms": 0}
 
 
 class Bank:
-    """A topic of a test's own, producers for it, and what committed readers see of it."""
+    """A topic of one test, its producers, and the view of read_committed readers."""
 
     def __init__(self, cluster: MockCluster, name: str) -> None:
-        """``name``: the test's, of which the topic's is made."""
+        """``name`` is the test's name, from which the topic's name is made."""
         self.cluster = cluster
         self.topic = re.sub(r"[^\w.-]+", "-", name)
         cluster.create_topic(self.topic, 2)

@@ -1,4 +1,4 @@
-"""Members of classic groups for tests: each polls in a thread of its own, and who owns what is written down."""
+"""Members of classic groups for tests. Each polls in its own thread, and ownership is recorded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Key = tuple[str, int]
 
 
 class Owners:
-    """Who owns each partition, from the callbacks of all members."""
+    """The owner of each partition, from the callbacks of all members."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -45,7 +45,7 @@ class Owners:
 
 
 class Reader:
-    """A member that polls in its thread until it is stopped, and takes everything down."""
+    """A member that polls in its thread until it is stopped, and records everything."""
 
     def __init__(self, group: Readers, name: str, topics: list[str], **conf: Any) -> None:
         self.name = name
@@ -111,7 +111,10 @@ class Reader:
                 self.consumer.close()
 
     def stop(self, *, leave: bool = True) -> None:
-        """Closes; without ``leave`` the connections end and nobody says good-bye, as when a process is killed."""
+        """Close the member.
+
+        Without ``leave`` its connections end without LeaveGroup, like a killed process.
+        """
         if not leave:
             self._close = False
         self._stop.set()
@@ -125,7 +128,7 @@ class Reader:
         self.group.readers.remove(self)
 
     def do(self, job: Callable[[Consumer], Any]) -> Any:
-        """Runs a job in the reader's thread, and waits for what it returns."""
+        """Run a job in the reader's thread, and return its result."""
         done = threading.Event()
         result: list[Any] = []
 
@@ -181,18 +184,19 @@ class Readers:
         return {(self.topic, number) for number in range(self.partitions)}
 
     def shared(self) -> bool:
-        """Each partition has one owner, and nobody has fewer than the fair share."""
+        """Return whether each partition has one owner, and no member has less than its fair share.
+        """
         owned = [key for reader in self.readers for key in tuple(reader.owned)]
         least = self.partitions // len(self.readers)
         fair = all(len(reader.owned) >= least for reader in self.readers)
         return len(owned) == len(set(owned)) and set(owned) == self.all and fair
 
     def settle(self) -> None:
-        """Waits until each partition has its owner."""
+        """Wait until each partition has its owner."""
         wait_for(self.shared, lambda: repr(self.readers))
 
     def fill(self, count: int, start: int = 0) -> None:
-        """Messages with the numbers from ``start`` on, over all partitions."""
+        """Produce messages with the numbers from ``start`` on, to all partitions."""
         fill(self.client, self.topic, count, start=start)
 
     def values(self) -> list[int]:

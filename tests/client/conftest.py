@@ -1,4 +1,4 @@
-"""One mock cluster for all tests of the client; a test that breaks brokers mends them."""
+"""One mock cluster for all tests of the client. A test that breaks brokers repairs them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def mended(cluster: MockCluster) -> Iterator[None]:
-    """The cluster is well again after each test, for modules that ask for it."""
+    """Repair the cluster after each test, for modules that ask for it."""
     yield
     cluster.faults.clear()
     for broker in cluster.broker_ids:

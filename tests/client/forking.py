@@ -25,12 +25,12 @@ from kafka_native import Consumer, KafkaException, Producer, ShareConsumer
 from kafka_native.admin import AdminClient
 
 HANG_S = 60.0
-"""A child that isn't through by then hangs."""
+"""A child that runs longer hangs."""
 PARENT = "belongs to the parent"
 
 
 class Program:
-    """The parent's threads, and what they use."""
+    """The parent's threads, and their clients."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.conf: dict[str, Any] = {
@@ -47,7 +47,7 @@ class Program:
         self.consumer.subscribe([topic])
         self.share = ShareConsumer({**self.conf, "group.id": "s"})
         self.admin = AdminClient(self.conf)
-        self.kept: list[Any] = []  # messages, columns, futures: what outlives clients
+        self.kept: list[Any] = []  # messages, columns, futures: the objects that outlive clients
         self.over = False
         self.threads = [
             threading.Thread(target=self._run, args=(work,), daemon=True)
@@ -93,7 +93,7 @@ class Program:
         time.sleep(0.001)
 
     def look(self, rng: random.Random) -> None:
-        """In a child: what promises something keeps it, in whichever order."""
+        """In a child: check every promise, in random order."""
         refused: list[Callable[[], object]] = [
             lambda: self.producer.produce(self.topic, b"child"),
             lambda: self.producer.produce("another", b"child"),
@@ -134,7 +134,7 @@ def _nothing(error: object, message: object) -> None:
 
 
 def _logger() -> logging.Logger:
-    """One that writes to stderr, as programs do."""
+    """Return a logger that writes to stderr, as programs do."""
     logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
     return logging.getLogger("kafka")
 
@@ -160,7 +160,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
-    warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on, of any fork beside threads
+    # from Python 3.12 on, for any fork next to threads
+    warnings.simplefilter("ignore", DeprecationWarning)
     rng = random.Random(options.seed)
     program = Program(options.bootstrap, options.topic)
     for thread in program.threads:

@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 
 class Reader:
-    """One consumer, with what its callbacks were told and what it has read."""
+    """One consumer, with its callbacks' arguments and its messages."""
 
     def __init__(self, workers: Workers, topics: list[str], **conf: Any) -> None:
         self.log: list[tuple[str, list[tuple[str, int]]]] = []
@@ -59,7 +59,7 @@ class Reader:
                 self.read[topic, partition, offset] += 1
 
     def heard(self, what: str) -> list[list[tuple[str, int]]]:
-        """The partitions of each call of this callback."""
+        """Return the partitions of each call of this callback."""
         return [keys for kind, keys in self.log if kind == what]
 
     @property
@@ -68,7 +68,7 @@ class Reader:
 
 
 class Workers:
-    """All consumers of a group. As a context it closes those that are still there."""
+    """All consumers of a group. As a context manager it closes the remaining ones."""
 
     def __init__(self, client: Client, **conf: Any) -> None:
         self.client = client
@@ -94,7 +94,7 @@ class Workers:
         reader.consumer.close()
 
     def until(self, condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> None:
-        """Polls everybody until it is true."""
+        """Poll all consumers until the condition is true."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline, f"{what}: not in {timeout_s} s; {self.state()}"
@@ -106,7 +106,7 @@ class Workers:
         return "; ".join(f"{sorted(each.owned)} {each.errors} {each.log[-4:]}" for each in self.readers)
 
     def settle(self, *keys: tuple[str, int]) -> None:
-        """Everybody owns something, and all of them together exactly these partitions, as they and the client say."""
+        """Wait until every member owns something, and all together own exactly these partitions."""
 
         def settled() -> bool:
             owned = sorted(key for reader in self.readers for key in reader.owned)
@@ -117,19 +117,19 @@ class Workers:
             assert {(each.topic, each.partition) for each in reader.consumer.assignment()} == reader.owned
 
     def read(self) -> Counter[tuple[str, int, int]]:
-        """What all have read, those that left too."""
+        """Return the messages of all members, including those that left."""
         total: Counter[tuple[str, int, int]] = Counter()
         for reader in [*self.readers, *self.gone]:
             total.update(reader.read)
         return total
 
     def expect_read(self, topic: str, counts: dict[int, int]) -> None:
-        """Each message once: so many of each partition."""
+        """Check that each message was read once: so many of each partition."""
         places = {(topic, partition, offset) for partition, count in counts.items() for offset in range(count)}
         self.until(lambda: places <= set(self.read()), f"all messages of {topic}")
         assert self.read() == Counter(places)
 
 
 def keys(topic: str, count: int) -> list[tuple[str, int]]:
-    """The partitions of a topic."""
+    """Return the partitions of a topic."""
     return [(topic, number) for number in range(count)]

@@ -25,12 +25,12 @@ def _framed(body: bytes) -> bytes:
 
 
 def noise(frame: bytes, dice: random.Random) -> bytes:
-    """As long as announced, and nothing but noise."""
+    """The announced length, filled with noise."""
     return frame[:4] + dice.randbytes(len(frame) - 4)
 
 
 def noise_behind_the_head(frame: bytes, dice: random.Random) -> bytes:
-    """The right response by its number, and noise in it."""
+    """The right correlation id, followed by noise."""
     return frame[:HEAD] + dice.randbytes(len(frame) - HEAD)
 
 
@@ -43,7 +43,7 @@ def flips(frame: bytes, dice: random.Random) -> bytes:
 
 
 def huge_counts(frame: bytes, dice: random.Random) -> bytes:
-    """Lengths and counts that nobody could keep."""
+    """Lengths and counts beyond any memory."""
     data = bytearray(frame)
     for _ in range(dice.randint(1, 3)):
         value = dice.choice(HUGE)
@@ -53,37 +53,37 @@ def huge_counts(frame: bytes, dice: random.Random) -> bytes:
 
 
 def cut(frame: bytes, dice: random.Random) -> bytes:
-    """A shorter response in a frame that fits it."""
+    """A shorter response in a frame of its size."""
     return _framed(frame[4 : dice.randrange(4, len(frame))])
 
 
 def stretched(frame: bytes, dice: random.Random) -> bytes:
-    """More than there should be."""
+    """A response with extra bytes."""
     return _framed(frame[4:] + dice.randbytes(dice.randint(1, 5000)))
 
 
 def empty(frame: bytes, dice: random.Random) -> bytes:
-    """A frame of nothing."""
+    """An empty frame."""
     return bytes(4)
 
 
 def negative(frame: bytes, dice: random.Random) -> bytes:
-    """A length below zero."""
+    """A negative length."""
     return b"\xff\xff\xff\xff" + frame[4:]
 
 
 def largest(frame: bytes, dice: random.Random) -> bytes:
-    """Two gigabytes are announced."""
+    """A frame that announces two gigabytes."""
     return b"\x7f\xff\xff\xff" + frame[4:]
 
 
 def other_protocol(frame: bytes, dice: random.Random) -> bytes:
-    """Somebody else's server."""
+    """The answer of a server of another protocol."""
     return b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
 
 def alert(frame: bytes, dice: random.Random) -> bytes:
-    """What a TLS server says to whom it doesn't understand."""
+    """The alert of a TLS server to a client that it doesn't understand."""
     return b"\x15\x03\x03\x00\x02\x02\x46"
 
 
@@ -93,7 +93,7 @@ def twice(frame: bytes, dice: random.Random) -> bytes:
 
 
 def another_number(frame: bytes, dice: random.Random) -> bytes:
-    """The response to a request that nobody has sent."""
+    """The response to a request that was never sent."""
     return frame[:4] + dice.randbytes(4) + frame[HEAD:]
 
 
@@ -129,7 +129,7 @@ class Siege:
 
     @property
     def left(self) -> int:
-        """How many attacks are still to come."""
+        """Return how many attacks are still to come."""
         return len(self._attacks)
 
     def _rewrite(self, frame: bytes) -> bytes:
@@ -138,7 +138,7 @@ class Siege:
 
 
 class Flips:
-    """A line that isn't reliable: each of the first connections through a ``Proxy`` has a wrong bit in a direction."""
+    """An unreliable line: each of the first connections through a ``Proxy`` has a wrong bit."""
 
     def __init__(self, seed: int, connections: int, bytes_max: int) -> None:
         """The bit is among the first bytes, in the handshake or behind it."""
@@ -148,7 +148,7 @@ class Flips:
         self.left = connections
 
     def __call__(self) -> Fates:
-        """The fates of the next connection."""
+        """Return the faults of the next connection."""
         with self._lock:
             if self.left == 0:
                 return Fates()
@@ -158,16 +158,16 @@ class Flips:
 
 
 class Memory:
-    """The most memory that the process has had since; Linux only."""
+    """The maximum memory of the process since the start. Linux only."""
 
     STATUS = Path("/proc/self/status")
 
     def __init__(self) -> None:
-        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
         self._before = self._kilobytes("VmRSS")
 
     def grown_bytes(self) -> int:
-        """How far it has risen above where it was."""
+        """Return how far it has risen above its start."""
         return (self._kilobytes("VmHWM") - self._before) * 1024
 
     def _kilobytes(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Catches what a client logs."""
+"""Captures the log of a client."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Heard(logging.Handler):
         return [line for line in self.lines if re.search(pattern, line)]
 
     def wait_for(self, pattern: str) -> list[str]:
-        """Lines that match, once there are any."""
+        """Return matching lines, once there are any."""
         wait_for(lambda: self.matching(pattern), lambda: f"no line matches {pattern!r}: {self.lines}")
         return self.matching(pattern)
 
 
 @contextmanager
 def heard() -> Iterator[Heard]:
-    """Listens to a client.id of its own."""
+    """Capture the log of a new client.id."""
     handler = Heard(f"log-test-{next(_numbers)}")
     logger = logging.getLogger(f"kafka_native.{handler.client_id}")
     logger.addHandler(handler)
@@ -53,7 +53,7 @@ def heard() -> Iterator[Heard]:
 
 
 class Plain:
-    """Has log() and nothing else of a logger."""
+    """An object with log() and no other method of a logger."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []

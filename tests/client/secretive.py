@@ -18,16 +18,16 @@ from kafka_native import Consumer, KafkaException, Producer
 from kafka_native.admin import AdminClient
 
 GOOD_S, BAD_S = 20.0, 1.5
-"""How long is waited for what succeeds, and for what doesn't."""
+"""How long to wait for good and for bad settings."""
 
 
 def tell(what: Any) -> None:
-    """As a program's author would look at it."""
+    """Print a value as a program's author would."""
     print(f"{what!r} {what} {getattr(what, '__dict__', '')}")
 
 
 def use(conf: dict[str, Any], good: bool) -> None:
-    """Every kind of client, or one that fails, and whatever goes wrong with it."""
+    """Use every kind of client, or one that fails, and print all errors."""
     wait_s = GOOD_S if good else BAD_S
     common = {**conf, "debug": "all", "statistics.interval.ms": 500, "error_cb": tell, "stats_cb": tell}
     made: list[tuple[type[Any], dict[str, Any]]] = [(Producer, {}), (Consumer, {"group.id": "g"}), (AdminClient, {})]
@@ -43,7 +43,7 @@ def use(conf: dict[str, Any], good: bool) -> None:
                 if kind is Producer:
                     client.produce("t", b"x", on_delivery=lambda error, message: tell(message))
                     tell(client.flush(wait_s))
-                    client.purge()  # nothing is waited for at the end
+                    client.purge()  # no wait at the end
                 tell(client.list_topics(timeout=wait_s))
                 client.poll(0.1)
                 faulthandler.dump_traceback()
@@ -54,7 +54,7 @@ def use(conf: dict[str, Any], good: bool) -> None:
 
 
 def main() -> None:
-    """Each set of settings, one after the other; then waits until its stdin ends."""
+    """Use each set of settings in turn, then wait until stdin ends."""
     logging.basicConfig(level=logging.DEBUG)
     for conf, good in json.loads(sys.stdin.readline()):
         use(conf, good)

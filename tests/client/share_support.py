@@ -1,4 +1,4 @@
-"""Share consumers of the cluster under test, and what they take."""
+"""Share consumers of the cluster under test, and their messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 
 def new_group(client: Client) -> str:
-    """A name for a group; groups of this cluster begin with what is there already."""
+    """Return a name for a group. Groups of this cluster begin at the earliest offset."""
     settings = client.cluster.share.settings
     settings.auto_offset_reset, settings.delivery_limit, settings.lock_seconds = "earliest", 5, 30.0
     return f"share-{next(_numbers)}"
@@ -25,7 +25,7 @@ def new_group(client: Client) -> str:
 
 @contextmanager
 def sharing(client: Client, group: str, *topics: str, **conf: Any) -> Iterator[ShareConsumer]:
-    """A member of a group; properties with underscores for dots."""
+    """Yield a member of a group. Properties have underscores for dots."""
     settings = {name.replace("_", "."): value for name, value in conf.items()}
     base = {"bootstrap.servers": client.bootstrap, "group.id": group, "reconnect.backoff.ms": 20}
     with ShareConsumer({**base, "fetch.wait.max.ms": 50, **settings}) as consumer:
@@ -35,13 +35,13 @@ def sharing(client: Client, group: str, *topics: str, **conf: Any) -> Iterator[S
 
 
 def values(messages: list[Message]) -> list[bytes]:
-    """Of messages that are no errors."""
+    """Return the values of messages that are no errors."""
     assert [each.error() for each in messages if each.error()] == []
     return [each.value() or b"" for each in messages]
 
 
 def take(consumer: ShareConsumer, count: int, timeout_s: float = WAIT_S) -> list[Message]:
-    """At least so many messages of several polls, which accept the ones before (implicit mode)."""
+    """Take at least so many messages. Each poll accepts the previous ones (implicit mode)."""
     found: list[Message] = []
     deadline = time.monotonic() + timeout_s
     while len(found) < count:
@@ -51,5 +51,5 @@ def take(consumer: ShareConsumer, count: int, timeout_s: float = WAIT_S) -> list
 
 
 def done_up_to(cluster: MockCluster, group: str, topic: str, partition: int = 0) -> int:
-    """All records below are accepted, or rejected."""
+    """Return the start offset: all records before it are accepted or rejected."""
     return cluster.share.start_offset(group, topic, partition)

@@ -1,4 +1,4 @@
-"""A way to make clients and topics for the cluster under test."""
+"""Makes clients and topics for the cluster under test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _numbers = itertools.count()
 
 
 def without_addresses(value: object) -> str:
-    """A parameter as part of a test's name, which has to be the same in every process of `pytest -n`."""
+    """Return a parameter for a test's name, which must be equal in all processes of `pytest -n`."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
@@ -36,13 +36,13 @@ class Client:
         return self.cluster.bootstrap_servers
 
     def topic(self, partitions: int = 1) -> str:
-        """A new topic."""
+        """Create a new topic, and return its name."""
         name = f"topic-{next(_numbers)}"
         self.cluster.create_topic(name, partitions)
         return name
 
     def producer(self, **conf: Any) -> Producer:
-        """Its messages time out, so that a test which fails ends: closing a producer waits for them."""
+        """Return a producer whose messages time out, so that a failed test ends when it closes."""
         if not conf.keys() & {"message.timeout.ms", "delivery.timeout.ms"}:
             lingers_ms = max(conf.get(name, 0) for name in ("linger.ms", "queue.buffering.max.ms"))
             conf["message.timeout.ms"] = int(WAIT_S * 1000 + lingers_ms)
@@ -53,14 +53,14 @@ class Client:
 
 
 def fill(client: Client, topic: str, count: int, *, partition: int = -1, start: int = 0, **conf: Any) -> None:
-    """Produces the numbers from ``start`` on as text."""
+    """Produce the numbers from ``start`` on as text."""
     with client.producer(**conf) as producer:
         for number in range(start, start + count):
             producer.produce(topic, str(number), partition=partition)
 
 
 def read_all(client: Client, topic: str, count: int, timeout: float = 20.0, **conf: Any) -> list[Message]:
-    """``count`` messages from the beginning of every partition; fails on any error."""
+    """Return ``count`` messages from the beginning of every partition. Any error fails."""
     with client.consumer(**conf) as consumer:
         partitions = consumer.list_topics(topic, timeout).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
@@ -71,7 +71,7 @@ def read_all(client: Client, topic: str, count: int, timeout: float = 20.0, **co
 
 
 def code_of(call: Callable[[], object]) -> int:
-    """The code of the KafkaException that this raises."""
+    """Return the code of the KafkaException that a call raises."""
     with pytest.raises(KafkaException) as caught:
         call()
     code: int = caught.value.args[0].code()
@@ -79,15 +79,15 @@ def code_of(call: Callable[[], object]) -> int:
 
 
 def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[str]:
-    """The values in a partition."""
+    """Return the values in a partition."""
     return [record.value.decode() for record in cluster.messages(topic, partition)]
 
 
 class Reports:
-    """Messages with values of their own, and what was reported of each."""
+    """Messages with unique values, and the report of each."""
 
     def __init__(self, producer: Producer, topic: str = "", **how: Any) -> None:
-        """``how`` they are produced, unless send() is told otherwise."""
+        """``how`` are the default arguments of produce()."""
         self.producer, self._how = producer, {"topic": topic, **how}
         self.errors: dict[str, KafkaError | None] = {}
         self.offsets: dict[str, int | None] = {}
@@ -115,7 +115,7 @@ class Reports:
 
 
 def bare_engine() -> Engine:
-    """A consumer's engine without a client."""
+    """Return a consumer's engine without a client."""
     config = parse({}, "consumer")
     settings: dict[str, Any] = {
         **connection_settings(config),

@@ -1,4 +1,4 @@
-"""AdminClient: the cluster, settings, groups, offsets, records; where requests go and what is tried again."""
+"""AdminClient: cluster, settings, groups, offsets, records, and where requests go."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from .test_admin_topics import admin_of, code_of
 
 
 def changed(name: str, **settings: str | None) -> ConfigResource:
-    """A topic with settings to be set, None to be unset; an underscore stands for a dot."""
+    """Return a topic with settings to set, None to unset. An underscore stands for a dot."""
     operations = {True: AlterConfigOpType.DELETE, False: AlterConfigOpType.SET}
     entries = [
         ConfigEntry(each.replace("_", "."), value, incremental_operation=operations[value is None])
@@ -54,7 +54,7 @@ def changed(name: str, **settings: str | None) -> ConfigResource:
 
 @contextmanager
 def member(client: Client, group: str, topic: str, **conf: Any) -> Iterator[Consumer]:
-    """A consumer that has read a message in a group, and committed it."""
+    """Yield a consumer that has read and committed a message in a group."""
     with client.consumer(**{"group.id": group, "auto.offset.reset": "earliest", **conf}) as consumer:
         consumer.subscribe([topic])
         deadline = time.monotonic() + WAIT_S
@@ -66,7 +66,7 @@ def member(client: Client, group: str, topic: str, **conf: Any) -> Iterator[Cons
 
 
 def stable(admin: AdminClient, group: str, partitions: int) -> Any:
-    """The group's description once its one member has so many partitions."""
+    """Return the group's description once its one member has so many partitions."""
     deadline = time.monotonic() + WAIT_S
     while True:
         described = result_of(admin.describe_consumer_groups([group])[group])
@@ -140,7 +140,7 @@ def test_a_broker_is_asked_for_its_own_settings(client: Client) -> None:
         assert {seen.broker for seen in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)} == {2, 3}
         client.cluster.clear_requests()
         futures = admin.describe_configs([ConfigResource("topic", client.topic())], broker=3)
-        result_of(futures.popitem()[1])  # the dict is the caller's
+        result_of(futures.popitem()[1])  # the dict belongs to the caller
         assert [seen.broker for seen in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)] == [3]
 
 

@@ -1,4 +1,4 @@
-"""AdminClient: offsets forgotten, members removed; on the mock cluster."""
+"""AdminClient: deleting offsets and removing members, on the mock cluster."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_static_members_are_removed_by_their_names(client: Client) -> None:
     fill(client, topic, 1)
     with admin_of(client) as admin:
         with member(client, "static", topic, **{"group.instance.id": "one", "session.timeout.ms": 45_000}):
-            pass  # a static member that closes stays in its group until its session is over
+            pass  # a closed static member stays in its group until its session ends
         described = result_of(admin.describe_consumer_groups(["static"])["static"])
         assert [each.group_instance_id for each in described.members] == ["one"]
         futures = admin.remove_members_from_consumer_group("static", ["one", "two"], reason="it is switched off")

@@ -1,4 +1,4 @@
-"""AdminClient.of: admin calls on the handle of a client that is there already; on the mock cluster."""
+"""AdminClient.of: admin calls on the handle of an existing client, on the mock cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_calls_go_over_the_clients_own_connections(kind: str) -> None:
         makers: dict[str, Any] = {"producer": client.producer, "consumer": client.consumer, "admin": admin_of}
         conf = {"client.id": "the-owner", **({"group.id": "of"} if kind == "consumer" else {})}
         with makers[kind](client, **conf) if kind == "admin" else makers[kind](**conf) as owner:
-            with AdminClient.of(owner) as first:  # has every connection made that is to be there
+            with AdminClient.of(owner) as first:  # opens every connection
                 assert result_of(first.create_topics([NewTopic("first", 1)])["first"]) is None
             threads, connections = threading.active_count(), cluster.connection_count(1)
             with AdminClient.of(owner) as admin:
@@ -113,7 +113,7 @@ def test_only_a_client_has_a_handle(client: Client) -> None:
 
 def test_subclasses_stay_what_they_are(client: Client) -> None:
     class Mine(AdminClient):
-        """Somebody's own."""
+        """A subclass of the application."""
 
     topic = client.topic()
     fill(client, topic, 3)

@@ -1,4 +1,4 @@
-"""AdminClient: where partitions live, in which directories, and topics page by page."""
+"""AdminClient: replicas and log directories of partitions, and topics page by page."""
 
 from __future__ import annotations
 

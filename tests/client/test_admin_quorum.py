@@ -1,4 +1,4 @@
-"""AdminClient: features, the controllers' quorum, brokers that are forgotten, and what else has settings."""
+"""AdminClient: features, the controller quorum, unregistered brokers, other resources' settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def settings_of(admin: AdminClient, resource: ConfigResource) -> dict[str, Confi
 
 
 def changed(kind: str, name: str, **settings: str | None) -> ConfigResource:
-    """A resource with settings to be set, None to be unset; an underscore stands for a dot."""
+    """Return a resource with settings to set, None to unset. An underscore stands for a dot."""
     operations = {True: AlterConfigOpType.DELETE, False: AlterConfigOpType.SET}
     entries = [
         ConfigEntry(each.replace("_", "."), value, incremental_operation=operations[value is None])

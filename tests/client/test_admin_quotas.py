@@ -1,4 +1,4 @@
-"""AdminClient: client quotas, and what they do to those that they are for."""
+"""AdminClient: client quotas, and their effect on clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AdminClient: elections, settings replaced, permissions, SCRAM users; on the mock cluster."""
+"""AdminClient: elections, replaced settings, ACLs, SCRAM users, on the mock cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AdminClient: share groups and streams groups; on the mock cluster."""
+"""AdminClient: share groups and streams groups, on the mock cluster."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_offsets_of_share_groups_are_told_moved_and_forgotten(client: Client) ->
 
 
 def application(group: str, topic: str, *members: str) -> StreamsGroupDescribeResponse.Group:
-    """A group that counts words."""
+    """Return a group that counts words."""
     kind = StreamsGroupDescribeResponse.Group
     counts = TopicInfo(name="counts", partitions=2, topic_configs=[KeyValue(key="cleanup.policy", value="compact")])
     part = kind.Topology.Subtopology(subtopology_id="0", source_topics=[topic], state_changelog_topics=[counts])

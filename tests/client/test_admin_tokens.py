@@ -1,4 +1,4 @@
-"""AdminClient: delegation tokens, and logging in with them; on the mock cluster."""
+"""AdminClient: delegation tokens, and authentication with them, on the mock cluster."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def conf(cluster: MockCluster, who: KafkaPrincipal, **more: Any) -> dict[str, An
 
 
 def login(cluster: MockCluster, token: DelegationToken) -> dict[str, Any]:
-    """The configuration of who has a token."""
+    """Return the configuration of a client with a token."""
     secret = {"sasl.username": token.token_info.token_id, "sasl.password": token.hmac_as_base64}
     return conf(cluster, ALICE, **secret, **{"sasl.scram.tokenauth": True})
 

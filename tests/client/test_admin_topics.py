@@ -1,4 +1,4 @@
-"""AdminClient: topics; where its requests go; timeouts, bad input, and how futures end."""
+"""AdminClient: topics, destinations of requests, timeouts, bad input, ends of futures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def admin_of(client: Client, **conf: Any) -> AdminClient:
 
 
 def code_of(future: Future[Any]) -> int:
-    """The code that it fails with."""
+    """Return the error code with which a future fails."""
     error = future.exception(WAIT_S)
     assert isinstance(error, KafkaException), error
     code: int = error.args[0].code()
@@ -128,7 +128,7 @@ def test_old_brokers_are_asked_in_their_versions() -> None:
 
 def test_a_cluster_that_cannot_be_reached_is_given_up_in_time() -> None:
     with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # nobody listens
+        closed.bind(("127.0.0.1", 0))  # bound, but not listening
         conf = {"bootstrap.servers": f"127.0.0.1:{closed.getsockname()[1]}", "reconnect.backoff.ms": 20}
         with AdminClient(conf) as admin:
             future = admin.create_topics([NewTopic("never", 1)], request_timeout=0.3)["never"]
@@ -144,12 +144,13 @@ def test_futures_are_completed_by_the_control_thread_and_cannot_be_cancelled(cli
             before = threading.active_count()
             futures = [admin.create_topics([NewTopic(name, 1)])[name] for name in names]
             client.cluster.wait_for_requests(ApiKey.CREATE_TOPICS)
-            assert threading.active_count() < before + len(names)  # the mock cluster has one a connection
+            # the mock cluster has one thread a connection
+            assert threading.active_count() < before + len(names)
             told: list[str] = []
             futures[-1].add_done_callback(lambda future: told.append(threading.current_thread().name))
             assert not futures[0].cancel()
             assert [future.result(WAIT_S) for future in futures] == [None] * 20
-            admin.list_topics(timeout=WAIT_S)  # behind the callback on the same thread
+            admin.list_topics(timeout=WAIT_S)  # after the callback, on the same thread
             assert told[0].startswith("kafka-native")
     finally:
         client.cluster.delay_responses(None, 0, ApiKey.CREATE_TOPICS)

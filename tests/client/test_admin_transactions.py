@@ -1,4 +1,4 @@
-"""AdminClient: transactions and producers seen from outside, hanging ones found and aborted; on the mock cluster."""
+"""AdminClient: descriptions of transactions and producers, and aborts of hanging ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONG_AGO_MS = 1_000_000
 
 @contextmanager
 def transaction(client: Client, name: str, *partitions: TopicPartition, timestamp: int = 0) -> Iterator[Producer]:
-    """A producer with an open transaction that has written a message to each of these."""
+    """Yield a producer with an open transaction and a message in each of these partitions."""
     with client.producer(**{"transactional.id": name}) as producer:
         producer.init_transactions(WAIT_S)
         producer.begin_transaction()

@@ -204,7 +204,7 @@ def test_two_idle_coroutines_let_the_loop_sleep(client: Client) -> None:
     topic = client.topic()
     consumers = [assigned(client, topic) for _ in range(2)]
     for consumer in consumers:
-        consumer.wakeup()  # a kick that is over and done with
+        consumer.wakeup()  # a kick in the past
         assert consumer.poll(WAIT_S) is None
 
     async def main() -> int:

@@ -1,4 +1,5 @@
-"""Strategies at work in groups on the mock cluster: built-in ones, several at once, the application's own."""
+"""Strategies in groups on the mock cluster: built-in ones, several at once, the application's own.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def owned(consumer: Consumer) -> set[Key]:
 
 
 def drive(consumers: list[Consumer], done: Callable[[], bool]) -> list[KafkaError]:
-    """Polls all of them until it is so; the errors that came meanwhile."""
+    """Poll all consumers until ``done()``, and return their errors."""
     errors = []
     deadline = time.monotonic() + WAIT_S
     while not done():
@@ -48,7 +49,7 @@ def drive(consumers: list[Consumer], done: Callable[[], bool]) -> list[KafkaErro
 
 
 def shares(consumers: list[Consumer], *counts: int) -> Callable[[], bool]:
-    """Whether so many partitions are assigned, each once."""
+    """Return a condition: so many partitions are assigned, each once."""
 
     def settled() -> bool:
         each = [owned(consumer) for consumer in consumers]
@@ -92,7 +93,7 @@ def test_group_chooses_what_all_members_know(client: Client) -> None:
 
 
 class Weighted(Assignor):
-    """Gives members partitions by the weight that they tell."""
+    """Assigns partitions by the weight that each member sends."""
 
     name = "weighted"
 
@@ -134,7 +135,7 @@ def test_strategy_of_the_applications_own(client: Client) -> None:
 
 
 class Wrong(Weighted):
-    """Answers wrongly at first."""
+    """Returns wrong assignments at first."""
 
     def __init__(self, wrong: Callable[[dict[str, list[Key]]], Any]) -> None:
         super().__init__(1)

@@ -1,4 +1,4 @@
-"""A broker whose answers to Produce are wrong: each lie is an error of what it is about, nothing else is lost."""
+"""Wrong Produce responses: each error concerns only its own batch, and no other message is lost."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_answer_about_what_was_not_sent_is_believed_in_no_part(
         reports.send("c")
         assert producer.flush(15) == 0
     assert reports.errors["c"] is None
-    if idempotence:  # sent again, which can't write anything twice
+    if idempotence:  # a retry can't write anything twice
         assert reports.failed() == {}
     else:
         assert reports.failed() == {"a": KafkaError._BAD_MSG, "b": KafkaError._BAD_MSG}

@@ -1,4 +1,4 @@
-"""Calls that can't be right: each is refused with a text that says why, and everything else goes on."""
+"""Invalid calls: each is refused with a reason, and the client works on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAST = (1 << 63) - 1
 
 
 def client_threads() -> int:
-    """Of clients only: the cluster ends its own when it notices that a connection is gone."""
+    """Return the threads of clients. The cluster ends its own when connections end."""
     return sum(thread.name.startswith("kafka-native") for thread in threading.enumerate())
 
 

@@ -1,4 +1,4 @@
-"""Bad input from the network, the cluster and the user: a clear error each, and nothing else is lost."""
+"""Bad input from network, cluster and user: a clear error each, and nothing else is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .support import Client, fill, read_all
 
 
 def server(answer: bytes) -> AbstractContextManager[str]:
-    """A server that says ``answer`` to whoever connects and writes, and closes."""
+    """A server that sends ``answer`` after the client's first bytes, and closes."""
 
     def handle(connection: socket.socket) -> None:
         with suppress(OSError):
@@ -29,7 +29,7 @@ def server(answer: bytes) -> AbstractContextManager[str]:
 
 
 def errors_of(bootstrap: str, count: int = 1, **conf) -> list[KafkaError]:
-    """What error_cb hears of a producer that tries to reach this server."""
+    """Return the errors that a producer's error_cb gets from this server."""
     errors: list[KafkaError] = []
     with Producer({"bootstrap.servers": bootstrap, "error_cb": errors.append, **conf}) as producer:
         producer.produce("t", b"x")
@@ -111,7 +111,8 @@ def test_broker_that_closes_in_the_middle_of_a_frame(cluster: MockCluster, clien
         assert producer.flush(15) == 0
     assert reports == [None, None]
     values = [message.value for message in cluster.messages(topic, 0)]
-    # Without idempotence the retry of what the broker had done already is there twice: at least once is the promise.
+    # Without idempotence the retry of an executed request writes it twice: at least once is the
+    # promise.
     assert values[0] == b"first"
     assert set(values[1:]) == {b"second"}
 
@@ -156,7 +157,7 @@ def test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it(cluster
 def test_garbage_in_a_log_is_an_error_message(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=2)
     batch = bytearray(encode_batch([(1, None, b"x")]))
-    batch[16] = 9  # a magic that nobody knows
+    batch[16] = 9  # an unknown magic
     cluster.append_raw(topic, 0, bytes(batch), record_count=1)
     fill(client, topic, 3, partition=1)
     with client.consumer() as consumer:
@@ -173,7 +174,7 @@ def test_corrupt_batch_in_a_group_is_skipped_by_a_seek_and_stays_skipped(
     topic = client.topic(partitions=2)
     fill(client, topic, 3, partition=0)
     batch = bytearray(encode_batch([(1, None, b"damaged"), (2, None, b"damaged")], base_offset=3))
-    batch[-1] ^= 0xFF  # its checksum doesn't hold any more
+    batch[-1] ^= 0xFF  # a wrong checksum
     cluster.append_raw(topic, 0, bytes(batch), record_count=2)
     for partition in range(2):
         fill(client, topic, 3, partition=partition)
@@ -193,7 +194,7 @@ def test_corrupt_batch_in_a_group_is_skipped_by_a_seek_and_stays_skipped(
                     continue
                 assert message.error().code() == KafkaError._BAD_MSG
                 assert (message.partition(), message.offset()) == (0, 3)
-                assert "seek to 5" in message.error().str()  # where to go on behind the batch
+                assert "seek to 5" in message.error().str()  # where to continue behind the batch
                 assert taken[0] == [0, 1, 2]
                 consumer.seek(TopicPartition(topic, 0, 5))
     assert taken == {0: [0, 1, 2, 5, 6, 7], 1: [0, 1, 2]}

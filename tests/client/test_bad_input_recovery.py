@@ -1,4 +1,4 @@
-"""After bad input the client goes on: what was waiting arrives, and what was fine beside it isn't touched."""
+"""After bad input the client works on: waiting messages arrive, and valid data is unharmed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
 @contextmanager
 def impostor(talk: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server that isn't Kafka: ``talk`` has each connection in a thread of its own."""
+    """A server that isn't Kafka. ``talk`` handles each connection in its own thread."""
     ended = threading.Event()
 
     def serve(connection: socket.socket) -> None:
@@ -49,7 +49,7 @@ def impostor(talk: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 def answers(text: bytes) -> Callable[[socket.socket], None]:
-    """Says the same to everybody."""
+    """Return a handler that sends the same bytes to every client."""
 
     def talk(connection: socket.socket) -> None:
         connection.recv(10_000)
@@ -59,7 +59,7 @@ def answers(text: bytes) -> Callable[[socket.socket], None]:
 
 
 def says_nothing(connection: socket.socket) -> None:
-    """Takes everything and never answers."""
+    """Read everything, and never answer."""
     while connection.recv(10_000):
         pass
 
@@ -84,7 +84,7 @@ def test_one_impostor_among_the_bootstrap_servers_is_no_obstacle(
     with impostor(talk) as address:
         conf = {"bootstrap.servers": f"{address},{client.bootstrap}", "error_cb": lambda error: None}
         started = time.monotonic()
-        for _ in range(4):  # the first server asked is chosen at random
+        for _ in range(4):  # the first server is chosen at random
             with Producer({**conf, "reconnect.backoff.ms": 20}) as producer:
                 producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
                 assert producer.flush(20) == 0
@@ -164,7 +164,8 @@ def test_compressed_garbage_stops_its_partition_only(cluster: MockCluster, clien
     topic = client.topic(partitions=2)
     batch = bytearray(encode_batch([(1, None, b"text that repeats " * 100)] * 20, codec=codec))
     batch[70:] = bytes(len(batch) - 70)
-    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")  # the checksum is right, the content isn't
+    # the checksum is right, the content isn't
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
     cluster.append_raw(topic, 0, bytes(batch), record_count=20)
     fill(client, topic, 5, partition=1)
     with client.consumer() as consumer:

@@ -1,4 +1,4 @@
-"""Heartbeats that a broker's own thread sends, seen from the binding: they need no interpreter lock."""
+"""Heartbeats of a broker's own thread, through the binding: they need no interpreter lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .support import bare_engine
 HEARTBEAT = 12
 SECONDS_HELD = 2.0
 
-# Answers every request with its serial number divided by `every`, so that this many answers in a row are the same.
+# It answers with the request's serial number divided by `every`: so many equal answers in a row.
 SERVER = """
 import socket, sys
 every = int(sys.argv[1])
@@ -45,7 +45,7 @@ def _awaited(engine: Engine) -> list[Event]:
 
 
 def _next(engine: Engine, kind: int) -> Event:
-    """The next event of this kind; others before it are passed over."""
+    """Return the next event of this kind, and skip others."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if not _unread:
@@ -89,7 +89,7 @@ def test_news_is_told_and_stop_ends_it() -> None:
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 5, 5000)
         assert [int.from_bytes(_next(engine, EVENT_REPLY).body, "big") for _ in range(4)] == [0, 1, 2, 3]
         engine.stop_heartbeat(0)
-        # What comes after the stop is answered after every heartbeat.
+        # Requests after the stop are answered after every heartbeat.
         for token in (8, 9, 10):
             engine.submit(0, HEARTBEAT, 0, False, False, b"body", token, 5000)
         tokens = [_next(engine, EVENT_REPLY).token]

@@ -1,4 +1,4 @@
-"""Texts that a broker writes into its errors reach an application as one printable line of bounded length."""
+"""Error texts of brokers reach an application as one printable line of limited length."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ pytestmark = pytest.mark.usefixtures("mended")
 
 HOSTILE = ("hostile \x1b[2J\x9b31m\u202e\u2028\r\nERROR root: \t" * 1000)[:20_000]
 OWN_MAX = 300
-"""Characters that a client puts around a broker's text: which topic, group or broker it is about."""
+"""Characters that a client adds to a broker's text: the topic, group or broker."""
 CODE = KafkaError.POLICY_VIOLATION
 QUICK = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 20, "reconnect.backoff.ms": 10}
 
 
 def lie(message: Struct, *, whole: bool) -> None:
-    """Gives a reply errors with the hostile text: one for all of it, or one for each thing that it is about."""
+    """Put errors with the hostile text into a response: one for all of it, or one for each item."""
     names = [field.name for field in message.fields]
     for name in names:
         value = getattr(message, name)
@@ -72,7 +72,7 @@ def lie(message: Struct, *, whole: bool) -> None:
 
 
 def only_inner(message: Struct) -> None:
-    """The same, and the reply as a whole succeeds."""
+    """The same, but the response as a whole succeeds."""
     lie(message, whole=False)
     if "error_message" in [field.name for field in message.fields]:
         message.error_message, message.error_code = None, 0  # type: ignore[attr-defined]
@@ -83,7 +83,7 @@ def outer(message: Struct) -> None:
 
 
 def check(error: KafkaError) -> bool:
-    """Whether an error has the text, which then is fit to be shown."""
+    """Return whether an error has the text, and check that the text is safe to show."""
     assert error.str().isprintable(), error.str()[:200]
     assert str(error).isprintable()
     assert len(error.str()) <= ERROR_TEXT_MAX + OWN_MAX
@@ -92,7 +92,7 @@ def check(error: KafkaError) -> bool:
 
 
 def errors_in(outcome: Any) -> Iterator[KafkaError]:
-    """Every error of what a call has returned."""
+    """Yield every error in the result of a call."""
     if isinstance(outcome, Future):
         try:
             yield from errors_in(outcome.result(WAIT_S))
@@ -201,7 +201,7 @@ def test_reports_of_bad_records(cluster: MockCluster, client: Client) -> None:
 
 
 def polled_errors(consumer: Any, wanted: Callable[[KafkaError], bool]) -> None:
-    """Polls until an error is the one that is wanted; checks all."""
+    """Poll until the wanted error arrives, and check all errors."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         try:
@@ -308,7 +308,8 @@ def test_names_of_topics_in_a_transaction(cluster: MockCluster, client: Client) 
 def test_sasl() -> None:
     def refuse(message: Any) -> None:
         message.error_code = int(KafkaError.SASL_AUTHENTICATION_FAILED)
-        message.error_message = HOSTILE[:10_000]  # of a longer one an error has the length alone: see redaction
+        # an error of a longer text has only its length: see redaction
+        message.error_message = HOSTILE[:10_000]
 
     def offer(message: Any) -> None:
         message.error_code = int(KafkaError.UNSUPPORTED_SASL_MECHANISM)

@@ -1,4 +1,4 @@
-"""Every codec, from produce() to a Message, with the libraries and with the Python packages in their place."""
+"""Every codec, from produce() to a Message, with the libraries and with the Python packages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_round_trip(cluster: MockCluster, client: Client, codec: str, level: int
     assert [message.value() for message in found] == [payload(number) for number in range(5000)]
     assert found[6].headers() == [("n", b"6")]
     stored = [header for batch in cluster.batches(topic, 0) for header in batch_headers(batch)]
-    # A batch of a message or two that doesn't shrink goes out as it is.
+    # A batch of a message or two that doesn't shrink is sent uncompressed.
     assert {header.attributes & 7 for header in stored if header.record_count > 10} == {CODECS.index(codec)}
 
 

@@ -147,7 +147,7 @@ def put(client: Client, topic: str, entries: dict[str, str | None], partition: i
 
 
 def until(topic: CompactedTopic, done: Callable[[], bool]) -> list[TableChange]:
-    """Polls until it is done."""
+    """Poll until the condition is true."""
     changes: list[TableChange] = []
     deadline = time.monotonic() + WAIT_S
     while not done():
@@ -228,7 +228,7 @@ def test_end_that_was_compacted_away_is_reached(cluster: MockCluster, client: Cl
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
     [raw] = cluster.batches(topic, 0)
-    # Four of this batch's five records are gone
+    # four of this batch's five records are gone
     cluster.append_raw(topic, 0, with_last_offset_delta(raw, 4))
     assert cluster.watermarks(topic, 0) == (0, 6)
     profiles = opened(topic)
@@ -237,7 +237,7 @@ def test_end_that_was_compacted_away_is_reached(cluster: MockCluster, client: Cl
 
 
 def with_last_offset_delta(raw: bytes, delta: int) -> bytes:
-    """A batch that ends later than its last record, as compaction leaves them."""
+    """Return a batch that ends after its last record, as compaction leaves it."""
     changed = bytearray(raw)
     changed[23:27] = delta.to_bytes(4, "big")
     changed[17:21] = primitives.crc32c(bytes(changed[21:])).to_bytes(4, "big")

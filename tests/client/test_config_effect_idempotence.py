@@ -1,4 +1,4 @@
-"""enable.idempotence is on unless it can't be: what was set beside it, and brokers, go before a default."""
+"""enable.idempotence is on by default, unless other settings or brokers prevent it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("mended")
 
 
 def is_numbered(cluster: MockCluster, topic: str) -> bool:
-    """Whether the batches of the topic are of an idempotent producer; fails where some are."""
-    wait_for(lambda: cluster.batches(topic, 0))  # with acks=0 nobody says when they are there
+    """Return whether all batches of the topic have producer ids. Fails if only some have."""
+    wait_for(lambda: cluster.batches(topic, 0))  # with acks=0 no answer says when they are written
     [answer] = {header.producer_id >= 0 for batch in cluster.batches(topic, 0) for header in batch_headers(batch)}
     return answer
 
@@ -101,7 +101,8 @@ def test_what_a_broker_has_lost_ends_no_producer_that_did_not_ask_for_it(
     topic = client.topic()
     errors: list[object] = []
     with client.producer(**{"retry.backoff.ms": 20}) as producer:
-        for codes in ([], [ErrorCode.REQUEST_TIMED_OUT, code]):  # the first one is written, the second may have been
+        # the first one is written, the second may have been
+        for codes in ([], [ErrorCode.REQUEST_TIMED_OUT, code]):
             cluster.push_request_errors(ApiKey.PRODUCE, codes)
             producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error))
             assert producer.flush(20) == 0

@@ -1,4 +1,4 @@
-"""test.mock.num.brokers: a client that brings its cluster along, as with librdkafka."""
+"""test.mock.num.brokers: a client with its own mock cluster, as in librdkafka."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_native.admin import AdminClient
 
 
 def servers(client: Producer | Consumer | confluent_kafka.Producer) -> str:
-    """Where the brokers of a client's own cluster are: what another client needs."""
+    """Return the bootstrap servers of a client's own cluster, for another client."""
     brokers = client.list_topics(timeout=20).brokers.values()
     return ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
 
@@ -23,7 +23,8 @@ def test_client_has_its_own_cluster(brokers: int | str, caplog: pytest.LogCaptur
         assert len(producer.list_topics(timeout=20).brokers) == int(brokers)
         producer.produce("made-for-it", b"x")
         assert producer.flush(20) == 0
-        assert len(producer.list_topics("made-for-it", 20).topics["made-for-it"].partitions) == 4  # librdkafka's number
+        # librdkafka's number
+        assert len(producer.list_topics("made-for-it", 20).topics["made-for-it"].partitions) == 4
     assert any(
         "test.mock.num.brokers" in record.message for record in caplog.records if record.levelno == logging.WARNING
     )

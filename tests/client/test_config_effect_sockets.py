@@ -1,4 +1,4 @@
-"""Properties of sockets: what the system says about those that a client has made in this process."""
+"""Properties of sockets: the system's view of the sockets that a client opened."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OPTIONS = {
 }
 
 
-# Another thread may close what is looked at, and the system says so: no fault, but TSan can't know.
+# Another thread may close a socket meanwhile. The system reports it, but TSan can't know.
 looks_at_others = pytest.mark.skipif(
     os.environ.get("KN_SANITIZE") == "thread", reason="looks at descriptors that other threads close, a race to TSan"
 )
 
 
 def client_sockets(cluster: MockCluster) -> Iterator[socket.socket]:
-    """Sockets of this process that are connected to a broker of the cluster."""
+    """Yield this process's sockets that are connected to a broker of the cluster."""
     brokers = {cluster.address(broker) for broker in cluster.broker_ids}
     for entry in map(int, os.listdir("/dev/fd")):
         # OSError: it isn't connected, or was closed meanwhile
@@ -44,7 +44,7 @@ def client_sockets(cluster: MockCluster) -> Iterator[socket.socket]:
 
 
 def option_of(cluster: MockCluster, client: Client, name: str, value: object) -> set[int]:
-    """The values that a socket option has where the property is set so."""
+    """Return a socket option's values when the property is set."""
     topic = client.topic()
     with client.producer(**{name: value}) as producer:
         producer.produce(topic, b"")

@@ -25,7 +25,7 @@ from .support import Client, fill
 pytestmark = pytest.mark.usefixtures("mended")
 
 JITTER = 0.2
-LATE = 0.7  # of a pause that is left when the cluster notes a request late that came before it
+LATE = 0.7  # part of a pause that remains if the cluster notes the earlier request late
 NEVER_S = 600.0
 
 
@@ -63,7 +63,7 @@ def test_pauses_between_retries_end_at_the_most(cluster: MockCluster, client: Cl
     with client.producer(**{"retry.backoff.ms": 1, "retry.backoff.max.ms": 2, "linger.ms": 0}) as producer:
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 100)
         producer.produce(topic, b"")
-        assert producer.flush(40) == 0  # a second for each of the last ninety, were it the default
+        assert producer.flush(40) == 0  # by default it takes a second for each of the last ninety
 
 
 def test_metadata_are_asked_for_again_as_fast_as_told(cluster: MockCluster, client: Client):
@@ -92,7 +92,8 @@ def test_request_is_made_again_when_its_time_is_over(cluster: MockCluster, clien
     cluster.delay_responses(None, NEVER_S, ApiKey.METADATA)
     with client.producer(**{"socket.timeout.ms": 200}, error_cb=lambda error: None) as producer:
         producer.produce(topic, b"")
-        cluster.wait_for_requests(ApiKey.METADATA, 2, timeout=30)  # by default it would take a minute
+        # by default it would take a minute
+        cluster.wait_for_requests(ApiKey.METADATA, 2, timeout=30)
         producer.purge()
 
 
@@ -105,7 +106,8 @@ def test_question_for_versions_is_asked_again_when_its_time_is_over(cluster: Moc
     try:
         with client.producer(**conf, error_cb=lambda error: None) as producer:
             producer.produce("any", b"")
-            cluster.wait_for_requests(ApiKey.API_VERSIONS, 4, timeout=25)  # by default they'd take 30 s
+            # by default they'd take 30 s
+            cluster.wait_for_requests(ApiKey.API_VERSIONS, 4, timeout=25)
             producer.purge()
     finally:
         for broker in cluster.broker_ids[1:]:
@@ -115,7 +117,8 @@ def test_question_for_versions_is_asked_again_when_its_time_is_over(cluster: Moc
 def test_connecting_is_given_up_when_its_time_is_over():
     errors: list[KafkaError] = []
     with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
-        address = "{}:{}".format(*server.getsockname())  # it accepts nobody: what is sent there is never answered
+        # it accepts no connection, so requests are never answered
+        address = "{}:{}".format(*server.getsockname())
         conf = {"bootstrap.servers": address, "socket.connection.setup.timeout.ms": 1000}
         with Producer(conf, error_cb=errors.append) as producer:
             producer.produce("any", b"")
@@ -148,7 +151,8 @@ def test_pauses_between_connections_end_at_the_most():
                 producer.poll(0.01)
                 return sum(broker.connects for broker in producer.metrics().brokers.values())
 
-            wait_for(lambda: attempts() >= 20)  # by default, the last seven would take ten seconds each
+            # by default the last seven would take ten seconds each
+            wait_for(lambda: attempts() >= 20)
             producer.purge()
 
 

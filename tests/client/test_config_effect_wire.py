@@ -1,4 +1,4 @@
-"""Properties whose value goes to the broker: what the requests of a client that sets them have in them."""
+"""Properties whose value goes to the broker: the contents of the client's requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Asked:
         self.requests: list[Any] = []
 
     def first(self, kind: type[Any], poll: Callable[[], Any] = lambda: time.sleep(0.005)) -> Any:
-        """The first request of this kind; waits for it."""
+        """Wait for the first request of this kind, and return it."""
         deadline = time.monotonic() + 30
         while not (found := [each for each in self.requests if isinstance(each, kind)]):
             assert time.monotonic() < deadline, f"no {kind.__name__} has come"
@@ -165,7 +165,7 @@ def test_partitioner_places_keys(cluster: MockCluster, client: Client):
 
 
 def join_request(client: Client, asked: Asked, **conf: Any) -> JoinGroupRequest:
-    """What a member of a classic group says when it joins."""
+    """Return the JoinGroup of a classic member."""
     with client.consumer(**{"group.id": f"group-{time.monotonic_ns()}", **conf}) as consumer:
         consumer.subscribe([client.topic()])
         request: JoinGroupRequest = asked.first(JoinGroupRequest, lambda: consumer.poll(0.05))
@@ -241,7 +241,8 @@ def test_consumer_creates_topics_where_asked(cluster: MockCluster, client: Clien
 def test_checksums_are_looked_at_unless_told_not_to(cluster: MockCluster, client: Client, checks: bool):
     topic = client.topic()
     with client.producer() as producer:
-        producer.produce(topic, b"", headers={"last": b"bytes"})  # it is the last byte that is damaged
+        # it is the last byte that is damaged
+        producer.produce(topic, b"", headers={"last": b"bytes"})
     cluster.corrupt_next_fetch(topic, 0)
     with client.consumer(**{"check.crcs": checks, "fetch.error.backoff.ms": 10}) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])

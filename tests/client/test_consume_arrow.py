@@ -33,7 +33,7 @@ COUNT = 2500
 
 
 def mixed(client: Client, count: int = COUNT, partitions: int = 2, **conf: Any) -> str:
-    """A topic with everything that a record may have or lack."""
+    """Return a topic with all variants of records."""
     topic = client.topic(partitions)
     headers: list[Any] = [None, [("name", b"value")], [("", b""), ("none", None), ("long", b"h" * 200)], []]
     with client.producer(**conf) as producer:
@@ -86,7 +86,7 @@ def test_each_type(client: Client, shared: tuple[str, list[dict[str, Any]]], nam
 
 @pytest.fixture(scope="module")
 def shared(cluster: Any) -> tuple[str, list[dict[str, Any]]]:
-    """A topic of one partition, and its rows."""
+    """Return a topic of one partition, and its rows."""
     client = Client(cluster)
     topic = mixed(client, 600, 1)
     return topic, [row_of(message) for message in read_all(client, topic, 600)]
@@ -426,17 +426,17 @@ def test_closed(client: Client) -> None:
 
 
 class Watching(ConsumerInterceptor):
-    """Wants to see every message."""
+    """An interceptor for messages."""
 
     def on_consume(self, messages: list[Message]) -> None:
-        """Sees them."""
+        """Get messages."""
 
 
 class CommitManager(ConsumerInterceptor):
-    """Wants to see commits alone."""
+    """An interceptor for commits only."""
 
     def on_commit(self, offsets: list[TopicPartition], error: KafkaError | None) -> None:
-        """Sees them."""
+        """Get commits."""
 
 
 def test_interceptors(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""consume_arrow() and bad input: an error is never lost and never swallowed, and the rows before it come first."""
+"""consume_arrow() and bad input: no error is lost, and the rows before it come first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def offsets(found: list[dict[str, int]]) -> list[int]:
 
 
 def with_checksum(batch: bytearray) -> bytes:
-    """A batch whose checksum holds, whatever was done to it."""
+    """Return a batch with a correct checksum, whatever was changed."""
     batch[17:21] = struct.pack(">I", crc32c.crc32c(bytes(batch[21:])))
     return bytes(batch)
 
@@ -60,7 +60,7 @@ def test_records_that_do_not_parse(cluster: MockCluster, client: Client) -> None
 def test_a_batch_that_is_none(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     garbage = bytearray(encode_batch([(1, None, b"x")]))
-    garbage[16] = 9  # a magic that nobody knows
+    garbage[16] = 9  # an unknown magic
     cluster.append_raw(topic, 0, bytes(garbage), record_count=1)
     with assigned(client, topic) as consumer:
         with pytest.raises(KafkaException, match=rf"{topic} \[0\] at offset 0"):

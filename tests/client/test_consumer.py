@@ -27,7 +27,7 @@ def values(messages):
 
 
 def take(consumer, count, timeout=10.0):
-    """Exactly ``count`` messages without errors, or what came in time."""
+    """Return exactly ``count`` messages without errors, or those that arrived in time."""
     found = consumer.consume(count, timeout)
     assert [message.error() for message in found if message.error()] == []
     return found
@@ -74,7 +74,7 @@ def test_what_rests_is_not_fetched_although_others_are(cluster: MockCluster, cli
     topics = [message.topic() for message in first + rest]
     assert topics.count(full) == 5000
     assert topics.count(other) == 300
-    # Were it all fetched at once, `other` would come last.
+    # If everything were fetched at once, `other` would come last.
     assert topics.index(other) < 4000
 
 

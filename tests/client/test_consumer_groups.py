@@ -1,4 +1,4 @@
-"""subscribe() and what comes of it: groups of Consumers on the mock cluster."""
+"""subscribe(): groups of Consumers on the mock cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROUPS = iter(range(1000))
 
 
 def group(client: Client, name: str | None = None, **conf: Any) -> Consumer:
-    """A member of a group, with short timings."""
+    """Return a member of a group, with short timings."""
     settings = {
         "group.id": name or f"group-{next(GROUPS)}",
         "auto.offset.reset": "earliest",
@@ -36,7 +36,7 @@ def group(client: Client, name: str | None = None, **conf: Any) -> Consumer:
 
 
 def read(consumer: Consumer, count: int, timeout: float = 30.0) -> list[int]:
-    """The values of so many messages."""
+    """Return the values of so many messages."""
     found: list[int] = []
     deadline = time.monotonic() + timeout
     while len(found) < count:
@@ -48,7 +48,7 @@ def read(consumer: Consumer, count: int, timeout: float = 30.0) -> list[int]:
 
 
 def forever(turn: Any, timeout: float = 30.0) -> None:
-    """Until it raises."""
+    """Repeat until it raises."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         turn()
@@ -63,7 +63,7 @@ PROTOCOLS = [
 
 @pytest.fixture(params=PROTOCOLS)
 def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What makes a consumer a member in each of the protocols."""
+    """Return the configuration of a member in each protocol."""
     conf: dict[str, Any] = request.param
     return conf
 
@@ -143,7 +143,7 @@ def test_unsubscribe_gives_all_back_and_commits(client: Client, protocol: dict[s
     fill(client, topic, 5, partition=0)
     seen: list[Any] = []
     with group(client, **protocol) as consumer:
-        consumer.unsubscribe()  # harmless
+        consumer.unsubscribe()  # without effect
         consumer.subscribe([topic], on_revoke=lambda _, partitions: seen.append(partitions))
         assert read(consumer, 5) == list(range(5))
         consumer.unsubscribe()
@@ -152,7 +152,7 @@ def test_unsubscribe_gives_all_back_and_commits(client: Client, protocol: dict[s
         assert consumer.assignment() == []
         assert consumer.memberid() is None
         assert consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 5
-        consumer.assign([TopicPartition(topic, 0, 0)])  # a subscription isn't in the way any more
+        consumer.assign([TopicPartition(topic, 0, 0)])  # the subscription no longer prevents it
         assert read(consumer, 5) == list(range(5))
 
 
@@ -165,7 +165,8 @@ def test_close_leaves_so_that_others_take_over_at_once(client: Client, protocol:
     poll_until(lambda: len(first.assignment()) == len(second.assignment()) == 1, first, second)
     closing = threading.Thread(target=first.close)
     closing.start()
-    poll_until(lambda: len(second.assignment()) == 2, second, timeout_s=40)  # session.timeout.ms: 45 s
+    # session.timeout.ms: 45 s
+    poll_until(lambda: len(second.assignment()) == 2, second, timeout_s=40)
     closing.join()
 
 
@@ -541,7 +542,7 @@ def test_another_member_of_the_same_instance_fences_the_first(cluster: MockClust
 
 
 MAX_POLL_S = 2.5
-"""As short as a busy machine allows: it may take a second to come to a heartbeat or a poll."""
+"""As short as a busy machine allows: a heartbeat or a poll may be a second late."""
 SHORT = {
     "max.poll.interval.ms": int(MAX_POLL_S * 1000),
     "session.timeout.ms": int(MAX_POLL_S * 1000),
@@ -551,7 +552,7 @@ SHORT = {
 
 @contextmanager
 def losing(client: Client, topic: str) -> Iterator[tuple[Consumer, list[Any]]]:
-    """A member that has to poll every ``MAX_POLL_S``, and what it loses."""
+    """Yield a member that must poll every ``MAX_POLL_S``, and its lost partitions."""
     lost: list[Any] = []
     with group(client, **SHORT) as consumer:
         consumer.subscribe([topic], on_lost=lambda _, partitions: lost.append(partitions))
@@ -559,7 +560,7 @@ def losing(client: Client, topic: str) -> Iterator[tuple[Consumer, list[Any]]]:
 
 
 def wait_unpolled(consumer: Consumer) -> None:
-    """Until it is no member any more."""
+    """Wait until it is no longer a member."""
     time.sleep(MAX_POLL_S)
     wait_for(lambda: consumer.memberid() is None)
 
@@ -585,7 +586,8 @@ def test_nothing_is_handed_out_of_what_was_lost(client: Client):
     fill(client, topic, 100)
     with losing(client, topic) as (consumer, lost):
         assert len(consumer.consume(10, 10)) == 10  # the rest of the batch is open
-        later = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 1000  # it doesn't get the partition back meanwhile
+        # it doesn't get the partition back meanwhile
+        later = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 1000
         client.cluster.push_request_errors(ApiKey.JOIN_GROUP, later)
         try:
             wait_unpolled(consumer)
@@ -603,7 +605,8 @@ def test_waiting_for_more_is_polling(client: Client):
     with group(client, **SHORT) as consumer:
         consumer.subscribe([topic])
         found = consumer.consume(10, MAX_POLL_S + 1)
-        assert [message.error() for message in found] == [None] * 3  # in hand for longer than max.poll.interval.ms
+        # held for longer than max.poll.interval.ms
+        assert [message.error() for message in found] == [None] * 3
         who = consumer.memberid()
         assert consumer.poll(2.0) is None
         assert consumer.memberid() == who
@@ -611,7 +614,7 @@ def test_waiting_for_more_is_polling(client: Client):
 
 
 def error_of(consumer: Consumer, timeout: float = 20.0) -> tuple[str | None, int]:
-    """Topic and code of the first error that comes."""
+    """Return topic and code of the first error."""
     deadline = time.monotonic() + timeout
     while True:
         assert time.monotonic() < deadline, "no error has come"
@@ -653,7 +656,8 @@ def test_a_topic_that_is_not_allowed_and_one_that_is(cluster: MockCluster, clien
     conf = {"topic.metadata.refresh.interval.ms": 200}
     with group(client, **{"group.protocol": "consumer"}) as consumer:
         consumer.subscribe([denied, allowed])
-        assert error_of(consumer)[1] == KafkaError.TOPIC_AUTHORIZATION_FAILED  # the broker refuses such a member
+        # the broker refuses such a member
+        assert error_of(consumer)[1] == KafkaError.TOPIC_AUTHORIZATION_FAILED
     with group(client, **conf) as consumer:
         consumer.subscribe([denied, allowed])
         found, errors = [], []

@@ -1,4 +1,4 @@
-"""What a consumer keeps resident while it reads without end: its queue and a little more, whatever the compression."""
+"""The resident memory of a consumer that reads without end: little more than its queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BESIDE_THE_QUEUE_BYTES = 64 * MIB
 TOTAL_BYTES = 100_000_000
 PARTITIONS = 8
 
-# Reads everything again and again; prints what is resident in the middle of its samples and how many messages it read.
+# It reads repeatedly, and prints the median resident memory and the number of messages.
 READER = """
 import os, sys, time
 from kafka_native import Consumer, OFFSET_BEGINNING, TopicPartition

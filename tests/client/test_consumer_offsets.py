@@ -1,4 +1,4 @@
-"""Commits, positions, seeking, lag and incremental assignment of a Consumer, on the mock cluster."""
+"""Commits, positions, seeks, lag and incremental assignment of a Consumer, on the mock cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .test_consumer_groups import forever, group, read
 
 @pytest.fixture
 def topic(client: Client) -> str:
-    """Ten messages in each of two partitions."""
+    """Return a topic with ten messages in each of two partitions."""
     name = client.topic(partitions=2)
     for partition in range(2):
         fill(client, name, 10, partition=partition)
@@ -38,7 +38,7 @@ def topic(client: Client) -> str:
 
 
 def manual(client: Client, **conf: Any) -> Consumer:
-    """A consumer with a group that assigns by hand and commits by hand."""
+    """Return a consumer with a group that assigns and commits by hand."""
     return group(client, **{"enable.auto.commit": False, **conf})
 
 
@@ -56,7 +56,8 @@ def test_commit_of_a_message_of_offsets_and_of_what_is_stored(client: Client, to
         assert consumer.committed([where], 10)[0].offset == 1
         [one] = consumer.commit(asynchronous=False)
         assert one.offset == 3
-        assert code_of(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET  # nothing new
+        # nothing new
+        assert code_of(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET
         [one] = consumer.commit(offsets=[TopicPartition(topic, 0, 7, "note")], asynchronous=False)
         assert (one.offset, one.metadata) == (7, "note")
         [one] = consumer.committed([where], 10)
@@ -416,7 +417,7 @@ def test_a_group_member_in_a_forked_child_is_told_so(client: Client, topic: str)
 
 
 def test_commit_in_a_callback_that_a_commit_has_made(client: Client, topic: str):
-    """on_commit may commit: it isn't called for ever in one poll()."""
+    """on_commit may commit, but one poll() doesn't call it for ever."""
     with manual(client) as consumer:
         count = 0
 
@@ -473,7 +474,8 @@ def test_close_ends_a_question_that_another_thread_waits_for(client: Client, top
     consumer = manual(client)
     client.cluster.clear_requests()
     where = [TopicPartition(topic, 0, 1)]
-    client.cluster.delay_responses(None, 60, ApiKey.METADATA)  # no leader is known, so nobody is asked so far
+    # no leader is known, so no broker gets a request yet
+    client.cluster.delay_responses(None, 60, ApiKey.METADATA)
     try:
         asking = threading.Thread(target=lambda: codes.append(code_of(lambda: consumer.offsets_for_times(where, 50))))
         asking.start()

@@ -1,4 +1,4 @@
-"""Tokens of dropped cursors are used again, and what their old cursors left behind isn't taken for the new ones'."""
+"""Tokens of dropped cursors are used again. Leftovers of old cursors don't reach the new ones."""
 
 from __future__ import annotations
 

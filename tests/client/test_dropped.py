@@ -1,4 +1,4 @@
-"""A client that nobody holds any more ends, whatever calls its owner back: no thread, descriptor or member is left."""
+"""A client without references ends, even if it calls its owner back: nothing of it is left."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .support import Client
 
 TOPIC = "dropped"
 WORKS = "kafka-native "
-"""What the names of the clients' threads begin with."""
+"""The prefix of the names of clients' threads."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,7 +49,7 @@ def topic(cluster: MockCluster) -> None:
 
 
 class Owner:
-    """Has a client, and is what it calls back: the everyday shape."""
+    """It owns a client that calls it back: the usual shape."""
 
     client: Any
 
@@ -58,7 +58,7 @@ class Owner:
 
 
 class OwnInterceptor(Owner, ProducerInterceptor, ConsumerInterceptor):
-    """Sees the messages of its own client."""
+    """An interceptor of its own client's messages."""
 
 
 _numbers = itertools.count()
@@ -119,7 +119,7 @@ def _unserved(produce: Callable[[Producer, Owner], Any]) -> Start:
     def start(owner: Owner, conf: dict[str, Any]) -> Any:
         producer = Producer({**conf, "linger.ms": 0})
         produce(producer, owner)
-        time.sleep(0.1)  # delivered, or not: nobody serves the report
+        time.sleep(0.1)  # delivered or not: no poll() serves the report
         return producer
 
     return start
@@ -138,7 +138,7 @@ def _rows(producer: Producer, owner: Owner) -> None:
 
 
 def _refused(owner: Owner, conf: dict[str, Any]) -> Any:
-    """A callback waits for a poll() that never comes: error_cb's, as nobody listens there."""
+    """A callback waits for a poll() that never comes: error_cb, because no server listens there."""
     producer = Producer({**conf, "bootstrap.servers": "127.0.0.1:1"})
     with pytest.raises(KafkaException):
         producer.list_topics(timeout=0.5)
@@ -222,7 +222,7 @@ def _threads() -> set[str]:
 
 
 def _descriptors() -> int:
-    """Eventfds: each client has some, and the mock cluster's sockets in this process don't count."""
+    """Return the number of eventfds. Each client has some, and the mock cluster has none."""
     found = 0
     for each in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # closed meanwhile
@@ -300,8 +300,9 @@ def _close(client: Any) -> None:
 @linux
 @pytest.mark.parametrize("kind", [*CLOSED, "aio producer", "aio consumer", "aio admin"])
 def test_close_frees_without_the_collector(client: Client, kind: str, collector_off: None):
-    """Also while somebody keeps the client that is closed."""
-    kept = [_opened_and_closed(client, kind) for _ in range(2)]  # what the first ones import and cache is no leak
+    """It also holds while a reference to the closed client remains."""
+    # the first ones' imports and caches are no leak
+    kept = [_opened_and_closed(client, kind) for _ in range(2)]
     threads, descriptors, live = _threads(), _descriptors(), live_objects()
     kept += [_opened_and_closed(client, kind) for _ in range(3)]
     assert _awaited_uncollected(lambda: _threads() <= threads), _threads() - threads
@@ -338,7 +339,7 @@ def _opened_and_closed(client: Client, kind: str) -> Any:
 
 @linux
 def test_a_client_that_is_closed_while_threads_wait_in_it(client: Client, collector_off: None):
-    """Its descriptors go when the last one has come back."""
+    """Its descriptors are closed when the last thread has returned."""
     descriptors = _descriptors()
     consumer = client.consumer(**{"group.id": _group()})
     consumer.assign([TopicPartition(TOPIC, 0, 1_000_000)])
@@ -370,7 +371,7 @@ def _awaited_uncollected(done: Callable[[], bool]) -> bool:
 
 @pytest.fixture
 def unraised(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What destructors and threads have raised."""
+    """Return the exceptions of destructors and threads."""
     raised: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", raised.append)
     monkeypatch.setattr(threading, "excepthook", raised.append)
@@ -378,7 +379,7 @@ def unraised(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def _drop_in_its_own_thread(conf: dict[str, Any]) -> None:
-    """The last reference goes in a callback of a future."""
+    """A callback of a future drops the last reference."""
     admin = AdminClient(conf)
     future = admin.list_consumer_groups()
     holder: list[Any] = [admin]
@@ -394,7 +395,7 @@ def _close_in_its_own_thread(conf: dict[str, Any]) -> None:
 
 
 def _collect_in_anothers_thread(conf: dict[str, Any]) -> None:
-    """The collector runs on the control thread of a client that has nothing to do with it."""
+    """The garbage collector runs on the control thread of an unrelated client."""
     for start in (_producer, _member("consumer"), _admin, _sharing):
         _own(_with(start, "error_cb", "log_cb"), conf)
     with AdminClient(conf) as other:
@@ -453,7 +454,8 @@ def test_a_destructor_waits_for_no_thread_that_waits_for_it(
 
 def test_a_destructor_does_not_wait_for_a_cluster_that_is_silent(cluster: MockCluster, client: Client):
     threads = _threads()
-    conf = {"bootstrap.servers": client.bootstrap, "socket.timeout.ms": 1000}  # so long its control thread waits
+    # its control thread waits that long
+    conf = {"bootstrap.servers": client.bootstrap, "socket.timeout.ms": 1000}
     consumer = _member("classic")(Owner(), conf)
     cluster.delay_responses(None, WAIT_S, ApiKey.LEAVE_GROUP)
     try:
@@ -484,4 +486,5 @@ def test_a_broker_that_leaves_and_comes_back_costs_no_descriptor(cluster: MockCl
         assert _awaited_uncollected(lambda: is_known(producer))
         descriptors = goes_and_comes(producer)
         for _ in range(5):
-            assert goes_and_comes(producer) <= descriptors + 1  # a thread may not have ended when the next one starts
+            # a thread may not have ended when the next one starts
+            assert goes_and_comes(producer) <= descriptors + 1

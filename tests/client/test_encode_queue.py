@@ -17,7 +17,7 @@ from kafka_native.protocol import ApiKey
 
 from .support import Client
 
-VALUE_BYTES = 50_000  # nineteen fill a batch, and a batch a request
+VALUE_BYTES = 50_000  # nineteen fill a batch, and a batch fills a request
 MANY = 800
 CONF: dict[str, Any] = {"compression.type": "zstd", "linger.ms": 5, "retry.backoff.ms": 5, "retry.backoff.max.ms": 20}
 ONE_IN_FLIGHT = {"max.in.flight": 1, "enable.idempotence": False}
@@ -25,7 +25,7 @@ IDEMPOTENT = {"enable.idempotence": True}
 
 
 def value(number: int) -> bytes:
-    """Compressible, so that it passes through compression, and not to nothing."""
+    """Return a value that compression shrinks, but not to nothing."""
     return b"%08d" % number + bytes((number * 7 + place) % 251 for place in range(500)) * (VALUE_BYTES // 500)
 
 

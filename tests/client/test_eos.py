@@ -1,4 +1,4 @@
-"""eos.process(): input and output as one, whatever fails; on the mock cluster."""
+"""eos.process(): atomic input and output through any failure, on the mock cluster."""
 
 from __future__ import annotations
 

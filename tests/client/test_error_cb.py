@@ -1,4 +1,4 @@
-"""error_cb: what it is told, once a change, with which flags; docs/guide/errors.md is held against the tests."""
+"""error_cb: its errors, once a change, with their flags. The tests check docs/guide/errors.md."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_each_change_is_told_again() -> None:
 
 
 def test_listener_for_sasl_is_one_error_and_not_asked_ever_faster() -> None:
-    """It answers ApiVersions of a client that doesn't authenticate, and closes the connection at the next request."""
+    """It answers ApiVersions of an unauthenticated client, and closes at the next request."""
     errors: list[KafkaError] = []
     logger = Plain()
     with MockCluster(brokers=1, security=ListenerSecurity("sasl_plaintext", users={"alice": "secret"})) as cluster:

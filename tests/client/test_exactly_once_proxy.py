@@ -62,7 +62,7 @@ def setup() -> Iterator[Setup]:
 
 
 class Ledger:
-    """What was reported of numbered messages; number n is for partition n % PARTITIONS."""
+    """The reports of numbered messages. Number n is for partition n % PARTITIONS."""
 
     def __init__(self) -> None:
         self.acked: list[list[int]] = [[] for _ in range(PARTITIONS)]

@@ -1,4 +1,4 @@
-"""A program that ends without closing its clients ends at once and in peace."""
+"""A program that ends without closing its clients ends at once and without errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_program_ends_without_close(end: str) -> None:
     assert done.returncode == 0, done.stderr
     [line] = done.stderr.splitlines()
     assert "with 1 messages that aren't delivered: they are lost" in line
-    assert time.monotonic() - started < 60  # the message would be waited for for five minutes
+    assert time.monotonic() - started < 60  # the message could delay it for five minutes
 
 
 BUSY = """
@@ -114,7 +114,7 @@ time.sleep(float(sys.argv[3]))
 
 
 def ends_in_peace(client: Client, delay_s: float, debug: str) -> None:
-    """A program whose daemon threads use clients of all kinds."""
+    """Run a program whose daemon threads use clients of all kinds."""
     command = [sys.executable, "-c", BUSY, client.bootstrap, client.topic(3), str(delay_s), debug]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False)

@@ -1,4 +1,4 @@
-"""Fatal errors of a producer: when its guarantees can't be kept, it stops, says why, and writes nothing more."""
+"""Fatal errors: a producer that can't keep its guarantees stops, says why, and writes no more."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GAPLESS = {**CONFIG, "enable.gapless.guarantee": True}
 
 
 class Reports:
-    """Sends numbered messages to partition 0 and keeps what is reported of each, and what ``error_cb`` is told."""
+    """Sends numbered messages to partition 0, and records reports and errors."""
 
     def __init__(self) -> None:
         self.codes: dict[int, int] = {}
         self.told: list[KafkaError] = []
 
     def send(self, producer: Producer, topic: str, count: int) -> None:
-        """``count`` more; stops quietly where the producer has met its fatal error."""
+        """Send ``count`` more. Stop quietly if the producer has had its fatal error."""
         first = len(self.codes) + len(producer)
         for number in range(first, first + count):
 
@@ -50,7 +50,7 @@ def stored(cluster: MockCluster, topic: str) -> list[int]:
 
 
 def check_over(producer: Producer, reports: Reports, topic: str, code: int) -> None:
-    """The fatal error is told everywhere where it must be."""
+    """Check that the fatal error is reported everywhere."""
     wait_for(producer.fatal_error, "the reason: the last report may be here a moment before it")
     producer.poll(0)
     [told] = [error for error in reports.told if error.fatal()]
@@ -86,7 +86,7 @@ def test_gapless_writes_nothing_behind_a_message_that_failed(cluster: MockCluste
     assert failed
     assert failed[0] == 50
     assert stored(cluster, topic) == list(range(50)) == reports.numbers(0)
-    # Everything has its report: behind the one that failed, purged, or refused as out of order while it was under way.
+    # Every message has its report: purged, or refused as out of order behind the failed one.
     assert len(reports.codes) == max(reports.codes) + 1
     assert set(reports.codes.values()) <= {0, KafkaError.INVALID_RECORD, KafkaError._PURGE_QUEUE}
 

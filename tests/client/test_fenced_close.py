@@ -1,4 +1,4 @@
-"""close() of a producer whose transaction can't be committed: it doesn't wait for messages that nobody will see."""
+"""close() of a producer whose transaction can't commit: it doesn't wait for its messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.waiting import wait_for
 from .bank import SOON, Bank
 
 AT_ONCE_S = 5.0
-"""Far below the timeout of messages and of close(), far above what a slow machine takes."""
+"""Far below the timeouts of messages and close(), far above a slow machine's time."""
 
 
 @pytest.fixture(params=[1, 2], scope="module")
@@ -26,7 +26,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
 
 
 def fenced(bank: Bank, *, linger_ms: int = 0) -> Producer:
-    """A producer in a transaction with a message on its partition 0, which another one has taken over."""
+    """Return a producer in a transaction with a message, which another producer has fenced."""
     producer = bank.producer(**{"linger.ms": linger_ms, "message.timeout.ms": 50_000})
     producer.begin_transaction()
     producer.produce(bank.topic, b"before", partition=0)

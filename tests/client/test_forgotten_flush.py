@@ -1,4 +1,4 @@
-"""A producer that nobody has flushed or closed: the log says how many messages are lost."""
+"""A producer that was never flushed or closed: the log says how many messages are lost."""
 
 from __future__ import annotations
 

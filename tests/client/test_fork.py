@@ -1,4 +1,4 @@
-"""A forked child is told that its parent's clients aren't its own, and ends, whatever they were at."""
+"""A forked child can't use its parent's clients: calls raise, and the child can end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ child = None
 
 
 def run(program: str, client: Client, topic: str) -> None:
-    """Runs a program, which has to end by itself, in peace."""
+    """Run a program, which must end by itself and without an error."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", START + textwrap.dedent(program), client.bootstrap, topic]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False)
@@ -92,7 +92,7 @@ def test_hundreds_of_children_end(client: Client) -> None:
 
 
 def test_a_child_ends_while_another_thread_closes_a_client(client: Client) -> None:
-    """The lock that close() holds is held in the child, too."""
+    """The child also has the lock that close() holds."""
     run(
         """
         group = {**conf, "group.id": topic}
@@ -125,7 +125,7 @@ def test_a_child_ends_while_another_thread_closes_a_client(client: Client) -> No
 
 
 def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -> None:
-    """As uWSGI's workers are, whose master has imported the application."""
+    """uWSGI's workers are such children: the master has imported the application."""
     run(
         """
         producer = Producer({**conf, "queue.buffering.max.messages": 1})
@@ -164,7 +164,7 @@ def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -
 
 
 def test_what_a_child_has_of_its_parents_messages_can_be_used_and_dropped(client: Client) -> None:
-    """Their buffers go to no pool, whose lock may be held: threads take and give while it forks."""
+    """Their buffers go to no pool, because other threads may hold its lock during the fork."""
     topic = client.topic()
     fill(client, topic, 2000)
     run(
@@ -258,7 +258,7 @@ def test_what_a_child_has_of_its_parents_messages_can_be_used_and_dropped(client
     ids=lambda case: case[0],
 )
 def test_a_callback_may_fork_and_the_child_return_from_it(client: Client, program: tuple[str, str]) -> None:
-    """On whichever thread it is made."""
+    """This holds on every thread that runs callbacks."""
     topic = client.topic()
     fill(client, topic, 10)
     end = """
@@ -270,7 +270,7 @@ def test_a_callback_may_fork_and_the_child_return_from_it(client: Client, progra
 
 
 class _SlowFile(io.RawIOBase):
-    """As a terminal may be."""
+    """A slow file, as a terminal may be."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -285,7 +285,7 @@ class _SlowFile(io.RawIOBase):
 
 
 def test_a_fork_waits_until_a_log_thread_has_left_its_handler() -> None:
-    """Whose locks, as that of a buffered file, would be held in the child for ever."""
+    """Otherwise its locks, such as a buffered file's, would stay locked in the child."""
     raw = _SlowFile()
     file = io.BufferedWriter(raw, 1)
 

@@ -1,4 +1,4 @@
-"""gevent and eventlet make greenlets of the standard library's threads; a client's stay threads."""
+"""gevent and eventlet turn Python's threads into greenlets. A client's threads stay threads."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_thread_knows_itself_and_its_name() -> None:
 
 
 def test_the_same_where_the_standard_librarys_threads_are_patched() -> None:
-    """What of it is used then, without gevent."""
+    """The used parts of the patched library, without gevent."""
     program = """
     import _thread, threading
     _thread.start_new_thread = threading.Thread.start = lambda *_: 1 / 0  # as a patch replaces them

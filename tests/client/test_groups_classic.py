@@ -1,4 +1,4 @@
-"""Classic groups on the mock cluster: members come, go, crash and change their minds, with each assignor."""
+"""Classic groups on the mock cluster: members join, leave, crash and resubscribe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .support import Client
 
 
 class ByNumber(Assignor):
-    """An assignor of the application: partition n goes to member n, in the order of their ids."""
+    """An assignor of the application: partition n goes to member n, ordered by id."""
 
     name = "by-number"
 
@@ -65,7 +65,8 @@ def test_stored_offsets_go_over_with_the_partitions(client: Client, strategy: st
         group.settle()
         group.fill(300, start=300)
         wait_for(lambda: len(group.values()) >= 600)
-        assert group.values() == list(range(600))  # nothing twice, though nothing was committed by the timer
+        # nothing twice, although the timer committed nothing
+        assert group.values() == list(range(600))
         first.stop()
         group.settle()
         group.fill(300, start=600)
@@ -211,7 +212,7 @@ def test_second_member_of_the_same_instance_id_fences_the_first(client: Client):
         wait_for(lambda: ("lose", sorted(group.all)) in first.events, lambda: repr(group.readers))
         wait_for(lambda: second.owned == group.all, lambda: repr(group.readers))
         wait_for(lambda: first.failure is not None or any(error.fatal() for error in first.errors), lambda: repr(first))
-        group.owners.twice.clear()  # the one that is fenced hears of it last
+        group.owners.twice.clear()  # the fenced one is the last to know
 
 
 # --- max.poll.interval.ms ---
@@ -226,7 +227,7 @@ def test_member_that_does_not_poll_is_out_until_it_polls(client: Client):
         wait_for(lambda: second.owned == group.all, lambda: repr(group.readers))
         [left] = client.cluster.group(group.id).left
         assert "max.poll.interval.ms" in str(left)
-        group.owners.twice.clear()  # a member that doesn't poll doesn't hear of its loss
+        group.owners.twice.clear()  # a member that doesn't poll doesn't learn of its loss
         first.pause.clear()
         group.settle()
         assert [error.code() for error in first.errors] == [KafkaError._MAX_POLL_EXCEEDED]
@@ -307,7 +308,7 @@ def test_close_while_a_join_waits_for_others(client: Client):
     with Readers(client, **{"session.timeout.ms": 45_000, "max.poll.interval.ms": 45_000}) as group:
         first = group.add()
         group.settle()
-        first.pause.set()  # it doesn't give its partitions up: whoever joins waits
+        first.pause.set()  # it doesn't revoke, so new members wait
         second = group.add()
         wait_for(lambda: client.cluster.group(group.id).state == "PreparingRebalance")
         started = time.monotonic()
@@ -318,17 +319,18 @@ def test_close_while_a_join_waits_for_others(client: Client):
 
 
 def test_leader_that_closes_assigns_first(client: Client):
-    """Until it has, the coordinator refuses what it has to commit before it leaves."""
+    """Until then the coordinator refuses its final commit."""
     conf = {"session.timeout.ms": 45_000, "auto.commit.interval.ms": 60_000}
     with Readers(client, "cooperative-sticky", **conf) as group:
         group.fill(300)
         first = group.add()
         wait_for(lambda: len(first.messages) == 300)
         other = client.topic(1)
-        client.cluster.delay_responses(None, 4.0, ApiKey.METADATA)  # the leader asks for a topic that is new to it
+        # the leader requests a topic that it doesn't know
+        client.cluster.delay_responses(None, 4.0, ApiKey.METADATA)
         second = group.add(other)
         wait_for(lambda: client.cluster.group(group.id).state == "CompletingRebalance", timeout_s=20)
-        first.stop()  # which fails after 30 s
+        first.stop()  # fails after 30 s
         client.cluster.delay_responses(None, 0.0, ApiKey.METADATA)
         committed = client.cluster.group(group.id).offsets
         assert sum(each.offset for each in committed.values()) == 300
@@ -359,7 +361,7 @@ def test_close_without_any_broker(client: Client):
 
 
 class Wrong(ByNumber):
-    """Raises, or gives every partition to everybody, until it is told not to."""
+    """Raises, or gives every partition to every member, until it is told not to."""
 
     def __init__(self, way: str) -> None:
         self.way = way

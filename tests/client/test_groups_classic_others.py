@@ -1,4 +1,4 @@
-"""Classic groups in which other clients are members as well; and heartbeats while nobody can run Python."""
+"""Classic groups with other clients as members, and heartbeats while no thread can run Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .support import Client
 
 
 class Confluent:
-    """A member of another make, polling in a thread."""
+    """A confluent_kafka member that polls in a thread."""
 
     def __init__(self, group: Readers, strategy: str) -> None:
         self.owned: set[Key] = set()
@@ -87,7 +87,7 @@ def test_confluent_members_in_the_same_group(client: Client, strategy: str, ours
             wait_for(shared, lambda: f"{group.readers}, {[sorted(one.owned) for one in others]}")
 
         try:
-            if ours_first:  # who comes first leads: both have to
+            if ours_first:  # the first member leads: both must be able to
                 group.add()
                 wait_for(shared)
             others.append(Confluent(group, strategy))
@@ -122,7 +122,7 @@ class KafkaPython:
             heartbeat_interval_ms=100,
             partition_assignment_strategy=[assignor],
         )
-        # As the leader it would give nobody anything while it doesn't know the topic, and not notice later.
+        # A leader that doesn't know the topic would assign nothing, and not notice the topic later.
         wait_for(lambda: self.consumer.partitions_for_topic(group.topic))
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -175,7 +175,7 @@ def test_kafka_python_members_in_the_same_group(client: Client, strategy: str, t
 
 @pytest.fixture
 def own_process() -> Iterator[str]:
-    """The bootstrap servers of a mock cluster whose interpreter isn't ours."""
+    """Yield the bootstrap servers of a mock cluster in another process."""
     command = [sys.executable, "-m", "kafka_native.mock", "--brokers", "1", "--topics", "t:2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
     try:
@@ -210,11 +210,12 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held(own_process: str, s
         assert message is not None
         assert message.value() == b"first"
         began = time.monotonic()
-        ctypes.PyDLL(None).sleep(seconds)  # a C call that doesn't give the interpreter lock away
+        ctypes.PyDLL(None).sleep(seconds)  # a C call that keeps the interpreter lock
         assert time.monotonic() - began > session_s + 1
         producer.produce("t", "second", partition=0)
         message = consumer.poll(30)
         assert message is not None
         assert message.value() == b"second"
-        assert consumer.poll(session_s) is None  # whoever was expelled hears of it with the next heartbeat
+        # an expelled member learns of it with its next heartbeat
+        assert consumer.poll(session_s) is None
         assert events == ["assign"]

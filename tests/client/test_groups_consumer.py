@@ -28,7 +28,7 @@ EVERY_S = 0.2
 
 @pytest.fixture(autouse=True)
 def quick(cluster: MockCluster) -> Iterator[None]:
-    """Members hear of a new assignment soon. No fault is left to the next test."""
+    """Shorten the heartbeat interval, and clear faults after each test."""
     cluster.set_heartbeat_interval(EVERY_S)
     yield
     cluster.faults.clear()
@@ -109,7 +109,7 @@ def test_a_slow_callback_holds_its_partitions_but_not_its_heartbeats(client: Cli
     first.on_call = slow
     second = workers.join(topic)
     workers.settle(*keys(topic, 2))
-    assert heartbeats == [0]  # nobody had it before the callback was over
+    assert heartbeats == [0]  # no other member had it before the callback was over
     assert first.heard("lost") == []
 
 
@@ -234,7 +234,7 @@ def test_lost_offsets_are_not_committed(client: Client, workers: Workers) -> Non
     client.cluster.fence_member(workers.group, reader.member_id)
     workers.until(lambda: reader.heard("lost"), "on_lost")
     assert client.cluster.group(workers.group).offsets == {}
-    workers.until(lambda: reader.read[topic, 0, 9] == 2, "read again")  # nobody had committed them
+    workers.until(lambda: reader.read[topic, 0, 9] == 2, "read again")  # they were never committed
 
 
 def test_an_application_that_does_not_poll_is_out_until_it_does(client: Client, workers: Workers) -> None:
@@ -267,7 +267,8 @@ with MockCluster(brokers=1, group_heartbeat=0.3, group_session=2.0) as cluster:
 
 @pytest.mark.slow
 def test_heartbeats_go_on_while_the_interpreter_lock_is_held_and_the_epoch_moves_on() -> None:
-    # Nobody here can take up the new epoch for two sessions: that the member owns no more than it should has to do.
+    # For two sessions no member here can take up the new epoch: its smaller ownership must be
+    # enough.
     command = [sys.executable, "-c", OWN_PROCESS]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
@@ -280,7 +281,7 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held_and_the_epoch_moves
             workers.settle(("t", 0), ("t", 1))
             print(file=process.stdin, flush=True)
             assert process.stdout.readline() == "soon\n"
-            ctypes.PyDLL(None).sleep(4)  # a C call that doesn't give the interpreter lock away
+            ctypes.PyDLL(None).sleep(4)  # a C call that keeps the interpreter lock
             until = time.monotonic() + 2.5
             workers.until(lambda: time.monotonic() > until, "whoever was expelled would have heard of it")
             assert [what for what, _ in reader.log] == ["assign"]
@@ -290,7 +291,7 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held_and_the_epoch_moves
 
 
 class MockAddress:
-    """Where a mock cluster of another process is."""
+    """The address of a mock cluster in another process."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -309,7 +310,7 @@ def test_a_static_member_comes_back_to_its_partitions(client: Client, workers: W
     again = workers.join(topic, **{"group.instance.id": "one"})
     workers.settle(*keys(topic, 4))
     assert again.owned == mine
-    assert client.cluster.group(workers.group).generation == epoch  # nobody else has noticed
+    assert client.cluster.group(workers.group).generation == epoch  # no other member has noticed
     assert workers.readers[0].heard("revoke") == [] or len(workers.readers[0].heard("revoke")) == 1
 
 
@@ -382,7 +383,7 @@ def test_another_interval_is_taken_up(client: Client, workers: Workers) -> None:
 
 
 def slowest(client: Client) -> float:
-    """The longest pause between the last three heartbeats."""
+    """Return the longest pause between the last three heartbeats."""
     times = [request.time for request in client.cluster.requests_of(HEARTBEAT)][-3:]
     return max((later - earlier for earlier, later in itertools.pairwise(times)), default=0.0)
 
@@ -397,7 +398,7 @@ def test_fatal_errors_are_fatal(client: Client, workers: Workers, code: int) -> 
     topic = client.topic(1)
     reader = workers.join(topic)
     workers.settle((topic, 0))
-    # The answer to one that a full heartbeat has replaced isn't looked at: a coordinator says the same again.
+    # The answer to a replaced heartbeat is ignored: the coordinator repeats its content.
     client.cluster.push_request_errors(HEARTBEAT, [code] * 100)
     workers.until(lambda: reader.errors, "an error")
     assert reader.errors[0].code() == KafkaError._FATAL

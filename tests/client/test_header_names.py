@@ -1,4 +1,4 @@
-"""Names of headers are any bytes on the wire: those that aren't UTF-8 are read, shown and passed on."""
+"""Header names are any bytes on the wire: names that aren't UTF-8 are read, shown and passed on."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.waiting import WAIT_S
 from .support import Client
 
 NAMES = [b"caf\xe9", b"\xff\xfe", b"plain", "größe".encode(), b"\xed\xa0\x80", b"", b"\xf0\x90\x80"]
-"""The names of one record. The fifth is a surrogate, which Python doesn't take for UTF-8."""
+"""The names of one record. The fifth is a surrogate, which is not valid UTF-8 in Python."""
 SHOWN = ["caf\ufffd", "\ufffd\ufffd", "plain", "größe", "\ufffd", "", "\ufffd"]
-"""What Java makes of them."""
+"""The same names in Java."""
 HEADERS = [(name, b"%d" % number) for number, name in enumerate(NAMES)]
 
 
 @pytest.fixture
 def topic(cluster: MockCluster, client: Client) -> str:
-    """One with records before and after those with such names, of which there are more than a block of columns has."""
+    """Return a topic with such names, more than a block of columns has, and other records."""
     name = client.topic()
     usual = (2, None, b"after", [("kind", b"x")])
     cluster.append_raw(name, 0, encode_batch([(1, None, b"v", HEADERS), usual, usual]), 3)
@@ -48,7 +48,7 @@ def first_of(client: Client, topic: str) -> Message:
 
 
 def copied(cluster: MockCluster, topic: str) -> list[tuple[bytes, bytes | None]]:
-    """The headers of the last record, their names as bytes."""
+    """Return the headers of the last record, with their names as bytes."""
     return [(name.encode("utf-8", "surrogateescape"), value) for name, value in cluster.messages(topic, 0)[-1].headers]
 
 

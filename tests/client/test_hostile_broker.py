@@ -1,4 +1,4 @@
-"""A hostile broker costs a client connections and time: never its life, much memory, or what comes after."""
+"""A hostile broker costs a client connections and time, but not its life or much memory."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture(autouse=True)
 def memory() -> Iterator[None]:
-    """Whatever the broker announces, little of it is believed."""
+    """Check that announced sizes cost little memory."""
     if not sys.platform.startswith("linux"):
-        yield  # only Linux tells the high-water mark of a process
+        yield  # only Linux has a high-water mark of a process
         return
     memory = Memory()
     yield
@@ -58,9 +58,7 @@ def settings(cluster: MockCluster, **own: Any) -> dict[str, Any]:
 
 
 def endure_producing(cluster: MockCluster, siege: Siege | Flips, conf: dict[str, Any]) -> None:
-    """Produce until the attacks are over and a message comes through after that; each has its report in time.
-
-    A lie that the protocol allows, such as a throttle time of a minute, is believed: another client goes on then.
+    """Produce until the attacks end and a message arrives after that. Each gets its report in time.
     """
     deadline = time.monotonic() + WAIT_S
     own = {"linger.ms": 0, "enable.idempotence": False, "message.timeout.ms": 2000}
@@ -77,11 +75,11 @@ def endure_producing(cluster: MockCluster, siege: Siege | Flips, conf: dict[str,
                     return
                 if report is not None and report.code() == KafkaError._MSG_TIMED_OUT:
                     break
-                cluster.disconnect(1)  # so that what is asked of a new connection is asked again
+                cluster.disconnect(1)  # so that a new connection repeats its requests
 
 
 def endure_consuming(cluster: MockCluster, siege: Siege, conf: dict[str, Any]) -> None:
-    """Consume, in one group after the other, until the attacks are over and messages come through."""
+    """Consume, in one group after the other, until the attacks end and messages arrive."""
     deadline = time.monotonic() + WAIT_S
     with Producer(settings(cluster)) as producer:
         producer.produce("a", b"x")
@@ -140,7 +138,7 @@ def test_tls_endures_wrong_bits() -> None:
 
 
 def test_what_is_announced_and_never_sent_costs_no_memory(cluster: MockCluster) -> None:
-    """A client each: together they would be over what a test may have."""
+    """Each has its own client, because together they would exceed a test's memory."""
     announced = threading.Barrier(4)
 
     def announce(frame: bytes) -> bytes:
@@ -156,7 +154,7 @@ def test_what_is_announced_and_never_sent_costs_no_memory(cluster: MockCluster) 
         for client in clients:
             client.produce("a", b"x")
         announced.wait(WAIT_S)
-        time.sleep(0.5)  # time enough to believe it; the fixture looks at the highest that memory has been
+        time.sleep(0.5)  # time enough to allocate it; the fixture checks the maximum
         for client in clients:
             client.purge()
 

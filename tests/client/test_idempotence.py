@@ -1,4 +1,4 @@
-"""enable.idempotence: each message once and in order, whatever happens to requests, responses and leaders."""
+"""enable.idempotence: each message once and in order, despite lost requests and moved leaders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONFIG: dict[str, Any] = {
 
 
 class Numbered:
-    """Numbered messages to one partition, and what was reported of each."""
+    """Numbered messages to one partition, and their reports."""
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self.producer, self.topic = producer, topic

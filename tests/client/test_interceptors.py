@@ -1,4 +1,4 @@
-"""Interceptors: what they see, in which order, and that they can't break anything."""
+"""Interceptors: their calls, the order, and that they can't break anything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Heard = list[tuple[Any, ...]]
 
 
 class Sending(ProducerInterceptor):
-    """Notes everything, and adds its name to values."""
+    """Records everything, and adds its name to values."""
 
     def __init__(self, name: str, heard: Heard, *, mark: bool = True) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class Sending(ProducerInterceptor):
 
 
 class Broken(ProducerInterceptor, ConsumerInterceptor):
-    """Raises whatever it is asked."""
+    """Raises in every method."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord | None:
         record.value = "spoilt"
@@ -71,7 +71,7 @@ class Broken(ProducerInterceptor, ConsumerInterceptor):
 
 
 class Reading(ConsumerInterceptor):
-    """Notes everything."""
+    """Records everything."""
 
     def __init__(self, name: str, heard: Heard) -> None:
         self.name = name
@@ -290,7 +290,7 @@ def test_client_without_interceptors_is_as_it_was(client: Client) -> None:
         with client.producer(**empty) as producer, client.consumer(**empty) as consumer:
             assert type(producer) is Producer
             assert type(consumer) is Consumer
-    # The compiled methods, with nothing around them.
+    # The compiled methods, without wrappers.
     assert type(vars(Producer)["produce"]) is type(str.join)
     assert type(vars(Consumer)["poll"]) is type(str.join)
 

@@ -16,7 +16,7 @@ from .support import Client, read_all
 
 @pytest.fixture
 def ipv6_bootstrap(cluster: MockCluster) -> Iterator[str]:
-    """The first broker's port, on ::1."""
+    """Yield the first broker's port, on ::1."""
     try:
         proxy = Proxy(cluster.address(1), host="::1", family=socket.AF_INET6)
     except OSError as reason:
@@ -31,7 +31,8 @@ def test_bootstrap_over_ipv6(client: Client, ipv6_bootstrap: str, family: str) -
     topic = client.topic()
     conf = {"bootstrap.servers": ipv6_bootstrap, "broker.address.family": family, "error_cb": errors.append}
     with Producer(conf) as producer:
-        if family == "v6":  # the brokers advertise 127.0.0.1, so only the bootstrap server can be reached
+        # the brokers advertise 127.0.0.1, so only the bootstrap server can be reached
+        if family == "v6":
             assert len(producer.list_topics(topic, 10).brokers) == 3
             return
         producer.produce(topic, b"x")

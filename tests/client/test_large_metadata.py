@@ -1,4 +1,4 @@
-"""A metadata answer of many megabytes: its cost in memory, and how long it keeps other threads waiting."""
+"""A metadata response of many megabytes: its memory, and how long it blocks other threads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kafka_native.protocol.versions import ApiVersionsResponse
 
 VERSION = 12
 TIMES_MAX = 8
-"""How often the bytes of an answer may be in memory, in whatever form."""
+"""How often the response's size may be in memory, in any form."""
 Topic = MetadataResponse.Topic
 VERSIONS = [
     ApiVersionsResponse.ApiVersion(api_key=ApiKey.METADATA, min_version=VERSION, max_version=VERSION),
@@ -57,7 +57,7 @@ print(len(cluster.topics), partitions, memory.grown_bytes(), longest, took)
 
 
 def metadata(topics: int, partitions: int) -> bytes:
-    """The answer of a cluster with as many topics of as many partitions, three replicas each."""
+    """Return a response with so many topics and partitions, three replicas each."""
     topic = Topic.Partition
     each = [topic(partition_index=n, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]) for n in range(partitions)]
     named = [Topic(name=f"topic-{number:06}", partitions=each) for number in range(topics)]
@@ -65,7 +65,7 @@ def metadata(topics: int, partitions: int) -> bytes:
 
 
 def answer(connection: socket.socket, body: bytes) -> None:
-    """What this broker says on a connection until its peer has enough."""
+    """Answer on a connection until the peer closes it."""
     requests = connection.makefile("rb")
     while len(head := requests.read(4)) == 4:
         request = io.BytesIO(requests.read(*struct.unpack(">i", head)))
@@ -79,7 +79,7 @@ def answer(connection: socket.socket, body: bytes) -> None:
 
 @contextmanager
 def broker_with(body: bytes) -> Iterator[int]:
-    """The port of a broker that answers each Metadata with this."""
+    """Yield the port of a broker that answers each Metadata with this."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -111,7 +111,7 @@ def test_a_large_answer_costs_a_few_times_its_bytes_and_lets_others_run(topics: 
 
 
 def cluster_of(body: bytes) -> ClusterMetadata:
-    """What list_topics() makes of an answer."""
+    """Return the result of list_topics() for a response."""
     with broker_with(body) as port:
         return AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=30)
 

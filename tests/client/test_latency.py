@@ -1,4 +1,4 @@
-"""Message.latency() is each message's own; queue.buffering.backpressure.threshold changes when requests go only."""
+"""Message.latency() is individual. queue.buffering.backpressure.threshold only delays requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAUSE_S = 0.15
 
 
 def three(client: Client, topic: str, known: bool, **message: Any) -> list[float]:
-    """The latencies of three messages of one batch, produced with pauses between them."""
+    """Return the latencies of three messages of one batch, produced with pauses."""
     reports: list[Message] = []
     with client.producer(**{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)) as producer:
         if known:

@@ -1,4 +1,4 @@
-"""What clients log, by which logger, and that nobody waits for it."""
+"""The logs of clients: their texts, their loggers, and that logging never blocks a client."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ KEY = "a key that no log may show"
 
 
 class Seeing(ProducerInterceptor):
-    """An interceptor to be logged about."""
+    """An interceptor that the log mentions."""
 
 
 def in_vain(producer: Producer) -> None:
-    """Until it has found out that nobody is there."""
+    """Wait until it has found out that no broker answers."""
     producer.produce("t", VALUE)
     wait_for(lambda: producer._client.main.pool.all_down())
 
@@ -111,7 +111,7 @@ SUBJECTS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     ),
 }
 AT_BROKERS = {"security"}
-"""What has something to say where there is SASL: tests/broker/test_sasl.py."""
+"""Contexts that log something only with SASL: tests/broker/test_sasl.py."""
 NO_SUBJECT = {"plugin"}
 
 
@@ -259,11 +259,11 @@ def test_with_log_queue_what_the_logger_raises_comes_out_of_poll() -> None:
     producer.close(0)
 
 
-# --- nobody waits ---
+# --- logging never blocks ---
 
 
 class Stuck(logging.Handler):
-    """Comes back when it is let."""
+    """A handler that blocks until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -331,7 +331,7 @@ def test_lines_that_find_no_room_are_counted() -> None:
 
 
 def test_names_of_others_stay_in_their_line() -> None:
-    """No name from the network begins a line of its own, or talks to the terminal."""
+    """No name from the network begins a line of its own, or acts on the terminal."""
     told: list[str] = []
     logs = Logs("x", lambda name, line: told.append(line.text))
     logs["broker"].warning("topic %s isn't there", "t\nERROR all is lost\x1b[2J\u202e\0")
@@ -340,7 +340,8 @@ def test_names_of_others_stay_in_their_line() -> None:
 
 
 def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) -> None:
-    """While the control thread is held up, the broker's thread goes on and says what it had to leave out."""
+    """While the control thread is blocked, the broker's thread counts dropped lines and works on.
+    """
     logger, held, go_on = Plain(), threading.Event(), threading.Event()
     delivered: list[Any] = []
     conf = {"debug": "msg", "logger": logger, "linger.ms": 0, "batch.num.messages": 1, "enable.idempotence": False}
@@ -401,7 +402,7 @@ def test_after_close_the_caller_tells_the_logger_and_in_a_forked_child_nobody() 
 
 
 def test_where_no_thread_can_be_started_the_caller_tells_the_logger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As while the interpreter ends."""
+    """The interpreter refuses threads while it ends."""
     told: list[str] = []
     logs = Logs("x", lambda name, line: told.append(line.text))
 
@@ -419,7 +420,7 @@ def test_where_no_thread_can_be_started_the_caller_tells_the_logger(monkeypatch:
 
 @pytest.mark.parametrize("before", [0, 1])
 def test_finaliser_that_comes_after_the_logs_own_is_told(before: int) -> None:
-    """The collector calls the finalisers of a cycle in any order."""
+    """The garbage collector calls the finalizers of a cycle in any order."""
     told: list[str] = []
     logs = Logs("x", lambda name, line: told.append(line.text))
     for _ in range(before):

@@ -1,4 +1,4 @@
-"""max.block.ms: a full queue makes produce() wait for room; room comes without poll(), and every way out is open."""
+"""max.block.ms: produce() waits for room in a full queue, without poll(), and can be ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = {"queue.buffering.max.messages": 10}
 
 
 def full(**conf: object) -> Producer:
-    """A producer whose queue is full and stays so: there is no broker."""
+    """Return a producer whose queue stays full, because there is no broker."""
     producer = Producer({**NOWHERE, **SMALL, **conf})
     for number in range(10):
         producer.produce("t", str(number))
@@ -27,7 +27,7 @@ def full(**conf: object) -> Producer:
 
 
 def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
-    """Runs it in a thread; the list gets what it returns or raises."""
+    """Run a function in a thread. The list gets its result or exception."""
     outcome: list[object] = []
 
     def run() -> None:
@@ -47,7 +47,7 @@ def test_room_comes_without_poll(client: Client):
     with client.producer(**SMALL, **{"max.block.ms": 20_000, "linger.ms": 0}) as producer:
         for number in range(500):
             producer.produce(topic, str(number), on_delivery=lambda error, _: reports.append(error))
-        assert reports == []  # nobody polled
+        assert reports == []  # no poll()
         assert producer.flush(20) == 0
     assert reports == [None] * 500
     assert [m.value() for m in read_all(client, topic, 500)] == [str(number).encode() for number in range(500)]
@@ -231,7 +231,8 @@ def test_produce_in_a_callback_waits_as_well(client: Client):
             done.append(message.value())
             if len(done) < 20:
                 producer.produce(topic, b"a%d" % len(done), on_delivery=again)
-                producer.produce(topic, b"b%d" % len(done))  # no room: the one before has only just been queued
+                # no room: the one before has only just been queued
+                producer.produce(topic, b"b%d" % len(done))
 
         producer.produce(topic, b"start", on_delivery=again)
         assert producer.flush(20) == 0

@@ -1,4 +1,4 @@
-"""What a full queue costs, and that the memory goes back once the burst is over."""
+"""The memory of a full queue, and that it is freed after the burst."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MESSAGE_MAX_BYTES = 125
 LEFT_BYTES = 24 << 20
 QUIET_S = 30.0
 LARGE_BYTES = 30 << 20
-"""What glibc's malloc() takes as a reason to keep smaller memory for itself from now on, once it is free again."""
+"""After an allocation of this size is freed, glibc keeps smaller blocks for itself."""
 
 
 def resident_bytes() -> int:
@@ -36,7 +36,8 @@ def resident_bytes() -> int:
 def test_a_full_queue_is_little_more_than_its_bytes_and_goes_back(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=2)
     conf = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2_000_000}
-    conf["max.in.flight.requests.per.connection"] = 1  # what has gone out is in this process, too: the mock cluster's
+    # sent messages are in this process too: the mock cluster's
+    conf["max.in.flight.requests.per.connection"] = 1
     with client.producer(**conf) as producer:
         producer.produce(topic, VALUE)
         assert producer.flush(15) == 0
@@ -46,7 +47,7 @@ def test_a_full_queue_is_little_more_than_its_bytes_and_goes_back(cluster: MockC
         before = resident_bytes()
         values = [VALUE] * 10_000
         queued = 0
-        between = []  # of the application, and kept: memory between that of the queue
+        between = []  # memory of the application between blocks of the queue
         while queued < MESSAGES:
             queued += producer.produce_many(topic, values)
             between.append(bytes(1000))

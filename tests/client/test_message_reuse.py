@@ -1,4 +1,4 @@
-"""A Message that ended is made into another: nothing of the first is left in it, and nothing of either stays behind."""
+"""A freed Message is reused: the new one contains nothing of the old one, and nothing leaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a delivery report says of whether the message is in the log."""
+"""The status in a delivery report: whether the message is in the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONCE: dict[str, Any] = {"retries": 0, "linger.ms": 0}
 
 
 def report_of(producer: Producer, topic: str) -> tuple[int, Message]:
-    """The outcome of one message: its error's code (0: none), and it."""
+    """Return the error code (0 for none) and the report of one message."""
     found: list[tuple[KafkaError | None, Message]] = []
     producer.produce(topic, b"value", on_delivery=lambda error, message: found.append((error, message)))
     assert producer.flush(15) == 0
@@ -33,7 +33,7 @@ def test_delivered(client: Client, acks: str, status: MessageStatus):
     topic = client.topic()
     with client.producer(acks=acks) as producer:
         code, message = report_of(producer, topic)
-    assert (code, message.status()) == (0, status)  # without an acknowledgement nobody knows
+    assert (code, message.status()) == (0, status)  # without an acknowledgement it is unknown
     assert pickle.loads(pickle.dumps(message)).status() is MessageStatus(status)
 
 
@@ -44,7 +44,7 @@ def test_delivered(client: Client, acks: str, status: MessageStatus):
         (ErrorCode.NOT_ENOUGH_REPLICAS, False, MessageStatus.NOT_PERSISTED),
         (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, True, MessageStatus.POSSIBLY_PERSISTED),
         (ErrorCode.REQUEST_TIMED_OUT, True, MessageStatus.POSSIBLY_PERSISTED),
-        # A leader that has appended and then lost its leadership, or its disk, or the topic.
+        # A leader that appended, and then lost its leadership, its disk, or the topic.
         (ErrorCode.NOT_LEADER_FOR_PARTITION, True, MessageStatus.POSSIBLY_PERSISTED),
         (ErrorCode.UNKNOWN_TOPIC_OR_PART, True, MessageStatus.POSSIBLY_PERSISTED),
         (ErrorCode.KAFKA_STORAGE_ERROR, True, MessageStatus.POSSIBLY_PERSISTED),
@@ -62,7 +62,7 @@ def test_failed(cluster: MockCluster, client: Client, answer: int, done: bool, s
         code, message = report_of(producer, topic)
     assert code != 0
     assert message.status() is status
-    # It never says that something is not in the log that is.
+    # It never denies a message that is in the log.
     assert status is not MessageStatus.NOT_PERSISTED or len(cluster.messages(topic, 0)) == 1
 
 

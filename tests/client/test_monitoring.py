@@ -1,4 +1,4 @@
-"""What monitoring gets of clients: a Prometheus collector, OpenTelemetry's spans and metrics."""
+"""Monitoring of clients: a Prometheus collector, OpenTelemetry's spans and metrics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .support import Client, fill
 
 
 def samples(collector: ClientCollector) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """What a scrape gets, parsed by Prometheus's own parser, by name and labels."""
+    """Return a scrape, parsed by Prometheus's own parser, by name and labels."""
     registry = CollectorRegistry()
     registry.register(collector)
     text = generate_latest(registry).decode()
@@ -64,7 +64,7 @@ def test_every_measurement_is_a_field_or_said_to_be_more(client: Client) -> None
         assert len(consumer.consume(4, WAIT_S)) == 4
         consumer.commit(asynchronous=False)
         names |= {each.spec.name for each in measurements(consumer.metrics())}
-    # Nobody was throttled: an empty window tells nothing.
+    # No client was throttled: an empty window has no value.
     assert names == set(SPECS) - {"broker_throttle_seconds"}
 
 
@@ -267,7 +267,7 @@ def test_spans_that_are_not_sampled_keep_nothing_and_still_carry_their_context(c
         assert message is not None
         [(name, value)] = message.headers() or []
         assert name == "traceparent"
-        assert int(bytes(value or b"")[-2:], 16) & 1 == 0  # the flag that says sampled
+        assert int(bytes(value or b"")[-2:], 16) & 1 == 0  # the sampled flag
 
 
 def test_a_message_without_context_has_no_link(client: Client, spans: Any) -> None:

@@ -1,4 +1,4 @@
-"""Offsets from end to end: committed and read back, positions that survive truncated logs, followers and errors."""
+"""Offsets end to end: commits, and positions after truncated logs, followers and errors."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ pytestmark = pytest.mark.usefixtures("mended")
 
 @pytest.fixture
 def group(request: pytest.FixtureRequest) -> str:
-    """A group id of this test's own."""
+    """Return this test's own group id."""
     return f"group-{request.node.name}-{time.monotonic_ns()}"
 
 
 def values(consumer: Consumer, count: int) -> list[int]:
-    """The numbers of the next messages; any error fails."""
+    """Return the numbers of the next messages. Any error fails."""
     found: list[int] = []
     deadline = time.monotonic() + WAIT_S
     while len(found) < count and time.monotonic() < deadline:
@@ -48,7 +48,7 @@ def values(consumer: Consumer, count: int) -> list[int]:
 
 
 def manual(client: Client, group: str, **conf: Any) -> Consumer:
-    """A consumer that commits only when it is told to."""
+    """Return a consumer that commits only on command."""
     settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"} | conf
     return client.consumer(**settings)
 
@@ -158,14 +158,15 @@ def test_what_was_dealt_with_is_committed_by_itself(client, group):
         consumer.assign([TopicPartition(topic, 0)])
         assert values(consumer, 3) == [0, 1, 2]
         where = [TopicPartition(topic, 0)]
-        # The third message is being worked on until poll() is called again.
+        # The application processes the third message until it calls poll() again.
         until = time.monotonic() + 0.5
         while time.monotonic() < until:
             assert watcher.committed(where, WAIT_S)[0].offset in (OFFSET_INVALID, 1, 2)
         assert values(consumer, 1) == [3]
         wait_for(lambda: watcher.committed(where, WAIT_S)[0].offset == 3)
     with manual(client, group) as consumer:
-        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 4  # close() is the end of it
+        # close() ends the processing
+        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 4
 
 
 def test_consumer_that_waits_for_more_has_everything_committed(client, group):
@@ -259,7 +260,8 @@ def test_truncated_log_is_read_on_from_where_it_was_cut_off(client, cluster, gro
         consumer.assign([TopicPartition(topic, 0)])
         assert values(consumer, 10) == list(range(10))
         cluster.truncate(topic, 0, 6)
-        fill(client, topic, 10, start=100)  # the position is in the log again: only its epoch tells
+        # the position is in the log again: only its epoch shows the truncation
+        fill(client, topic, 10, start=100)
         assert values(consumer, 10) == list(range(100, 110))
 
 
@@ -318,7 +320,7 @@ def test_leader_that_moves_without_a_loss_changes_nothing(client, cluster, group
 
 
 def fetched_from(cluster: MockCluster) -> list[int]:
-    """The brokers that were asked, one after the other; twice in a row counts once."""
+    """Return the brokers that got a Fetch, in order, without repetitions."""
     return [broker for broker, _ in itertools.groupby(each.broker for each in cluster.requests_of(ApiKey.FETCH))]
 
 

@@ -1,4 +1,4 @@
-"""Clusters that play Kafka's first releases: message sets on the wire, and what can't be had there."""
+"""Clusters that act as Kafka's first releases: message sets, and missing features."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def old_cluster(release: str) -> MockCluster:
 
 
 def told(release: str, **config: Any) -> dict[str, Any]:
-    """What a client of such a cluster has to be told."""
+    """Return the configuration of a client of such a cluster."""
     asked = not release.startswith(("0.8.", "0.9."))
     return {} if asked else {"api.version.request": False, "broker.version.fallback": release, **config}
 
@@ -131,7 +131,8 @@ def test_closed_connection_is_understood_within_the_fallbacks_time():
         for partition in (0, 1):
             fill(client, topic, 25, partition=partition, **config)
         assert len(read_all(client, topic, 50, **config)) == 50
-        # Three clients, each with a bootstrap connection to one of the brokers: five of eight connections are asked.
+        # Three clients, each with a bootstrap connection to one broker: five of eight connections
+        # send it.
         asked = [len(cluster.requests_of(ApiKey.API_VERSIONS, broker)) for broker in cluster.broker_ids]
         assert min(asked) >= 1
         assert sum(asked) <= 6
@@ -157,7 +158,7 @@ def test_upgraded_broker_is_asked_again_when_the_time_is_over():
             producer.produce(topic, b"old", partition=0)
             assert producer.flush(10) == 0
             cluster.versions = ranges({}, client_metrics=False, two_phase=False)
-            time.sleep(0.35)  # what is waited for is the time itself
+            time.sleep(0.35)  # the time itself must pass
             for broker in cluster.broker_ids:
                 cluster.disconnect(broker)
             producer.produce(topic, b"new", partition=0)

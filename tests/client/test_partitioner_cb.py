@@ -1,4 +1,5 @@
-"""partitioner_cb: a Python function chooses the partition, on the caller's thread, before anything is queued."""
+"""partitioner_cb: a Python function chooses the partition on the caller's thread, before queueing.
+"""
 
 from __future__ import annotations
 
@@ -186,7 +187,7 @@ def test_unknown_partitions_are_waited_for_as_long_as_max_block_ms():
             assert 0.29 < time.monotonic() - started < 20
             assert caught.value.args[0].code() == KafkaError._TIMED_OUT
             assert "topic t" in caught.value.args[0].str()
-        producer.produce("t", "x", partition=0)  # nothing to choose: queued as ever
+        producer.produce("t", "x", partition=0)  # nothing to choose: queued as usual
         assert len(producer) == 1
         producer.purge()
 

@@ -1,4 +1,4 @@
-"""A kept Message holds little more than itself, once what all of them hold is over a limit; nobody can see it."""
+"""Above a limit, kept Messages pin little more than their own data. It has no visible effect."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from .support import Client
 KIB, MIB = 1 << 10, 1 << 20
 LIMIT = {"message.pinned.max.kbytes": 256}
 PINNED_MAX_BYTES = 256 * KIB + MIB
-"""With what is being handed out, and what came since the last look."""
+"""With the current segment, and the data since the last check."""
 COUNT = 40_000
 VALUE_BYTES = 100
 ONE_IN = 1000
 RECEIVED_BYTES = COUNT * VALUE_BYTES
-"""Of which one message in a thousand, wherever it is, keeps nearly all."""
+"""One message in a thousand, at any place, pins nearly all of it."""
 
 
 def content(number: int) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]:
-    """Key, value and headers of the message at this offset: each form there is."""
+    """Return key, value and headers of the message at this offset, in all forms."""
     drawn = random.Random(number)
     key = None if number % 3 == 0 else b"k%d" % number
     value = None if number % 7 == 0 else drawn.randbytes(drawn.randrange(2 * VALUE_BYTES))
@@ -54,7 +54,7 @@ def fill_mixed(client: Client, topic: str, **conf: Any) -> None:
 
 @contextmanager
 def reading(client: Client, topic: str, **conf: Any) -> Iterator[Consumer]:
-    """From the beginning, in responses that are small beside the whole."""
+    """Yield a consumer at the beginning, with responses that are small compared with the topic."""
     with client.consumer(**{"fetch.message.max.bytes": 100_000, **conf}) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         yield consumer
@@ -65,7 +65,7 @@ def pinned_bytes(consumer: Consumer | Producer) -> int:
 
 
 def take(consumer: Consumer, count: int) -> Iterator[Message]:
-    """Messages, of consume() and poll() in turn."""
+    """Yield messages from consume() and poll() in turn."""
     done = 0
     while done < count:
         for message in consumer.consume(min(count - done, 700), WAIT_S):
@@ -178,12 +178,14 @@ def test_headers_are_read_while_the_collector_takes_more_messages(client: Client
         kept = consumer.poll(WAIT_S)
         assert kept is not None
         taken = 0
-        drained = [(number, number) for number in range(5000)]  # tuples that are kept for reuse let no collector in
+        # reusing kept tuples triggers no garbage collection
+        drained = [(number, number) for number in range(5000)]
 
         def take_more(phase: str, info: dict[str, int]) -> None:
             nonlocal taken
             if phase == "start" and threading.current_thread() is threading.main_thread() and taken < 100:
-                taken += len(consumer.consume(5, WAIT_S))  # the chunk of the first is somebody else's now
+                # the chunk of the first belongs to another message now
+                taken += len(consumer.consume(5, WAIT_S))
 
         thresholds = gc.get_threshold()
         gc.callbacks.append(take_more)
@@ -277,7 +279,7 @@ def test_what_is_kept_outlives_the_client_and_is_let_go_anywhere(client: Client,
     assert seen(kept[0]) == content(kept[0].offset())  # type: ignore[arg-type]
 
 
-# Keeps one message of 10,000, or one report of 1,000; prints by how much memory has grown.
+# It keeps one message of 10,000, or one report of 1,000, and prints the growth of memory.
 KEEPER = """
 import gc, os, sys
 from kafka_native import Consumer, Producer, TopicPartition
@@ -327,4 +329,4 @@ def test_resident_memory_of_what_is_kept_stays_near_the_limit(cluster: MockClust
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PROGRAM_S)
     grown, kept = map(int, done.stdout.split())
     assert kept >= total // 10_000
-    assert grown < 110 * MIB  # 64 of the limit, and what a client takes; all of what was read is 240
+    assert grown < 110 * MIB  # 64 of the limit, and a client's own; all the read data is 240

@@ -1,4 +1,4 @@
-"""poll(), consume(), consume_callback() and iteration: what ends them, what callbacks and other threads may do."""
+"""poll(), consume(), consume_callback() and iteration: their ends, callbacks and threads."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from .test_consumer import take, values
 
 
 def call_back(consumer: Consumer, callback: Callable[[], object]) -> None:
-    """As the control thread has things called by poll()."""
+    """Queue a callback for poll(), as the control thread does."""
     consumer._client.engine.callbacks.append(callback)
     consumer._client.engine.kick()
 
 
 def polls(consumer: Consumer) -> int:
-    """How often the application has polled."""
+    """Return how often the application has polled."""
     return consumer._poll_counts()[0]
 
 
 def polling(consumer: Consumer) -> int:
-    """How many of its threads poll now."""
+    """Return how many of its threads poll now."""
     return consumer._poll_counts()[1]
 
 
 @pytest.fixture
 def full(client: Client):
-    """A consumer whose ten messages are all queued."""
+    """Yield a consumer whose ten messages are all queued."""
     topic = client.topic()
     fill(client, topic, 10, partition=0)
     with client.consumer() as consumer:
@@ -135,7 +135,7 @@ def test_consume_without_a_number_returns_what_is_there_up_to_max_poll_records(c
     with client.consumer(**{"max.poll.records": 4}) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         found = [values(consumer.consume(None, 60)) for _ in range(3)]
-        assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]  # without waiting for the time to be up
+        assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]  # without waiting for the timeout
         assert consumer.consume(None, 0) == []
 
 
@@ -532,11 +532,13 @@ def test_a_partition_with_much_to_read_does_not_starve_others(cluster: MockClust
     order = [message.partition() for message in found]
     for number in small:
         assert order.count(number) == 50
-        assert len(order) - 1 - order[::-1].index(number) < 4000  # long before the end of the large one
+        # long before the end of the large one
+        assert len(order) - 1 - order[::-1].index(number) < 4000
 
 
 def test_news_of_a_quiet_partition_comes_before_the_end_of_a_busy_one(cluster: MockCluster, client: Client):
-    quiet = len(cluster.broker_ids)  # led by the same broker as partition 0: both are in its answers
+    # led by the same broker as partition 0: both are in its answers
+    quiet = len(cluster.broker_ids)
     topic = client.topic(partitions=quiet + 1)
     fill(client, topic, 20_000, partition=0, **{"batch.num.messages": 500})
     settings = {"max.partition.fetch.bytes": 10_000, "queued.min.messages": 1000}

@@ -1,4 +1,5 @@
-"""produce_arrow(): every Arrow producer and layout arrives as the same messages; one report a call."""
+"""produce_arrow(): all Arrow libraries and layouts give the same messages, with one report a call.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
 
 
 def values_of(messages: list[Message]) -> list[bytes | None]:
-    """In the order of one partition."""
+    """Return the values in the order of one partition."""
     return [message.value() for message in sorted(messages, key=lambda message: message.offset() or 0)]
 
 
 def sent(client: Client, data: Any, count: int, **arguments: Any) -> list[Message]:
-    """What arrives, by offset, when it is produced to a topic of one partition."""
+    """Produce to a topic of one partition, and return the messages by offset."""
     topic = client.topic()
     with client.producer() as producer:
         assert producer.produce_arrow(topic, data, **arguments) == count
@@ -108,7 +109,8 @@ def test_timestamps_of_every_unit(client: Client, kind: pa.DataType, number: int
     moments = pa.array([number, None], pa.int64()).cast(kind)
     first, second = sent(client, pa.table({"value": [b"a", b"b"], "t": moments}), 2, timestamp="t")
     assert first.timestamp() == (1, expected)
-    assert abs(second.timestamp()[1] - datetime.datetime.now().timestamp() * 1000) < 120_000  # a null: now
+    # a null: now
+    assert abs(second.timestamp()[1] - datetime.datetime.now().timestamp() * 1000) < 120_000
 
 
 def test_one_timestamp_for_all(client: Client):
@@ -248,7 +250,7 @@ def test_reports_of_calls_and_messages_do_not_mix(client: Client):
     assert sorted(number for number, _ in reports) == list(range(60))
     assert all(report.rows == report.delivered == number and report.error is None for number, report in reports)
     assert sorted(single) == sorted(f"s{number}".encode() for number in range(60))
-    # What has no report of its own is reported as other messages are.
+    # Messages without their own report are reported normally.
     assert sorted(everybody) == sorted(f"{kind}{number}".encode() for number in range(60) for kind in "ea")
 
 
@@ -301,7 +303,7 @@ def test_a_producer_that_is_dropped_makes_no_report():
     reports: list[ArrowReport] = []
     producer = Producer(NOWHERE)
     producer.produce_arrow("t", pa.table({"value": ["a"] * 1000}), on_delivery=reports.append)
-    del producer  # the session's leak check sees what it leaves behind
+    del producer  # the session's leak check finds leftovers
     assert reports == []
 
 

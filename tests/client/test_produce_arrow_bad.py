@@ -1,4 +1,4 @@
-"""Arrow data that can't be right, and calls that make no sense: a clear error, and nothing of the chunk is queued."""
+"""Invalid Arrow data and calls: a clear error, and no row of the chunk is queued."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def producer() -> Iterator[Producer]:
 def refused(
     producer: Producer, kind: type[BaseException], match: str, data: Any, rows: int = 0, **arguments: Any
 ) -> None:
-    """The call raises, has taken so many rows, and makes a report only of those."""
+    """Check that the call raises, takes so many rows, and reports only those."""
     reports: list[ArrowReport] = []
     queued = len(producer)
     with pytest.raises(kind, match=match) as caught:
@@ -39,7 +39,7 @@ def ints(*numbers: int, size: int = 4) -> bytes:
 
 
 def array(kind: pa.DataType, length: int, *parts: bytes) -> pa.Array:
-    """An array with these buffers, which are filled in after pyarrow has looked at them."""
+    """Return an array with these buffers, filled in after pyarrow's check."""
     memory = [bytearray(len(part)) for part in parts]
     made = pa.Array.from_buffers(kind, length, [None, *map(pa.py_buffer, memory)])
     for target, part in zip(memory, parts, strict=True):
@@ -194,7 +194,10 @@ def test_hostile_buffers(producer: Producer, column: pa.Array, what: str):
 
 
 def test_offsets_at_the_limit_of_int32(producer: Producer):
-    """The last offset is all that tells where the data end. A row of 2 GiB is too large, those before it are sent."""
+    """Only the last offset shows the end of the data.
+
+    The row of 2 GiB fails, the earlier ones are sent.
+    """
     reports: list[ArrowReport] = []
     column = array(pa.binary(), 2, ints(0, 5, LIMIT), b"hello")
     assert producer.produce_arrow("t", column, on_delivery=reports.append) == 2
@@ -214,7 +217,7 @@ def test_null_rows_of_a_struct(producer: Producer):
 
 
 class Schema(ctypes.Structure):
-    """struct ArrowSchema, as far as it is played with."""
+    """The fields of struct ArrowSchema that tests change."""
 
     _fields_ = [
         ("format", ctypes.c_char_p),
@@ -230,7 +233,7 @@ class Schema(ctypes.Structure):
 
 
 class Array(ctypes.Structure):
-    """struct ArrowArray."""
+    """The fields of struct ArrowArray."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers", "n_children")),
@@ -247,7 +250,7 @@ pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ct
 
 
 class Forged:
-    """A batch whose exported structs are changed before they are handed over; what is released, is restored first."""
+    """A batch with changed exported structs. They are restored before their release."""
 
     def __init__(self, part: str, **fields: Any) -> None:
         self._part, self._fields = part, fields

@@ -1,4 +1,4 @@
-"""produce_arrow() and a full queue: it waits without the interpreter lock, and every way out of the wait is open."""
+"""produce_arrow() and a full queue: it waits without the interpreter lock, and can be ended."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_room_comes_without_poll(client: Client):
     reports: list[ArrowReport] = []
     with client.producer(**SMALL) as producer:
         assert producer.produce_arrow(topic, rows(20_000), on_delivery=reports.append) == 20_000
-        assert reports == []  # nobody polled
+        assert reports == []  # no poll()
         assert len(producer) <= 101
     assert (reports[0].rows, reports[0].delivered) == (20_000, 20_000)
     messages = sorted(read_all(client, topic, 20_000), key=lambda message: message.offset() or 0)
@@ -70,7 +70,7 @@ def test_time_over_tells_how_many_were_taken_and_the_rest_can_follow():
             producer.produce_arrow("t", rows(1000).slice(100), on_delivery=reports.append, timeout=0)
         assert caught.value.rows == 100
         producer.purge()
-    # A call that took nothing makes no report.
+    # A call without rows makes no report.
     assert [(report.rows, report.delivered, len(report.failed)) for report in reports] == [(100, 0, 100)] * 2
 
 
@@ -108,7 +108,7 @@ def test_other_threads_run_meanwhile():
         others = [Waiting(producer, rows(10)) for _ in range(3)]
 
         def done() -> bool:
-            producer.purge()  # this thread goes on, and gives them room
+            producer.purge()  # this thread goes on, and makes room
             producer.poll(0)
             return waiting.outcome is not None and all(each.outcome is not None for each in others)
 
@@ -138,7 +138,7 @@ def test_close_from_another_thread_ends_it_and_the_report_is_made():
 
 @pytest.mark.parametrize("rounds", [20])
 def test_close_while_rows_are_appended(client: Client, rounds: int):
-    """The race between the last rows and the closing engine: whoever wins, each row has one outcome."""
+    """The last rows race with the closing engine: in any order each row has one outcome."""
     table = rows(200_000)
     for _ in range(rounds):
         reports: list[ArrowReport] = []

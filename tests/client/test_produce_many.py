@@ -15,7 +15,7 @@ from kafka_native import KafkaError, KafkaException, Message, Producer
 
 from .support import Client, read_all
 
-# A producer that queues and doesn't send: what a call has queued can be counted.
+# A producer that queues but doesn't send, so that queued messages can be counted.
 NOBODY: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
 
 VALUES = [b"bytes", "strüng", bytearray(b"array"), memoryview(b"view"), None, b"", b"\x00\xff" * 500]
@@ -23,12 +23,12 @@ PLAIN = [b"bytes", "strüng".encode(), b"array", b"view", None, b"", b"\x00\xff"
 
 
 def by_timestamp(client: Client, topic: str, count: int) -> list[Message]:
-    """All messages, in the order of their timestamps."""
+    """Return all messages, sorted by timestamp."""
     return sorted(read_all(client, topic, count), key=lambda message: message.timestamp()[1])
 
 
 def known(client: Client, producer: Producer, topic: str) -> None:
-    """Makes the producer learn the topic's partitions."""
+    """Make the producer learn the topic's partitions."""
     producer.produce(topic, b"first", partition=0)
     assert producer.flush(10) == 0
 

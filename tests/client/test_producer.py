@@ -18,7 +18,7 @@ from .support import Client, read_all
 
 
 class Name(str):
-    """A topic's name that can be watched."""
+    """A topic name that allows weak references."""
 
 
 def test_topics_are_told_apart_by_name_whatever_objects_the_names_are(client: Client):
@@ -26,7 +26,7 @@ def test_topics_are_told_apart_by_name_whatever_objects_the_names_are(client: Cl
     with client.producer() as producer:
         for number in range(3000):
             topic = topics[number % 3]
-            # Made anew each time, most of them where one that is gone has been.
+            # Each is a new object, mostly at the address of a freed one.
             producer.produce((str, Name, "".join)[number % 7 % 3](topic), str(number % 3))
     for number, topic in enumerate(topics):
         assert [message.value() for message in read_all(client, topic, 1000)] == [str(number).encode()] * 1000

@@ -1,4 +1,4 @@
-"""Producer.poll(): acknowledged batches end its wait and are what it counts, as in confluent_kafka."""
+"""Producer.poll(): acknowledged batches end its wait, and it counts them, as in confluent_kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""produce(), poll() and flush() from callbacks, from many threads, around close(): every report once, no deadlock."""
+"""produce(), poll() and flush() in callbacks, threads and close(): each report once, no deadlock.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ THREADS = 8
 
 @pytest.fixture(autouse=True)
 def eager_switches() -> Iterator[None]:
-    """Threads take turns as often as the interpreter lets them."""
+    """Make threads switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -33,7 +34,7 @@ def eager_switches() -> Iterator[None]:
 
 
 def together(*works: Callable[[], object], timeout: float = 60.0) -> list[object]:
-    """Runs them in a thread each; what they return or raise."""
+    """Run functions in parallel threads, and return their results or exceptions."""
     outcomes: list[object] = [None] * len(works)
     barrier = threading.Barrier(len(works))
 
@@ -192,7 +193,7 @@ def test_threads_produce_poll_and_flush_at_once(client: Client):
 def test_threads_serve_failed_batches_while_their_errors_are_made(
     client: Client, monkeypatch: pytest.MonkeyPatch, known: bool
 ):
-    """Making a KafkaError runs Python code, in the middle of which another thread may call poll()."""
+    """Constructing a KafkaError runs Python code. Meanwhile another thread may call poll()."""
     make = kafka_native.client._ErrorOf.__call__
 
     def slowly(*what: Any) -> KafkaError:
@@ -201,7 +202,7 @@ def test_threads_serve_failed_batches_while_their_errors_are_made(
 
     monkeypatch.setattr(kafka_native.client._ErrorOf, "__call__", slowly)
     topic = client.topic(partitions=3)
-    seen: list[bytes] = []  # lists and sets, since counting isn't safe in several threads
+    seen: list[bytes] = []  # lists and sets, because counting isn't thread-safe
     codes: list[int | None] = []
     places: set[tuple[str, int, bytes]] = set()
 
@@ -284,7 +285,7 @@ def test_a_busy_producer_lets_poll_and_flush_go(client: Client):
         senders = [threading.Thread(target=send) for _ in range(3)]
         for sender in senders:
             sender.start()
-        limit = threading.Timer(15, stop.set)  # so that this ends in any case
+        limit = threading.Timer(15, stop.set)  # so that it always ends
         limit.start()
         try:
             started = time.monotonic()
@@ -356,7 +357,8 @@ def test_close_while_others_produce_poll_and_flush(client: Client, client_is_up:
         assert outcomes[0] is None
         for outcome in outcomes[1:]:
             assert isinstance(outcome, (RuntimeError, BufferError)), outcome
-        extra = Counter(seen) - Counter(queued)  # a call that was overtaken between queueing and our note of it
+        # a call that was overtaken between queueing and our note of it
+        extra = Counter(seen) - Counter(queued)
         assert sum(extra.values()) <= 3
         assert not Counter(queued) - Counter(seen), "a message without a report"
         assert max(seen.values()) == 1
@@ -388,7 +390,8 @@ def test_nothing_is_left_behind(client: Client):
         producer.produce(topic, b"x", on_delivery=on_delivery)
     with pytest.raises(Stop):
         producer.flush(10)
-    with pytest.raises(Stop):  # closing flushes, and what a callback raises comes out: it is still open
+    # close() flushes, and raises a callback's exception: it is still open
+    with pytest.raises(Stop):
         producer.close()
     producer.produce(topic, b"y")
     del producer

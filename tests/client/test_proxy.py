@@ -1,4 +1,4 @@
-"""Clients behind a proxy: every connection goes through it, and what goes wrong with it is said."""
+"""Clients behind a proxy: every connection goes through it, and errors name it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ BOUND = b"\x00\x01" + bytes(6)
 
 @contextmanager
 def hidden(protocol: str = "plaintext", brokers: int = 2) -> Iterator[tuple[MockCluster, dict[str, str]]]:
-    """A cluster whose brokers are known by names that only a proxy knows."""
+    """Yield a cluster whose brokers' names only a proxy can resolve."""
     names = {f"broker-{number}.invalid": "127.0.0.1" for number in range(1, brokers + 1)}
     names["localhost"] = "127.0.0.1"
     with MockCluster(brokers, security=ListenerSecurity(protocol)) as cluster:
         for number, server in enumerate(cluster.bootstrap_servers.split(","), 1):
-            name = "localhost" if protocol == "ssl" else f"broker-{number}.invalid"  # certificates have no others
+            # certificates have no others
+            name = "localhost" if protocol == "ssl" else f"broker-{number}.invalid"
             cluster.advertise(number, f"{name}:{server.rpartition(':')[2]}")
         yield cluster, names
 
 
 def round_trip(cluster: MockCluster, conf: dict[str, Any]) -> None:
-    """Messages for each broker, there and back, and a question of an admin's."""
+    """Produce to and consume from each broker, and make an admin call."""
     client = Client(cluster)
     topic = client.topic(4)
     with client.producer(**conf) as producer:
@@ -120,7 +121,7 @@ def test_nothing_is_lost_when_the_proxy_breaks_and_is_gone_for_a_while(kind: typ
 
 
 def first_error(conf: dict[str, Any]) -> KafkaError:
-    """What error_cb is told first."""
+    """Return the first error of error_cb."""
     errors: list[KafkaError] = []
     with Producer({**QUICK, **conf, "error_cb": errors.append}) as producer:
         producer.produce("t", b"a reason to connect")
@@ -250,7 +251,8 @@ def test_hostile_proxy_is_refused_and_the_client_goes_on(
 
 
 def everything_said(conf: dict[str, Any]) -> list[str]:
-    """What comes out of a client besides its log, until its message is through or an error has come, and statistics."""
+    """Return all output of a client besides its log, until a delivery or an error.
+    """
     told: list[Any] = []
     conf = {**QUICK, **conf, "statistics.interval.ms": 50, "stats_cb": told.append, "error_cb": told.append}
     with Producer(conf) as producer:

@@ -1,4 +1,4 @@
-"""purge() and throttle_cb: what is thrown away is reported once, what is held back is told."""
+"""purge() and throttle_cb: purged messages get one report, and throttling is reported."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def test_purge_gives_up_what_is_in_flight_and_the_rest_goes_on(cluster: MockClus
         send()
         assert producer.flush(10) == 0
     assert codes == [None, KafkaError._PURGE_INFLIGHT, None]
-    assert len(cluster.messages(topic, 0)) == 3  # what was in flight had arrived: "possibly" is all that is known
+    # the messages in flight had arrived: "possibly" is all that is known
+    assert len(cluster.messages(topic, 0)) == 3
 
 
 def test_purge_of_nothing_and_after_close():
@@ -125,7 +126,7 @@ def test_throttled_admin_request_holds_the_next_one_back_and_tells(cluster: Mock
         for broker in cluster.broker_ids:
             cluster.edit_responses(ApiKey.METADATA, claim_throttled, broker, 2)
         before = time.monotonic()
-        for _ in range(2 * len(cluster.broker_ids)):  # one after the other is held back, until none is left
+        for _ in range(2 * len(cluster.broker_ids)):  # the brokers throttle one after the other
             producer.list_topics(topic, 10)
         assert time.monotonic() - before > 0.3
         producer.poll(0)

@@ -1,4 +1,4 @@
-"""Batches from a consumer to a producer without being opened: each record once, in order, and nothing else."""
+"""Unopened batches from a consumer to a producer: each record once, in order, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def keeping(client: Client, topic: str, offset: int = 0, **conf: object) -> Cons
 
 
 def batches_of(consumer: Consumer) -> FetchedBatches:
-    """The next that have any."""
+    """Return the next non-empty batches."""
     deadline = time.monotonic() + WAIT_S
     while not (batches := take_batches(consumer, 1.0)):
         assert time.monotonic() < deadline
@@ -33,7 +33,7 @@ def batches_of(consumer: Consumer) -> FetchedBatches:
 
 
 def relay_all(client: Client, producer: Producer, topic: str, target: str, count: int, **conf: object) -> Relay:
-    """So many records; waits until they are delivered."""
+    """Relay so many records, and wait for their delivery."""
     with keeping(client, topic, **conf) as consumer, producer._relay(target, 0) as relay:
         while relay.rows < count:
             relay.give(batches_of(consumer), 0, 1 << 60)
@@ -209,7 +209,7 @@ def test_relay_says_what_it_can_not_do(client: Client) -> None:
         assert relay.rows == 0, "it is made once, and not anew"
         batches = batches_of(consumer)
         relay.give(batches, 0, 1 << 60)
-        assert not batches  # they are the relay's
+        assert not batches  # they belong to the relay
         with pytest.raises(RuntimeError, match="aren't queued yet"):
             relay.give(batches, 0, 1 << 60)
         relay.close()
@@ -219,7 +219,7 @@ def test_relay_says_what_it_can_not_do(client: Client) -> None:
         other = producer._relay(target, 7)
         consumer.seek(TopicPartition(topic, 0, 0))
         other.give(batches_of(consumer), 0, 1 << 60)
-        assert other.run(1 << 40, 1.0)  # the partition may be younger than the metadata
+        assert other.run(1 << 40, 1.0)  # the partition may be newer than the metadata
         other.close()
         producer.flush(10)
         assert other.delivered == 0
@@ -233,7 +233,7 @@ def test_relay_says_what_it_can_not_do(client: Client) -> None:
 
 
 def test_what_is_dropped_is_given_back(client: Client) -> None:
-    """Batches and relays that nobody finishes; the test session ends by counting what is left."""
+    """Unfinished batches and relays are freed: the test session counts leftovers at its end."""
     topic, target = client.topic(), client.topic()
     fill(client, topic, 100)
     producer, consumer = client.producer(), keeping(client, topic)

@@ -1,4 +1,4 @@
-"""SASL on the mock cluster: who gets in, who doesn't and why, what happens meanwhile, and what is never shown."""
+"""SASL on the mock cluster: success, failures and their reasons, and secrets that never appear."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def conf(cluster: MockCluster, mechanism: str, **more: Any) -> dict[str, Any]:
 
 
 def sends(config: dict[str, Any], count: int = 1) -> None:
-    """A producer gets in and its messages are written."""
+    """Check that a producer authenticates and its messages are written."""
     errors: list[Any] = []
     with kafka_native.Producer(config) as producer:
         for _ in range(count):
@@ -61,7 +61,7 @@ def sends(config: dict[str, Any], count: int = 1) -> None:
 
 
 def refusals(config: dict[str, Any], code: int = KafkaError._AUTHENTICATION) -> list[KafkaError]:
-    """What error_cb is told with this code, once that has come."""
+    """Return the errors of error_cb, once one has this code."""
     errors: list[KafkaError] = []
     with kafka_native.Producer({**config, "error_cb": errors.append}) as producer:
         producer.produce("t", b"x")
@@ -76,7 +76,7 @@ def refusals(config: dict[str, Any], code: int = KafkaError._AUTHENTICATION) -> 
     return [error for error in errors if error.code() == code]
 
 
-# --- who gets in ---
+# --- success ---
 
 
 @pytest.mark.parametrize("mechanism", PASSWORDS)
@@ -135,7 +135,7 @@ def test_consumer_admin_and_aio_clients(cluster: MockCluster) -> None:
     asyncio.run(coroutines())
 
 
-# --- who doesn't ---
+# --- failure ---
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,8 @@ def test_other_credentials_are_taken_by_the_next_connection_and_checked(cluster:
     with pytest.raises(RuntimeError):
         producer.set_sasl_credentials("alice", SECRET)
     with kafka_native.Producer({"bootstrap.servers": "127.0.0.1:1"}) as plaintext:
-        plaintext.set_sasl_credentials("alice", SECRET)  # no use, and no error: as with confluent_kafka
+        # without effect or error, as in confluent_kafka
+        plaintext.set_sasl_credentials("alice", SECRET)
 
 
 def test_a_slow_log_in_is_waited_for(cluster: MockCluster) -> None:
@@ -319,7 +320,7 @@ def test_sessions_are_renewed_and_statistics_say_so(cluster: MockCluster) -> Non
     assert not any(login.error for login in cluster.logins)
 
 
-# --- what is never shown ---
+# --- secrets ---
 
 
 def test_no_output_has_a_secret(

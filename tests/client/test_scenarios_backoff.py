@@ -18,7 +18,7 @@ from kafka_native.protocol import ApiKey
 from .support import Client
 
 JITTER = 0.2
-LATE = 0.5  # how much of a pause may have passed between a request and the moment the cluster notes it
+LATE = 0.5  # the maximum delay between a request and the cluster's note of it
 
 
 def pauses(cluster: MockCluster, api_key: int) -> list[float]:
@@ -53,7 +53,7 @@ def test_pauses_end_at_the_most(cluster: MockCluster, client: Client) -> None:
         start = time.monotonic()
         producer.produce(topic, b"x")
         assert producer.flush(30) == 0
-        # Doubling without an end would have taken 2 ms * 2**14 = 33 s.
+        # Unlimited doubling would have taken 2 ms * 2**14 = 33 s.
         assert time.monotonic() - start < 25
     assert stored_count(cluster, topic) == 1
 
@@ -75,7 +75,8 @@ def test_pauses_are_spread(cluster: MockCluster, client: Client) -> None:
     found = sorted(pauses(cluster, ApiKey.PRODUCE))
     assert len(found) == 20
     assert found[0] >= 0.02 * (1 - JITTER) * LATE
-    assert found[-1] - found[0] > 0.001  # 20 draws from 16 to 24 ms; without jitter only the machine would differ
+    # 20 random values from 16 to 24 ms; without jitter only the machine would differ
+    assert found[-1] - found[0] > 0.001
 
 
 def test_number_of_tries_ends_at_the_most(cluster: MockCluster, client: Client) -> None:

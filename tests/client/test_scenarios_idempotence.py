@@ -1,4 +1,4 @@
-"""Idempotence when it isn't known what arrived: late and lost answers, messages given up or purged, moved leaders."""
+"""Idempotence with unknown outcomes: late and lost answers, purged messages, moved leaders."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_batch_written_in_spite_of_the_error_is_acked_with_the_offset_that_it_ha
 def test_later_batches_written_before_the_answer_to_an_earlier_one_came(
     cluster: MockCluster, client: Client, lost: int
 ) -> None:
-    """The connection breaks with several requests written: each is sent again, and known again."""
+    """The connection breaks with several written requests: each is sent again, and recognized."""
     topic = client.topic()
     leader = cluster.leader(topic, 0)
     values = [str(number) for number in range(5)]
@@ -116,11 +116,11 @@ def test_answer_that_comes_too_late_for_its_message_leaves_later_ones_as_they_ar
         settled(producer)
     assert reports.acked() == ["a", "c", "d"]
     assert stored(cluster, topic) == ["a", "b", "c", "d"]
-    assert set(epochs(cluster, topic)) == {0}  # what was written counts: the numbers went on
+    assert set(epochs(cluster, topic)) == {0}  # it was written, so the numbers continued
 
 
 def test_success_of_what_was_possibly_written_before(cluster: MockCluster, client: Client) -> None:
-    """Written and lost, then refused for a while, then found again: delivered, once."""
+    """Written, then refused for a while, then recognized: delivered, once."""
     topic = client.topic()
     with client.producer(**CONF) as producer:
         reports = Reports(producer, topic, partition=0)
@@ -137,7 +137,7 @@ def test_success_of_what_was_possibly_written_before(cluster: MockCluster, clien
 
 @pytest.mark.parametrize("done", [False, True], ids=["not written", "written"])
 def test_purge_of_what_is_in_flight(cluster: MockCluster, client: Client, done: bool) -> None:
-    """What was purged may be there or not; what follows is written once and behind it."""
+    """A purged message may be in the log. Later ones are written once, after it."""
     topic = client.topic()
     leader = cluster.leader(topic, 0)
     with client.producer(**CONF) as producer:
@@ -211,7 +211,10 @@ def test_partition_that_lost_the_producer_of_settled_batches_goes_on(cluster: Mo
 
 
 def test_records_deleted_under_the_producer_are_no_reason_to_stop(cluster: MockCluster, client: Client) -> None:
-    """Kafka's older brokers forget a producer with its last record; those of today take what comes as the beginning."""
+    """Old brokers forget a producer with its last record.
+
+    New ones accept the next batch as its first.
+    """
     topic = client.topic()
     with client.producer(**CONF) as producer:
         reports = Reports(producer, topic, partition=0)

@@ -1,4 +1,4 @@
-"""Topics that come late, go, come again, grow or may not be used: messages wait for what passes, fail for the rest."""
+"""Topics that appear, disappear, grow or are forbidden: messages wait for what passes, or fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAST = {"topic.metadata.refresh.fast.interval.ms": 10, "retry.backoff.ms": 10, "
 
 @pytest.fixture
 def strict() -> Iterator[MockCluster]:
-    """A cluster that makes no topic by itself."""
+    """Yield a cluster without automatic topic creation."""
     with MockCluster(brokers=2, auto_create_topics=False) as running:
         yield running
 
@@ -171,7 +171,8 @@ def test_nothing_goes_to_a_topic_made_anew_before_what_was_sent_to_the_old_one_i
                 f"{number}, first", topic=topic, partition=0
             )  # with the old topic's id, which the answer refuses
             strict.wait_for_requests(ApiKey.PRODUCE, 1, timeout=WAIT_S)
-            # Who is asked for metadata next? Broker 1 answers them behind what it holds back, broker 2 at once.
+            # The next metadata request goes to either broker. Broker 1 answers it late, broker 2 at
+            # once.
             strict.wait_for_requests(ApiKey.METADATA, 1, timeout=WAIT_S)
             knows_the_new_id = strict.requests_of(ApiKey.METADATA)[0].broker == 2
             if knows_the_new_id:

@@ -1,4 +1,4 @@
-"""Brokers that vanish, move or belong to a cluster that is gone: the client finds those that are there."""
+"""Brokers that vanish, move or belong to a lost cluster: the client finds the existing ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Moving:
     door: Proxy
 
     def move(self) -> None:
-        """From now on the address leads to the new cluster, to whoever connects again."""
+        """Let the address lead new connections to the new cluster."""
         self.door.target = self.new.address(1)
         self.door.cut_all()
 
@@ -208,7 +208,7 @@ def test_broker_that_leaves_metadata_is_disconnected_and_its_partitions_are_serv
 
 
 def test_what_a_broker_was_asked_when_it_left_is_asked_of_another(cluster: MockCluster, client: Client) -> None:
-    """Brokers leave for a moment, too: when they are slow to tell the controller that they live."""
+    """A broker also leaves for a moment if it is slow to send its heartbeat to the controller."""
     topic = client.topic(partitions=3)
     for partition in range(3):
         fill(client, topic, 5, partition=partition)
@@ -216,7 +216,8 @@ def test_what_a_broker_was_asked_when_it_left_is_asked_of_another(cluster: MockC
     try:
         with client.consumer(**{"topic.metadata.refresh.interval.ms": 50}) as consumer:
             consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
-            assert len(consumer.consume(10, WAIT_S)) == 10  # of two brokers, who can be asked for metadata
+            # of two brokers, which can answer metadata requests
+            assert len(consumer.consume(10, WAIT_S)) == 10
             cluster.clear_requests()
             consumer.assign([TopicPartition(topic, 2, OFFSET_BEGINNING)])
             cluster.wait_for_requests(ApiKey.LIST_OFFSETS, broker=3)

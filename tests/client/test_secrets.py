@@ -1,4 +1,4 @@
-"""Everything secret at once, in a process of its own: nothing of it is in what comes out or what others can see."""
+"""All secrets at once, in another process: none is in its output or visible to other processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECRETS = (PASSWORD, WRONG, KEY_PASSWORD, STORE_PASSWORD, PROXY_PASSWORD, CLIENT
 
 
 def encrypted(identity: Any, folder: Path) -> tuple[str, str, str]:
-    """A client's key under a password, its body, and the keystore with both, under another."""
+    """Return a client's encrypted key, its body, and an encrypted keystore with both."""
     key = load_key(identity.key_pem.encode(), None)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(KEY_PASSWORD.encode())).decode()
     chain = load_certificates(identity.certificate_pem.encode())
@@ -99,7 +99,7 @@ def test_nothing_that_comes_out_has_a_secret(tmp_path: Path) -> None:
 
 
 def said(good: list[dict[str, Any]], bad: list[dict[str, Any]]) -> str:
-    """What the program writes, and what others of this machine can see of its process."""
+    """Return the program's output, and the process data that others can see."""
     command = [sys.executable, "-m", "tests.client.secretive"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True) as program:

@@ -92,7 +92,7 @@ def needs(package: str) -> None:
 
 @contextlib.contextmanager
 def running(command: list[str], folder: Path, client: Client, topic: str) -> Iterator[Path]:
-    """A server, which has to end on SIGTERM; the file with what it says, in which no traceback may be."""
+    """Yield the output file of a server, which must end on SIGTERM without a traceback."""
     log = folder / "log"
     environment = os.environ | {
         "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
@@ -158,7 +158,7 @@ def asked(path: Path, what: str) -> dict[str, int]:
 def test_each_worker_of_a_web_server_has_a_producer(
     client: Client, tmp_path: Path, packages: list[str], command: str, forked: bool
 ) -> None:
-    """One that was made before the fork says so, and doesn't hang."""
+    """A producer from before the fork raises an error, and doesn't hang."""
     for package in packages:
         if package == "uwsgi":
             if not Path(sys.executable).with_name("uwsgi").exists():

@@ -1,4 +1,4 @@
-"""ShareConsumer on the mock cluster: acquiring, acknowledging, closing."""
+"""ShareConsumer on the mock cluster: acquisition, acknowledgement, close()."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_in_explicit_mode_every_record_is_acknowledged_before_the_next_poll(clie
         with pytest.raises(IllegalStateException, match="acknowledged"):
             consumer.poll(0)
         consumer.acknowledge(last, AcknowledgeType.REJECT)
-        consumer.acknowledge(last)  # until it is told, it can be said otherwise
+        consumer.acknowledge(last)  # before it is sent, it can be changed
         again = take(consumer, 1)
         assert values(again) == [released.value()]
         assert again[0].delivery_count() == 2

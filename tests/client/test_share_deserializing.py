@@ -1,4 +1,4 @@
-"""DeserializingShareConsumer: objects as keys and values, and what can't become any."""
+"""DeserializingShareConsumer: objects as keys and values, and undeserializable records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ShareConsumer when brokers, sessions, leaders and answers fail: nothing is lost, and failures are told."""
+"""ShareConsumer when brokers, sessions, leaders and answers fail: no loss, and errors are reported.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.waiting import WAIT_S, wait_for
 
 @pytest.fixture
 def cluster() -> Iterator[MockCluster]:
-    """One for each test: they break it."""
+    """Yield a cluster for each test, because tests break it."""
     with MockCluster(brokers=3, group_heartbeat=0.1) as running:
         yield running
 
@@ -30,7 +31,7 @@ def client(cluster: MockCluster) -> Client:
 
 
 def code_of(consumer: ShareConsumer) -> int:
-    """What the only partition of a commit has failed with."""
+    """Return the error code of the only partition of a commit."""
     (error,) = consumer.commit_sync(WAIT_S).values()
     assert error is not None
     code: int = error.args[0].code()
@@ -38,7 +39,7 @@ def code_of(consumer: ShareConsumer) -> int:
 
 
 def take_all(consumer: ShareConsumer, count: int) -> list[Message]:
-    """Until each of so many different values was there, however often."""
+    """Take messages until so many different values were there."""
     found: dict[bytes, Message] = {}
     deadline = time.monotonic() + WAIT_S
     while len(found) < count:

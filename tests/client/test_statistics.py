@@ -1,4 +1,4 @@
-"""statistics.interval.ms, stats_cb and metrics(): the document's form, and that its figures are of what was done."""
+"""statistics.interval.ms, stats_cb and metrics(): the document's form and its figures."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ WINDOWS = ("int_latency", "outbuf_latency", "rtt", "throttle")
 
 
 class Documents(list[dict[str, Any]]):
-    """A ``stats_cb`` that keeps what it is given."""
+    """A ``stats_cb`` that keeps its documents."""
 
     def __call__(self, text: str) -> None:
         assert isinstance(text, str)
         self.append(json.loads(text))
 
     def total(self, *path: str, of: str = "cnt") -> int:
-        """A window's sum over all documents; a ``*`` stands for each name of its level."""
+        """Return a window's sum over all documents. A ``*`` stands for each name of its level."""
         return sum(window[of] for document in self for window in _at(document, path))
 
 
@@ -47,7 +47,7 @@ def _at(level: Any, path: tuple[str, ...]) -> list[Any]:
 
 
 def next_document(client: Any, documents: Documents) -> dict[str, Any]:
-    """One that was begun after this call."""
+    """Return a document that was begun after this call."""
     now = time.monotonic_ns() // 1000
     poll_until(lambda: documents and documents[-1]["ts"] > now, client)
     return documents[-1]
@@ -60,7 +60,7 @@ def documents() -> Documents:
 
 @pytest.fixture
 def produced(client: Client, documents: Documents) -> Any:
-    """A producer that has 300 messages of 103 bytes delivered, and its statistics since."""
+    """Yield a producer that delivered 300 messages of 103 bytes, and its statistics since."""
     topic = client.topic(3)
     conf = {"statistics.interval.ms": OFTEN_MS, "stats_cb": documents, "client.id": "statistician"}
     with client.producer(**conf, **{"enable.idempotence": True}) as producer:
@@ -207,7 +207,8 @@ def test_consumers_figures_are_those_of_what_was_consumed(client: Client, docume
         document = next_document(consumer, documents)
         after = document["topics"][topic]["partitions"]["0"]
         assert after["fetch_state"] == "active"
-        assert document["rxmsgs"] == after["rxmsgs"] == 40  # the last ten came twice: pause() drops what was fetched
+        # the last ten came twice: pause() drops fetched messages
+        assert document["rxmsgs"] == after["rxmsgs"] == 40
         assert document["rxmsg_bytes"] == after["rxbytes"] > partition["rxbytes"]
         assert document["msg_max"] == 0
 
@@ -293,7 +294,7 @@ def test_what_stats_cb_raises_comes_out_of_poll(client: Client) -> None:
 
     def fail(text: str) -> None:
         calls.append(text)
-        if len(calls) <= 2:  # close() makes callbacks, too
+        if len(calls) <= 2:  # close() makes callbacks too
             raise ValueError("from stats_cb")
 
     with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": fail}) as producer:
@@ -350,7 +351,8 @@ def test_documents_of_one_that_does_not_poll_do_not_pile_up(client: Client, docu
             wait_for(lambda number=number: producer.metrics().txmsgs == number + 1)
         wait_for(lambda: producer._client.engine.callbacks)
         assert len(producer._client.engine.callbacks) == 1
-        poll_until(lambda: documents.total("brokers", "*", "int_latency") == 5, producer)  # the others are in the next
+        # the others are in the next
+        poll_until(lambda: documents.total("brokers", "*", "int_latency") == 5, producer)
 
 
 def test_closing_while_statistics_run_ends_them(client: Client) -> None:
@@ -375,7 +377,7 @@ def test_no_secret_is_in_a_document(client: Client, documents: Documents) -> Non
         next_document(producer, documents)
         assert "hidden" not in json.dumps(documents)
         assert "hidden" not in repr(producer.metrics())
-        # Who makes it isn't even given the configuration.
+        # The code that makes it doesn't even get the configuration.
         assert not any(isinstance(each, Config) for each in vars(producer._client.statistics).values())
 
 
@@ -446,7 +448,8 @@ def test_metrics_may_be_asked_from_callbacks(client: Client) -> None:
     with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": lambda text: seen.append(-1)}) as producer:
         producer.produce(topic, b"x", on_delivery=in_report)
         poll_until(lambda: 1 in seen and -1 in seen, producer)
-        future = producer._client.main.begin_run(producer.metrics)  # as a callback of the control thread would
+        # as a callback of the control thread would
+        future = producer._client.main.begin_run(producer.metrics)
         assert future.result(WAIT_S).txmsgs == 1
 
 

@@ -1,4 +1,4 @@
-"""Keyless messages: how they are spread over partitions; slow and silent brokers get fewer of them (KIP-794)."""
+"""Messages without keys: their spread over partitions. Slow brokers get fewer (KIP-794)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .support import Client
 
 
 def pour(producer: Producer, topic: str, seconds: float, per_ms: int = 3) -> Counter[int]:
-    """Produces evenly for some seconds, and flushes; how many messages each partition was given."""
+    """Produce evenly for some seconds, flush, and return the messages of each partition."""
     given: Counter[int] = Counter()
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""enable.metrics.push (KIP-714): clients push what the cluster has subscribed to, and hold up nothing by it."""
+"""enable.metrics.push (KIP-714): clients push the subscribed metrics, without delays for others."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 @pytest.fixture
 def cluster() -> Iterator[MockCluster]:
-    """Brokers that take metrics; all are subscribed to."""
+    """Yield brokers that accept metrics, with a subscription to all."""
     with MockCluster(brokers=2, client_metrics=True) as running:
         running.subscribe_metrics(["*"], OFTEN_MS)
         yield running
 
 
 def asked(cluster: MockCluster, *keys: int) -> list[int]:
-    """The brokers that were asked, in order."""
+    """Return the brokers that got these requests, in order."""
     return [each.broker for each in cluster.requests if each.api_key in keys]
 
 
 def pushes(cluster: MockCluster, count: int = 1) -> list[PushedMetrics]:
-    """At least so many."""
+    """Return at least so many pushes."""
     return wait_for(lambda: len(cluster.pushed_metrics) >= count and cluster.pushed_metrics)
 
 
@@ -53,7 +53,7 @@ def deliver(producer: Producer, topic: str, count: int = 10) -> None:
 
 
 def seen(cluster: MockCluster) -> dict[str, Any]:
-    """The newest value of each metric that was ever pushed."""
+    """Return the newest value of each metric that was ever pushed."""
     return {metric.name: metric for push in cluster.pushed_metrics for metric in push.metrics}
 
 
@@ -213,7 +213,7 @@ def test_nothing_is_sent_if_it_is_off(client: Client, cluster: MockCluster) -> N
             producer.client_instance_id(WAIT_S)
         assert raised.value.args[0].code() == KafkaError._STATE
     assert asked(cluster, GET, PUSH) == []
-    with client.producer() as producer:  # on, which is the default
+    with client.producer() as producer:  # on by default
         deliver(producer, client.topic(2))
         pushes(cluster)
 
@@ -363,7 +363,7 @@ def test_a_hostile_subscription_harms_nobody(client: Client, cluster: MockCluste
 
 
 def client_of(kind: str, client: Client, topic: str) -> Any:
-    """One that has something to push."""
+    """Return a client that has something to push."""
     if kind == "producer":
         producer = client.producer()
         deliver(producer, topic)

@@ -1,4 +1,4 @@
-"""Timeouts: whoever takes one takes any number; longer than a year is for ever, and NaN is refused."""
+"""Timeouts: every method takes any number. Over a year means for ever, and NaN is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
 LONG = [math.inf, sys.maxsize, 1e10, 2_678_400, 2_147_484, 2_147_483.6]
-"""Months, more than 32 bits of milliseconds hold, more than 64 bits of nanoseconds hold."""
+"""Months, more than 32 bits of milliseconds, more than 64 bits of nanoseconds."""
 TOPIC = "t"
 Make = Callable[..., Any]
 _numbers = itertools.count()
@@ -48,7 +48,7 @@ def cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def make(cluster: MockCluster) -> Iterator[Make]:
-    """Makes clients, which are closed at the end."""
+    """Yield a function that makes clients. They are closed at the end."""
     made: list[Any] = []
 
     def of(kind: Callable[..., Any], *arguments: Any, **conf: Any) -> Any:
@@ -57,7 +57,8 @@ def make(cluster: MockCluster) -> Iterator[Make]:
 
     yield of
     for client in made:
-        if not isinstance(client, AIOProducer | AIOConsumer | AIOAdminClient):  # whose closing is a coroutine
+        # their close() is a coroutine
+        if not isinstance(client, AIOProducer | AIOConsumer | AIOAdminClient):
             client.close() if isinstance(client, AdminClient | CompactedTopic) else client.close(0)
 
 
@@ -74,12 +75,12 @@ def producer(make: Make, **conf: Any) -> Any:
 
 
 def two_phase(transactional_id: str) -> dict[str, Any]:
-    """Settings for transactions that can be prepared."""
+    """Return settings for transactions that can be prepared."""
     return {"transactional.id": transactional_id, "transaction.two.phase.commit.enable": True}
 
 
 def transacting(make: Make, timeout: float = WAIT_S) -> Any:
-    """In a transaction with a message."""
+    """Return a producer in a transaction with a message."""
     writer = make(Producer, **two_phase(f"x{next(_numbers)}"))
     writer.init_transactions(timeout)
     writer.begin_transaction()
@@ -190,7 +191,7 @@ NAMES = [f"{kind.__name__}.{name}" for kind, name in WAITS]
 
 
 def takers(kind: type, parameter: str) -> set[str]:
-    """The public methods that have such a parameter."""
+    """Return the public methods that have such a parameter."""
     methods = inspect.getmembers(kind, lambda each: inspect.isroutine(each))
     return {
         name for name, each in methods if not name.startswith("_") and parameter in inspect.signature(each).parameters
@@ -203,7 +204,7 @@ def test_every_call_with_a_timeout_is_tried(kind: type) -> None:
 
 
 def ends(work: Callable[[], object]) -> None:
-    """It has an answer: in a thread of its own, for one that waits must not hold up the tests."""
+    """Check that a function ends, in its own thread, so that a hang doesn't stop the tests."""
     outcome: list[BaseException | None] = []
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""TLS from end to end: our clients and the mock cluster, whose TLS is Python's own."""
+"""TLS end to end: our clients and the mock cluster, whose TLS is Python's own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def client() -> Iterator[Secured]:
 
 
 def until(producer: Producer, condition: Callable[[], bool]) -> None:
-    """Serves callbacks until something has come to be, with a reason to connect all the while."""
+    """Serve callbacks until a condition holds, with a constant reason to connect."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline, "it didn't come to be"
@@ -64,7 +64,7 @@ def until(producer: Producer, condition: Callable[[], bool]) -> None:
 
 
 def error_of(client: Secured, code: int = KafkaError._SSL, **conf: Any) -> KafkaError:
-    """The first error of this kind that a producer tells of."""
+    """Return the producer's first error with this code."""
     errors: list[KafkaError] = []
     with client.producer(error_cb=errors.append, **conf) as producer:
         until(producer, lambda: any(error.code() == code for error in errors))
@@ -164,7 +164,10 @@ def test_revoked_intermediate_is_refused_by_name_where_the_chain_is_checked(tmp_
 
 
 def test_suite_that_encrypts_nothing_is_no_connection(client: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if OpenSSL had agreed to it by whatever mistake: the transport looks at the outcome, and sends nothing."""
+    """As if OpenSSL had negotiated it by mistake:
+
+    the transport checks the result, and sends nothing.
+    """
     suite, made = "ECDHE-ECDSA-NULL-SHA:@SECLEVEL=0", TlsListener._make
 
     def unencrypted(listener: TlsListener, identity: Identity) -> Any:
@@ -252,7 +255,7 @@ def test_tls_on_a_plaintext_port_and_the_reverse_say_so(client: Secured) -> None
         error = error_of(client, **{"bootstrap.servers": plain.bootstrap_servers})
         assert "security.protocol=plaintext" in error.str()
     error = error_of(client, KafkaError._TRANSPORT, **{"security.protocol": "plaintext"})
-    assert "another security.protocol?" in error.str()  # Python's TLS just hangs up
+    assert "another security.protocol?" in error.str()  # Python's TLS just closes
 
 
 @pytest.mark.parametrize(("protocol", "code"), [("ssl", KafkaError._SSL), ("plaintext", KafkaError._TRANSPORT)])
@@ -304,7 +307,7 @@ def test_rotated_files_are_used_at_reconnect_without_a_restart(tmp_path: Path) -
             path.write_text("half written")
             client.cluster.disconnect(1)
             producer.produce(topic, b"2")
-            assert producer.flush(WAIT_S) == 0  # the files that were good are used on
+            assert producer.flush(WAIT_S) == 0  # the good files are still used
             new = tmp_path / "new.pem"
             new.write_text(other.cluster.ca_pem)
             os.replace(new, path)

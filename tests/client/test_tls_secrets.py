@@ -1,4 +1,4 @@
-"""Keys and passwords of TLS are in nothing that comes out of a client, with everything logged."""
+"""Keys and passwords of TLS are in no output of a client, with everything logged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def identity(cluster: MockCluster, folder: Path, way: str) -> tuple[dict[str, Any], list[str]]:
-    """The client's certificate in one of the ways there are, and what nobody may see."""
+    """Return a client certificate in one of the possible forms, and its secrets."""
     own = cluster.certificates.client("alice")
     key: Any = load_pem_private_key(own.key_pem.encode(), None)
     locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, LOCKED).decode()

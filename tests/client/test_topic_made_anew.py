@@ -1,4 +1,4 @@
-"""A topic is deleted and made anew while it is read: the new one is read from its beginning, by its own offsets."""
+"""A topic is deleted and recreated while it is read: the new one is read from its beginning."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VERSIONS: dict[str, dict[int, int]] = {
     "offsets by name": {ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9},
 }
 FETCHED_BY_NAME = {ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9, ApiKey.FETCH: 12}
-"""What Apache Kafka before 3.1 knows. Metadata tell the ids of topics all the same, since 2.8."""
+"""The versions of Apache Kafka before 3.1. Since 2.8 metadata contain topic ids."""
 
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda name: name.replace(" ", "_"))
@@ -38,7 +38,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
 
 
 class Reader:
-    """A consumer that reads a topic in some way, and what its callbacks are told."""
+    """A consumer that reads a topic in some way, and its callbacks' arguments."""
 
     def __init__(self, client: Client, topic: str, way: str, **conf: Any) -> None:
         self.topic, self.way = topic, way
@@ -67,7 +67,7 @@ class Reader:
             )
 
     def read(self, count: int) -> list[int]:
-        """The values of so many messages of partition 0; fails on any error."""
+        """Return the values of so many messages of partition 0. Any error fails."""
         found: list[Message] = []
         until = time.monotonic() + WAIT_S
         while len(found) < count and time.monotonic() < until:
@@ -79,7 +79,7 @@ class Reader:
         return [int(message.value() or b"") for message in found]
 
     def wait_committed(self, offset: int) -> None:
-        """Polls until the group's offset of partition 0 is this."""
+        """Poll until the group's offset of partition 0 is this."""
         until = time.monotonic() + WAIT_S
         while self.kept() != offset:
             assert time.monotonic() < until, self.kept()
@@ -96,7 +96,7 @@ def make_anew(cluster: MockCluster, topic: str, partitions: int = 2) -> None:
 
 
 def keep_by_name(cluster: MockCluster, reader: Reader, offset: int) -> None:
-    """An offset of the old topic that a client commits by name when the new one is there, before it has heard of it."""
+    """Commit the old topic's offset by name, before the client knows the new topic."""
     group = cluster.groups.find(reader.group)
     assert group is not None
     group.offsets[reader.topic, 0] = Committed(offset, -1, "")
@@ -127,7 +127,7 @@ def test_new_topic_is_read_from_its_beginning(cluster: MockCluster, client: Clie
 def test_offset_of_the_old_topic_is_not_committed_for_the_new_one(
     cluster: MockCluster, client: Client, way: str
 ) -> None:
-    """The application still deals with a message of the old topic when the client has heard of the new one."""
+    """The application still processes an old message when the client learns of the new topic."""
     topic = client.topic(2)
     fill(client, topic, 10, partition=0)
     reader = Reader(client, topic, way, **{"enable.auto.commit": False, "enable.auto.offset.store": False})
@@ -140,7 +140,8 @@ def test_offset_of_the_old_topic_is_not_committed_for_the_new_one(
         make_anew(cluster, topic)
         fill(client, topic, 5, partition=0, start=100)
         until = time.monotonic() + WAIT_S
-        while consumer.position([TopicPartition(topic, 0)])[0].offset != -1001:  # it has heard
+        # it knows the new topic
+        while consumer.position([TopicPartition(topic, 0)])[0].offset != -1001:
             assert time.monotonic() < until
             time.sleep(0.01)
         assert cluster.topic_id(topic) != old_id
@@ -188,7 +189,7 @@ def test_auto_offset_reset_error_says_so(cluster: MockCluster, client: Client) -
 
 @pytest.mark.parametrize("way", ["by hand", "eager", "cooperative"])
 def test_new_topic_is_read_again_where_fetches_do_not_say_that_it_is_another(way: str) -> None:
-    """Then metadata do, some time later: a part of the topic is read twice, none is left out."""
+    """Then metadata do later: a part of the topic is read twice, and no part is skipped."""
     with MockCluster(brokers=1, max_versions=FETCHED_BY_NAME) as cluster:
         client = Client(cluster)
         topic = client.topic(2)

@@ -1,4 +1,4 @@
-"""Names of topics are text, whatever kind of str they are: members of enums have a hash and a str() of their own."""
+"""Topic names are any kind of str: enum members have their own hash and str()."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each error of each request makes of a transaction, in both versions; with the themes of librdkafka's tests."""
+"""The effect of each error of each request on a transaction, in both versions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
 
 @pytest.fixture
 def reader(bank: Bank) -> Iterator[Consumer]:
-    """Who has offsets to commit."""
+    """Yield a consumer with offsets to commit."""
     conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": f"{bank.topic}-group", **SOON}
     del conf["linger.ms"]
     with Consumer(conf) as consumer:
@@ -42,7 +42,7 @@ def reader(bank: Bank) -> Iterator[Consumer]:
 
 
 def write(bank: Bank, producer: Producer, reader: Consumer, value: str, offset: int) -> None:
-    """A transaction of a message and an offset, up to its end."""
+    """Write a message and an offset in a transaction, without its end."""
     producer.begin_transaction()
     producer.produce(bank.topic, value, partition=0)
     metadata = reader.consumer_group_metadata()
@@ -50,7 +50,7 @@ def write(bank: Bank, producer: Producer, reader: Consumer, value: str, offset: 
 
 
 def until_committed(bank: Bank, producer: Producer, reader: Consumer, value: str, offset: int) -> None:
-    """The same and its end, again as long as it has to be aborted: what was refused a moment ago may be told twice."""
+    """Write and commit, repeated while the transaction must be aborted: an error may come twice."""
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
@@ -123,7 +123,7 @@ def test_what_costs_the_transaction_costs_nothing_else(bank: Bank, reader: Consu
     producer = bank.producer()
     write(bank, producer, reader, "before", 1)
     producer.commit_transaction(WAIT_S)
-    if key == ApiKey.FIND_COORDINATOR:  # of a group that wasn't asked for yet
+    if key == ApiKey.FIND_COORDINATOR:  # of a group without an earlier request
         producer.close(0)
         producer = bank.producer()
     bank.cluster.push_request_errors(key, [code])
@@ -263,7 +263,7 @@ def test_a_block_whose_commit_is_not_answered_in_time_leaves_it_to_be_called_aga
     bank.cluster.delay_responses(None, 0.0, ApiKey.END_TXN)
     owner = bank.cluster.coordinator_of(f"{bank.topic}-tx")
     assert owner is not None
-    bank.cluster.disconnect(owner.id)  # the answer that is held back is lost
+    bank.cluster.disconnect(owner.id)  # the delayed answer is lost
     producer.commit_transaction(WAIT_S)
     assert bank.seen() == ["kept"]
 
@@ -275,7 +275,8 @@ def test_a_commit_that_a_busy_client_has_not_even_heard_of_may_be_called_again(b
         with producer.transaction(timeout=0.0):
             producer.produce(bank.topic, "kept")
             assert producer.flush(WAIT_S) == 0
-            producer._client.main.post(lambda: time.sleep(2.0))  # longer than others wait for the control thread
+            # longer than other calls wait for the control thread
+            producer._client.main.post(lambda: time.sleep(2.0))
 
     error = error_of(work)
     assert (error == E._TIMED_OUT, error.retriable()) == (True, True)
@@ -293,7 +294,8 @@ def test_a_call_that_waits_ends_when_the_producer_is_closed(bank: Bank) -> None:
     bank.cluster.clear_requests()
     with ThreadPoolExecutor(1) as pool:
         commit = pool.submit(error_of, producer.commit_transaction)
-        bank.cluster.wait_for_requests(ApiKey.END_TXN, 2, timeout=WAIT_S)  # between two of them it waits for nobody
+        # between two requests it waits for no other
+        bank.cluster.wait_for_requests(ApiKey.END_TXN, 2, timeout=WAIT_S)
         producer.close(0)
         assert commit.result(WAIT_S) == E._DESTROY
 
@@ -357,7 +359,7 @@ def test_who_asks_for_offsets_waits_for_the_transaction_that_has_some(bank: Bank
     asking = threading.Thread(target=lambda: found.append(committed(bank, reader)))
     before = len(bank.cluster.requests_of(ApiKey.OFFSET_FETCH))
     asking.start()
-    bank.cluster.wait_for_requests(ApiKey.OFFSET_FETCH, before + 2)  # refused once, asked again
+    bank.cluster.wait_for_requests(ApiKey.OFFSET_FETCH, before + 2)  # refused once, sent again
     assert found == []
     producer.commit_transaction(WAIT_S)
     asking.join(WAIT_S)
@@ -424,11 +426,11 @@ def test_producers_that_serialize_or_have_interceptors_have_transactions(bank: B
 
 
 def test_time_spent_in_no_call_does_not_end_a_producer_without_a_transaction(bank: Bank) -> None:
-    """transaction.timeout.ms is about open transactions only."""
+    """transaction.timeout.ms concerns only open transactions."""
     producer = bank.producer(**{"transaction.timeout.ms": 1000})
     with producer.transaction(timeout=WAIT_S):
         producer.produce(bank.topic, "one")
-    producer.begin_transaction()  # nobody hears of it before something is written
+    producer.begin_transaction()  # no broker learns of it before something is written
     ends = time.monotonic() + 1.2
     while time.monotonic() < ends:
         bank.seen("read_uncommitted")

@@ -1,4 +1,4 @@
-"""The transactional producer on the mock cluster: what readers see, what errors make of it, both versions."""
+"""The transactional producer on the mock cluster: readers' views, errors, both versions."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_a_transaction_that_took_too_long_is_over(bank: Bank) -> None:
 
 
 def test_threads_produce_while_one_ends_transactions(bank: Bank) -> None:
-    """A message is in the transaction whose end comes next, or it is refused: never in none."""
+    """A message is in the transaction that ends next, or it is refused: never in none."""
     producer = bank.producer()
     stop = threading.Event()
     counts = [0, 0]

@@ -1,4 +1,4 @@
-"""Two-phase commit (KIP-939) on the mock cluster: prepared, left, kept by another producer and ended as was decided."""
+"""Two-phase commit (KIP-939) on the mock cluster: prepare, leave, keep, and end as decided."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .bank import SOON, Bank, error_of
 E = KafkaError
 TWO_PHASE = "transaction.two.phase.commit.enable"
 KEEPS = pytest.mark.parametrize("keeps", [True, False], ids=["kept", "4.3"])
-"""Whether the coordinator keeps prepared transactions; Apache Kafka 4.3's answers UNSUPPORTED_VERSION."""
+"""Whether the coordinator keeps prepared transactions. Apache Kafka 4.3 has UNSUPPORTED_VERSION."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def two_phase(bank: Bank) -> Producer:
 
 
 def prepared(bank: Bank, *values: str) -> tuple[Producer, PreparedTxnState]:
-    """A producer with a prepared transaction, which it never ends."""
+    """Return a producer with a prepared transaction, which it never ends."""
     producer = two_phase(bank)
     producer.begin_transaction()
     for value in values:
@@ -42,7 +42,7 @@ def prepared(bank: Bank, *values: str) -> tuple[Producer, PreparedTxnState]:
 
 
 def recovering(bank: Bank, *, keeps: bool = True) -> Producer:
-    """The one after it."""
+    """Return the next producer with the same id."""
     if not keeps:
         bank.cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [E.UNSUPPORTED_VERSION])
     settings = {"bootstrap.servers": bank.cluster.bootstrap_servers, "transactional.id": f"{bank.topic}-tx", **SOON}
@@ -53,7 +53,7 @@ def recovering(bank: Bank, *, keeps: bool = True) -> Producer:
 
 
 def commits_another(bank: Bank, producer: Producer, value: str) -> None:
-    """It works as any other afterwards."""
+    """Check that it works as any other afterwards."""
     with producer.transaction(timeout=WAIT_S):
         producer.produce(bank.topic, value, partition=1)
 
@@ -103,7 +103,7 @@ def test_what_was_open_and_not_prepared_is_aborted(bank: Bank, keeps: bool) -> N
     old.produce(bank.topic, "half", partition=0)
     assert old.flush(WAIT_S) == 0
     new = recovering(bank, keeps=keeps)
-    new.complete_transaction(first, WAIT_S)  # the last that was decided on, and is done
+    new.complete_transaction(first, WAIT_S)  # the last decision, which is done
     assert bank.seen() == ["one"]
     assert bank.seen("read_uncommitted") == ["half", "one"]
     commits_another(bank, new, "two")
@@ -121,7 +121,7 @@ def test_who_crashes_again_and_again_finds_the_same_transaction(bank: Bank, keep
 @KEEPS
 def test_a_transaction_that_is_completed_already_is_completed(bank: Bank, keeps: bool) -> None:
     producer, state = prepared(bank, "one")
-    producer.commit_transaction(WAIT_S)  # whose answer, say, nobody has noted
+    producer.commit_transaction(WAIT_S)  # its answer may not have been recorded
     new = recovering(bank, keeps=keeps)
     new.complete_transaction(state, WAIT_S)
     assert bank.seen() == ["one"]

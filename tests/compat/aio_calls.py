@@ -1,4 +1,5 @@
-"""What test_aio_side_by_side makes of both libraries: messages and calls that are right or wrong, and what differs."""
+"""The calls of test_aio_side_by_side for both libraries: valid and invalid ones, and differences.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +30,16 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "no such argument": {"value": "x", "partition": 0, "nonsense": 1},
 }
 OTHERWISE_PRODUCED: dict[str, tuple[Any, Any]] = {
-    # What can't be sent at all is refused before it is queued, by another class.
+    # An unsendable message is refused before it is queued, with another class.
     "partition -5": (("KafkaException", "_UNKNOWN_PARTITION"), ("ValueError", "")),
     "topic nameless": (("KafkaException", "TOPIC_EXCEPTION"), ("ValueError", "")),
     "no such argument": (["TOPIC", 0, 0, None, b"x", None, 1], ("TypeError", "")),
-    # What batches of confluent_kafka can't hold is sent.
+    # Messages that confluent_kafka's batches can't hold are sent.
     "bytearray": (("TypeError", ""), ["TOPIC", 0, 0, None, b"x", None, 1]),
     "headers": (("NotImplementedError", ""), ["TOPIC", 0, 0, None, b"x", None, 1]),
     "timestamp": (("NotImplementedError", ""), ["TOPIC", 0, 0, None, b"x", None, 1]),
 }
-"""(confluent_kafka's, ours) where they are not the same; `OTHERWISE_CALLED` likewise."""
+"""(confluent_kafka's, ours) where they differ. `OTHERWISE_CALLED` is similar."""
 
 PRODUCER_CALLS: dict[str, Call] = {
     "produce nothing": lambda it, side: it.produce(),
@@ -163,16 +164,16 @@ CONSUMER_CALLS: dict[str, Call] = {
 }
 WRONG_TYPE = ["TypeError", ""]
 OTHERWISE_CALLED: dict[tuple[str, str], tuple[Any, Any]] = {
-    # None waits for ever, or is the usual number.
+    # None waits for ever, or is the default.
     ("producer", "flush None"): (WRONG_TYPE, 0),
     ("consumer", "consume None"): (WRONG_TYPE, []),
     ("consumer", "consume timeout None"): (WRONG_TYPE, []),
-    # What is wrong first is said first.
+    # The first mistake is reported first.
     ("producer", "send_offsets_to_transaction"): (WRONG_TYPE, ["KafkaException", "_NOT_CONFIGURED"]),
-    # Harmless when called again.
+    # A second call has no effect.
     ("producer", "close again"): (["RuntimeError", ""], None),
     ("consumer", "close again"): (["RuntimeError", ""], None),
-    # confluent_kafka.aio wraps it whatever it is, and fails when it is due.
+    # confluent_kafka.aio wraps any object, and fails when the callback is due.
     ("consumer", "subscribe callback"): (None, WRONG_TYPE),
     ("consumer", "assign tuple"): (WRONG_TYPE, None),
     ("consumer", "seek list"): (WRONG_TYPE, None),

@@ -1,4 +1,4 @@
-"""The cluster on which both libraries are tried."""
+"""The cluster on which both libraries run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from kafka_native.mock import MockCluster
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[MockCluster]:
-    """A mock cluster; files that need another one, and those of Apache Kafka, have their own."""
+    """Yield a mock cluster. Some files, and those of Apache Kafka, have their own."""
     with MockCluster(brokers=2) as running:
         yield running

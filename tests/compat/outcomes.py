@@ -1,4 +1,4 @@
-"""What comes of trying to deliver a message, with confluent_kafka and with kafka_native: the two side by side."""
+"""Results of delivering a message with confluent_kafka and with kafka_native, side by side."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def login(mechanism: str = "PLAIN", user: str = "alice", password: str = "secret
 
 
 def bearer(lifetime_s: float) -> dict[str, Any]:
-    """An unsecured token that says it lives so long; the client is told an hour, so that it shows it to the broker."""
+    """Return an unsecured token with this lifetime. The client gets an hour, so it sends the token.
+    """
 
     def token(config: str) -> tuple[str, float, str, dict[str, str]]:
         return unsecured_jwt("alice", lifetime_s), time.time() + 3600, "alice", {"traceId": "1"}
@@ -39,7 +40,7 @@ def bearer(lifetime_s: float) -> dict[str, Any]:
 
 
 def comes_of(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
-    """Try to deliver a message; ``DELIVERS``, or the error that is waited for: error_cb has heard its name."""
+    """Try to deliver a message. Return ``DELIVERS``, or the name of the error that error_cb got."""
     errors: list[Any] = []
     reports: list[Any] = []
     producer = lib.Producer({**HASTY, "error_cb": errors.append, **conf})
@@ -49,7 +50,7 @@ def comes_of(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
     while not found:
         assert time.monotonic() < deadline, f"{lib.__name__}: {errors}, {reports}"
         producer.poll(0.02)
-        # The end of a connection may be told before what it means.
+        # The end of a connection may be reported before its reason.
         heard = wanted in [error.name() for error in errors]
         found = DELIVERS if reports == [None] else wanted if heard else ""
     producer.purge()
@@ -58,13 +59,16 @@ def comes_of(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
 
 
 def side_by_side(name: str, conf: dict[str, Any], topic: str, ours: str, theirs: str | None = None) -> Outcomes:
-    """Both clients with the same configuration; ``theirs``: the error of confluent_kafka where it says less."""
+    """Run both clients with the same configuration.
+
+    ``theirs`` is confluent_kafka's error if it differs.
+    """
     of_theirs = comes_of(confluent_kafka, conf, topic, theirs or ours)
     return Outcomes(name, of_theirs, comes_of(kafka_native, conf, topic, ours))
 
 
 def printed() -> Iterator[list[Outcomes]]:
-    """A fixture for what came of each case; at its end it is printed as a table."""
+    """Yield a list of results, and print it as a table at the end."""
     rows: list[Outcomes] = []
     yield rows
     for row in (Outcomes("case", "confluent_kafka", "kafka_native"), *rows):

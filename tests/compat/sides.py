@@ -1,4 +1,4 @@
-"""One of the two libraries at a time on a cluster, and whether both come to the same: mock cluster or Apache Kafka."""
+"""Runs a function with each library on a cluster, and compares: mock cluster or Apache Kafka."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Lib = Any
 BOTH = (confluent_kafka, kafka_native)
 BASE_MS = 1_700_000_000_000
 METADATA = "some metadata"
-"""Of an offset. librdkafka's has no end: what happens to be behind it may be shown as well."""
+"""Metadata of an offset. librdkafka's has no terminator, so it may show the bytes after it."""
 _RUN = uuid.uuid4().hex[:8]
 _numbers = itertools.count()
 
 
 class Stage(Protocol):
-    """All that the calls need of a cluster."""
+    """The part of a cluster that the calls need."""
 
     @property
     def bootstrap_servers(self) -> str: ...
 
     def create_topic(self, name: str, partitions: int) -> Any:
-        """A topic whose partitions have leaders when this returns."""
+        """Create a topic, and return when its partitions have leaders."""
 
 
 class Side:
@@ -46,11 +46,11 @@ class Side:
         cluster.create_topic(self.topic, 2)
 
     def producing(self, **conf: Any) -> dict[str, Any]:
-        """A producer's configuration."""
+        """Return a producer's configuration."""
         return {"bootstrap.servers": self.servers, "log_level": 0, **dotted(conf)}
 
     def consuming(self, **conf: Any) -> dict[str, Any]:
-        """A consumer's configuration."""
+        """Return a consumer's configuration."""
         basics = {
             "bootstrap.servers": self.servers,
             "group.id": self.group,
@@ -84,7 +84,7 @@ class Side:
         return self.lib.TopicPartition(self.topic, partition, offset)
 
     def plain(self, value: Any) -> Any:
-        """A result in types that both have, without the names of topics and groups."""
+        """Return a result in types that both libraries have, without topic and group names."""
         if isinstance(value, list | tuple):
             return [self.plain(each) for each in value]
         if isinstance(value, dict):
@@ -100,7 +100,7 @@ class Side:
         return re.sub(rf"side-by-side-{_RUN}-\d+", "TOPIC", value) if isinstance(value, str) else value
 
     def tried(self, call: Callable[[], Any]) -> Any:
-        """What a call returns, as `plain` has it, or the class of what it raises and what that says."""
+        """Return the plain result of a call, or the class and text of its exception."""
         try:
             return self.plain(call())
         except (RuntimeError, TypeError, ValueError, BufferError, self.lib.KafkaException) as error:
@@ -110,19 +110,19 @@ class Side:
 
 
 def outcomes(cluster: Stage, use: Callable[[Side], Any]) -> list[Any]:
-    """What ``use`` returns, or the class, code and flags of what it raises: confluent_kafka's and ours."""
+    """Return the results or exceptions of ``use``: confluent_kafka's and ours."""
     sides = [Side(lib, cluster) for lib in BOTH]
     return [side.tried(lambda side=side: use(side)) for side in sides]
 
 
 def assert_same(cluster: Stage, use: Callable[[Side], Any]) -> None:
-    """The outcomes are the same."""
+    """Check that both libraries have the same result."""
     theirs, ours = outcomes(cluster, use)
     assert ours == theirs, f"\n{ours} of kafka_native\n{theirs} of confluent_kafka"
 
 
 def next_message(consumer: Any) -> Any:
-    """The next message; confluent_kafka's poll() may also return None early."""
+    """Return the next message. confluent_kafka's poll() may also return None early."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         message = consumer.poll(1)
@@ -132,7 +132,7 @@ def next_message(consumer: Any) -> Any:
 
 
 def installed(name: str) -> bool:
-    """Whether a package is there."""
+    """Return whether a package is installed."""
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:

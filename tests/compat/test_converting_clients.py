@@ -1,4 +1,4 @@
-"""SerializingProducer and DeserializingConsumer, beside confluent_kafka's, on one mock cluster."""
+"""SerializingProducer and DeserializingConsumer against confluent_kafka's, on one mock cluster."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_iteration_deserializes_too(cluster: MockCluster, topic: str) -> None:
 
 
 class Upper:
-    """A serializer and a deserializer that say what is done to them."""
+    """A serializer and a deserializer that record their calls."""
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
@@ -181,7 +181,7 @@ class Upper:
 
 
 class Builder(SerializerBuilder, DeserializerBuilder):
-    """Takes "upper.log" out of the configuration."""
+    """Removes "upper.log" from the configuration."""
 
     def __init__(self) -> None:
         self.built: list[tuple[Upper, bool]] = []

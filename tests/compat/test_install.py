@@ -1,4 +1,4 @@
-"""`kafka_native.compat`: programs of confluent_kafka's run unchanged. Each in a process of its own."""
+"""`kafka_native.compat`: confluent_kafka programs run unchanged, each in its own process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def python(*arguments: str, code: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Runs Python with the arguments, or with the code as its program."""
+    """Run Python with the arguments, or with the code as its program."""
     command = [sys.executable, *arguments, *(["-c", code] if code else [])]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
 

@@ -1,4 +1,4 @@
-"""How a logger is called and what error_cb is told, by confluent_kafka and by kafka_native."""
+"""The calls of a logger and of error_cb, by confluent_kafka and by kafka_native."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_flags_are_confluent_kafkas_on_a_dead_port() -> None:
 
 @pytest.mark.parametrize("module", BOTH, ids=["confluent_kafka", "kafka_native"])
 def test_cluster_that_goes_down_is_told_as_by_confluent_kafka(module: Any) -> None:
-    """It tells the same kinds of error; how often is another matter."""
+    """Both report the same kinds of error, but not equally often."""
     errors: list[Any] = []
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 1)

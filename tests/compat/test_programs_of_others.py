@@ -1,4 +1,5 @@
-"""Packages of others, written on confluent_kafka, run unmodified on kafka_native, on a mock cluster."""
+"""Foreign packages written for confluent_kafka run unmodified on kafka_native and a mock cluster.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ TO, FROM = {"bootstrap.servers": servers}, {
 }
 """
 
-# Wraps the classes, or clients that exist, and derives from Producer and Consumer without initialising them.
+# It wraps the classes or existing clients, and derives from them without initialising.
 OPENTELEMETRY = """
 from opentelemetry.instrumentation.confluent_kafka import ConfluentKafkaInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
@@ -69,7 +70,7 @@ assert len(producer) == 0
 print(len(spans.get_finished_spans()), instrumentor.uninstrument_producer(producer).__class__.__module__)
 """
 
-# Derives from both clients, overrides methods with coroutines, and polls on another thread.
+# It derives from both clients, overrides methods with coroutines, and polls on another thread.
 AIO_CONFLUENT_KAFKA = """
 import asyncio
 from aio_confluent_kafka import AIOConsumer, AIOProducer

@@ -1,4 +1,4 @@
-"""confluent_kafka.schema_registry, the installed package's, on top of kafka_native: with its mock registry client."""
+"""The installed confluent_kafka.schema_registry on top of kafka_native, with its mock registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same calls on confluent_kafka and on kafka_native, without a broker: the same results, exceptions and texts."""
+"""The same calls of both libraries without a broker: the same results, exceptions and texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def quiet(lib: Lib) -> dict[str, Any]:
 
 
 def outcome(call: Callable[[], Any]) -> object:
-    """What a call returns, or the class and the text of what it raises."""
+    """Return the result of a call, or the class and text of its exception."""
     try:
         result = call()
     except Exception as error:
@@ -40,7 +40,7 @@ def outcome(call: Callable[[], Any]) -> object:
 
 
 def assert_same(call: Callable[[Lib], Any], *, text: str | None = None) -> None:
-    """Both do the same; ``text`` is what both say, for tests that are about a text."""
+    """Check that both do the same. ``text`` is the text that both must have."""
     theirs, ours = (outcome(lambda lib=lib: call(lib)) for lib in BOTH)
     assert ours == theirs
     if text is not None:
@@ -49,7 +49,7 @@ def assert_same(call: Callable[[Lib], Any], *, text: str | None = None) -> None:
 
 
 def assert_same_exception(call: Callable[[Lib], Any]) -> None:
-    """Both raise the same class; ours says it in its own words."""
+    """Check that both raise the same class. Our text differs."""
     raised = []
     for lib in BOTH:
         with pytest.raises(Exception) as caught:  # noqa: PT011  # which one is what is asked
@@ -88,7 +88,8 @@ def test_enums_have_the_same_members(name: str) -> None:
     def enum(lib: Lib) -> Any:
         return getattr(lib.admin if name in ADMIN_ENUMS else lib, name)
 
-    theirs = enum(confluent_kafka).__members__  # ours may have more: types and states of newer groups
+    # ours may have more: types and states of newer groups
+    theirs = enum(confluent_kafka).__members__
 
     def described(lib: Lib) -> object:
         members = {key: each for key, each in enum(lib).__members__.items() if key in theirs}
@@ -540,7 +541,8 @@ def test_offsets_of_a_cluster_that_nobody_can_connect_to(call: str) -> None:
             with pytest.raises(lib.KafkaException) as caught:
                 getattr(consumer, call)(place if call == "get_watermark_offsets" else [place], timeout=0.5)
             name = caught.value.args[0].name()
-            if name != "_TIMED_OUT" or time.monotonic() > deadline:  # it takes a moment to be refused
+            # a refused connection takes a moment
+            if name != "_TIMED_OUT" or time.monotonic() > deadline:
                 return name
 
     assert_same(with_consumer(use))

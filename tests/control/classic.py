@@ -1,4 +1,4 @@
-"""A classic membership among fakes: a coordinator that is known or not, recorded calls, steps that end on demand."""
+"""A classic membership with fakes: a coordinator, recorded calls, and steps that end on demand."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FakeCoordinator:
         pass
 
     def find(self, target: int = TARGET) -> None:
-        """It is found, or found to be somewhere else."""
+        """Report that the coordinator was found, or moved."""
         self.hidden = False
         self.target = target
         for listener in self.on_found:
@@ -69,7 +69,7 @@ class FakeCoordinator:
 
 
 class FakePool:
-    """Heartbeats of the broker's thread: the one that runs, or None."""
+    """The heartbeats of the broker's thread: the current one, or None."""
 
     logs = QUIET
 
@@ -91,7 +91,7 @@ class FakeTopic(SimpleNamespace):
 
 
 class FakeMetadata:
-    """Topics by name; who wants one that isn't there gets one that isn't known."""
+    """Topics by name. A missing name gives an unknown topic."""
 
     def __init__(self, counts: dict[str, int]) -> None:
         self.topics: dict[str, Any] = {}
@@ -110,7 +110,7 @@ class FakeMetadata:
         self.topics.pop(name, None)
 
     def learn(self, name: str, count: int, replicas: Iterable[int] = ()) -> None:
-        """A reply names the topic's partitions."""
+        """Add a topic with partitions, as after a reply."""
         topic = self.topics[name]
         topic.known = count > 0
         topic.partitions = [SimpleNamespace(leader=1, epoch=1, replicas=tuple(replicas)) for _ in range(count)]
@@ -119,7 +119,7 @@ class FakeMetadata:
 
 
 class FakeSubscription:
-    """What is subscribed to: names, and topics that patterns match."""
+    """The subscription: names, and topics that patterns match."""
 
     def __init__(self) -> None:
         self.wanted: list[str] = []
@@ -132,7 +132,7 @@ class FakeSubscription:
         return self.matched or not any(each.startswith("^") for each in self.wanted)
 
     def match(self, *topics: str) -> None:
-        """The topics are others now."""
+        """Change the matched topics."""
         self.matched = True
         self.topics = sorted(topics)
         for listener in self.on_change:
@@ -140,7 +140,7 @@ class FakeSubscription:
 
 
 class FakeRebalance:
-    """Steps: done at once, or (``manual``) when `finish()` is called."""
+    """Steps that are done at once, or (``manual``) when `finish()` is called."""
 
     def __init__(self) -> None:
         self.manual = False
@@ -175,12 +175,12 @@ class FakeRebalance:
         self._step("renew", keys, lambda: None)
 
     def finish(self) -> None:
-        """The oldest open step ends."""
+        """End the oldest open step."""
         self.open.pop(0)()
 
 
 class Group:
-    """One membership, and the coordinator's side of it in a test's hands."""
+    """One membership. The test acts as its coordinator."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class Group:
 
     @property
     def log(self) -> list[tuple[str, list[Key]]]:
-        """The steps since it was read last."""
+        """Return the steps since the last call."""
         log, self.rebalance.log = self.rebalance.log, []
         return log
 
@@ -230,7 +230,7 @@ class Group:
         self.membership.subscribe(self.clock.now)
 
     def leave(self) -> list[str]:
-        """Leaves; the list gets an entry when it is done."""
+        """Leave the group. The list gets an entry at the end."""
         done: list[str] = []
         self.subscription.wanted = []
         self.membership.leave("the consumer unsubscribed", lambda: done.append("left"), self.clock.now)
@@ -239,7 +239,7 @@ class Group:
     # --- turns ---
 
     def turn(self) -> list[Call]:
-        """Polls until nothing more is to be done now."""
+        """Poll until nothing is due, and return the calls."""
         calls: list[Call] = []
         for _ in range(20):
             more, wake_up = self.membership.poll(self.clock.now)
@@ -250,7 +250,7 @@ class Group:
         raise AssertionError("a hot loop")
 
     def wait(self, seconds: float) -> list[Call]:
-        """Time passes, and the membership is polled whenever it wants to be."""
+        """Let time pass, and poll the membership whenever it is due."""
         until = self.clock.now + seconds
         calls = self.turn()
         while self.wake_up <= until:
@@ -260,13 +260,13 @@ class Group:
         return calls + self.turn()
 
     def one(self, kind: type) -> Call:
-        """The only call of a turn."""
+        """Return the only call of a turn."""
         [call] = self.turn()
         assert isinstance(call.message, kind), call.message
         return call
 
     def quiet(self) -> None:
-        """Nothing is to be sent now."""
+        """Check that nothing is sent now."""
         assert self.turn() == []
 
     # --- the coordinator ---
@@ -275,7 +275,7 @@ class Group:
         return self.one(JoinGroupRequest)
 
     def joined(self, call: Call, generation: int = 1, *, leader: str = "other", **how: Any) -> None:
-        """The generation begins; by default another member leads it."""
+        """Begin the generation. By default another member leads it."""
         name = how.pop("name", call.message.protocols[0].name)  # type: ignore[attr-defined]
         members = [
             JoinGroupResponse.Member(member_id=member_id, metadata=metadata)
@@ -300,7 +300,7 @@ class Group:
         call.on_reply(SyncGroupResponse(assignment=wire.pack_assignment(list(keys))))
 
     def enter(self, *keys: Key, generation: int = 1) -> None:
-        """Whatever is to be done until it is a stable member with these partitions."""
+        """Make it a stable member with these partitions."""
         call = self.join()
         if not call.message.member_id and self.member.instance_id is None:  # type: ignore[attr-defined]
             refuse(call, KafkaError.MEMBER_ID_REQUIRED, member_id="me")
@@ -310,12 +310,12 @@ class Group:
         assert self.state is State.STABLE
 
     def heartbeat(self, code: int = 0) -> None:
-        """The running heartbeat is answered with something new."""
+        """Answer the current heartbeat with a new result."""
         assert self.pool.heartbeating is not None
         self.pool.heartbeating.on_reply(HeartbeatResponse(error_code=code))
 
     def heartbeat_fails(self, code: int = KafkaError._TRANSPORT) -> None:
-        """The running heartbeat ends."""
+        """End the current heartbeat with an error."""
         assert self.pool.heartbeating is not None
         heartbeating, self.pool.heartbeating = self.pool.heartbeating, None
         heartbeating.on_reply(KafkaError(code))
@@ -325,7 +325,7 @@ class Group:
 
 
 def refuse(call: Call, code: int, **how: Any) -> None:
-    """Answers a call with an error."""
+    """Answer a call with an error."""
     answers = {
         JoinGroupRequest: JoinGroupResponse,
         SyncGroupRequest: SyncGroupResponse,
@@ -336,12 +336,12 @@ def refuse(call: Call, code: int, **how: Any) -> None:
 
 
 def subscription(topics: list[str], owned: list[Key] | None = None, generation: int = -1) -> bytes:
-    """A member's metadata."""
+    """Return a member's metadata."""
     return wire.pack_subscription(Range(), topics, owned or [], generation, None)
 
 
 def said(call: Call) -> MemberSubscription:
-    """What a JoinGroup says of its member, to its first assignor."""
+    """Return the subscription in a JoinGroup, for its first assignor."""
     metadata = call.message.protocols[0].metadata  # type: ignore[attr-defined]
     member = JoinGroupResponse.Member(member_id="me", metadata=metadata)
     found, warnings = wire.unpack_subscriptions([member], 1 << 20)

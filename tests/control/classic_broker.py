@@ -1,4 +1,4 @@
-"""A classic group coordinator without threads, on a virtual clock: Kafka's rules of members and generations."""
+"""A classic group coordinator without threads, on a virtual clock, with Kafka's rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafka_native.protocol.groups import (
 
 
 class Schedule:
-    """What happens when: the virtual clock."""
+    """The virtual clock with its scheduled events."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -41,7 +41,7 @@ class Schedule:
 
 
 class Known:
-    """A member, as the coordinator sees it."""
+    """The coordinator's data of a member."""
 
     def __init__(self, member_id: str, instance_id: str | None) -> None:
         self.id = member_id
@@ -56,7 +56,7 @@ class Known:
 
 
 class Broker:
-    """One group. ``answer`` callbacks may come at once or when the group's state allows it."""
+    """One group. ``answer`` callbacks run at once, or when the group's state allows it."""
 
     def __init__(self, clock: Schedule) -> None:
         self.clock = clock
@@ -97,7 +97,7 @@ class Broker:
                 answer(JoinGroupResponse(error_code=KafkaError.MEMBER_ID_REQUIRED, member_id=member_id))
                 return
             for known in list(self.members.values()):
-                if known.instance_id == instance_id:  # the old one is fenced
+                if known.instance_id == instance_id:  # the old instance is fenced
                     self._drop(known.id, KafkaError.FENCED_INSTANCE_ID)
             self.members[member_id] = Known(member_id, instance_id)
         elif member_id in self.pending:
@@ -205,7 +205,7 @@ class Broker:
         self.tick()
 
     def tick(self) -> None:
-        """Lets happen what is due."""
+        """Run the due events."""
         now = self.clock.now
         self.pending = {member_id: until for member_id, until in self.pending.items() if until > now}
         expired = [
@@ -243,5 +243,5 @@ class Broker:
                 self._answer_join(known, joining)
 
     def counts_in(self, member_id: str, generation: int) -> bool:
-        """Whether this is a member of the current generation, or of the one that is ending."""
+        """Return whether it is a member of the current or the ending generation."""
         return member_id in self.members and generation == self.generation

@@ -1,4 +1,4 @@
-"""A member of the consumer protocol (KIP-848) with everything around it faked."""
+"""A member of the consumer protocol (KIP-848) whose environment is fake."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Key = tuple[str, int]
 
 
 class FakeCoordinator:
-    """Known, until a test or an error says otherwise."""
+    """Known, until a test or an error changes that."""
 
     def __init__(self) -> None:
         self.target: int | None = COORDINATOR
@@ -52,7 +52,7 @@ class FakeCoordinator:
 
 
 class FakePool:
-    """Records the heartbeats that broker threads would send; one a target."""
+    """Records the heartbeats that broker threads would send, one for each target."""
 
     logs = QUIET
 
@@ -68,7 +68,7 @@ class FakePool:
 
 
 class FakeMetadata:
-    """Knows the names that it was given."""
+    """Knows only the given names."""
 
     def __init__(self) -> None:
         self.names = {ID_A: "a"}
@@ -91,7 +91,7 @@ class FakeMetadata:
 
 
 class FakeSubscription:
-    """Names and patterns as given; the client's own matching finds ``matched``."""
+    """Given names and patterns. The client's own matching finds ``matched``."""
 
     def __init__(self) -> None:
         self.wanted = ["a"]
@@ -122,7 +122,7 @@ class FakeSubscription:
 
 
 class FakeRebalance:
-    """Steps end when a test says so, or at once."""
+    """Steps that end at once, or on a test's command."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, list[Key]]] = []
@@ -163,7 +163,7 @@ class FakeRebalance:
 
 
 class Group:
-    """A membership with everything around it faked."""
+    """A membership whose environment is fake."""
 
     def __init__(self, instance_id: str | None = None, rack: str | None = None, assignor: str | None = None) -> None:
         self.clock = Clock()
@@ -190,13 +190,13 @@ class Group:
         self.membership._backoff = Backoff(0.1, 1.0, lambda low, high: 1.0)
 
     def turn(self) -> float:
-        """One turn of the control thread."""
+        """Run one turn of the control thread."""
         calls, wake_up = self.membership.poll(self.clock.now)
         self.calls += calls
         return wake_up
 
     def sent(self) -> ConsumerGroupHeartbeatRequest:
-        """The oldest call that nobody has answered; there has to be one."""
+        """Return the oldest unanswered call. There must be one."""
         self.turn()
         message = self.calls[0].message
         assert isinstance(message, ConsumerGroupHeartbeatRequest)
@@ -208,7 +208,7 @@ class Group:
         return not self.calls
 
     def answer(self, epoch: int = 0, assigned: dict[bytes, list[int]] | None = None, **fields: Any) -> None:
-        """Answers the oldest call."""
+        """Answer the oldest call."""
         self.turn()
         self.calls.pop(0).on_reply(response(epoch, assigned, **fields))
 
@@ -221,7 +221,7 @@ class Group:
         return self.pool.heartbeats[COORDINATOR]
 
     def join(self, assigned: dict[bytes, list[int]] | None = None, epoch: int = 1) -> None:
-        """To a member in peace: joined, everything told, heartbeats of the broker's thread under way."""
+        """Make it a stable member: joined, confirmed, with heartbeats of the broker's thread."""
         self.membership.subscribe(self.clock.now)
         self.answer(epoch, assigned if assigned is not None else {})
         while not self.nothing_sent():

@@ -1,4 +1,4 @@
-"""A fake engine and a fake clock: the control plane without threads, sockets or waiting."""
+"""A fake engine and a fake clock: the control plane without threads, sockets or waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOPIC_ID = bytes(range(16))
 
 
 class Clock:
-    """Time that moves when a test says so."""
+    """A clock that a test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -29,7 +29,7 @@ class Clock:
 
 
 class FakeCursor:
-    """What fetching does to a cursor, recorded."""
+    """Records the calls for a cursor."""
 
     def __init__(self, topic: str, topic_id: bytes, partition: int, token: int) -> None:
         self.topic, self.topic_id, self.partition, self.token = topic, topic_id, partition, token
@@ -62,14 +62,14 @@ class FakeCursor:
 
 
 class FakeTopic:
-    """What routing tells a topic, recorded."""
+    """Records the calls for a topic."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.partitions: tuple[bytes, list[int], list[int]] | None = None
         self.failure: tuple[int, int, str] | None = None
         self.staged_at: float | None = None
-        """When the youngest message was staged for a partition that isn't there; None: there is none."""
+        """The time of the latest message staged for a missing partition, or None."""
 
     def fail_unknown(self, before: float) -> bool:
         if self.staged_at is not None and self.staged_at <= before:
@@ -84,7 +84,7 @@ class FakeTopic:
 
 
 class FakeEngine:
-    """Records what the control plane asks for."""
+    """Records the calls of the control plane."""
 
     def __init__(self) -> None:
         self.brokers: list[tuple[int, str, int]] = []
@@ -157,7 +157,7 @@ class FakeEngine:
 
 
 def event(**fields: Any) -> Any:
-    """An engine event; what isn't given is zero."""
+    """Return an engine event. Missing fields are zero."""
     zero = {"broker": 0, "generation": 1, "token": 0, "status": 0, "error_code": 0, "partition": 0, "leader_id": -1}
     zero |= {"leader_epoch": -1, "epoch": 0, "attempts": 0, "peer_closed": 0, "offset": 0, "body": None, "text": ""}
     zero |= {"verify_error": 0}
@@ -165,7 +165,7 @@ def event(**fields: Any) -> Any:
 
 
 def api_versions(ranges: dict[int, tuple[int, int]] | None = None) -> ApiVersionsResponse:
-    """A broker's offer: by default everything that is declared."""
+    """Return a broker's ApiVersions response, by default with all declared APIs."""
     if ranges is None:
         ranges = {
             int(key): (registry.request(key).min_version, registry.request(key).max_version)
@@ -179,7 +179,7 @@ def api_versions(ranges: dict[int, tuple[int, int]] | None = None) -> ApiVersion
 
 
 class Cluster:
-    """A pool and a metadata cache over a fake engine, with the replies that a test gives."""
+    """A pool and a metadata cache on a fake engine. The test gives the replies."""
 
     def __init__(
         self,
@@ -216,28 +216,29 @@ class Cluster:
         )
 
     def bring_up(self, handle: int, offer: ApiVersionsResponse | None = None) -> None:
-        """Connects a broker and lets its handshake succeed."""
+        """Connect a broker, and complete its handshake."""
         self.pool.on_connected(event(broker=handle))
         sent = self.engine.submitted.pop()
         body = (offer or api_versions()).encode(sent.version)
         self.pool.on_reply(event(broker=handle, token=sent.token, body=body))
 
     def turn(self, *managers: Any) -> None:
-        """One turn of the main thread."""
+        """Run one turn of the main thread."""
         for manager in [*managers, self.metadata]:
             calls, _ = manager.poll(self.clock.now)
             for call in calls:
                 self.pool.send(call)
 
     def answer(self, response: Any) -> None:
-        """Answers the oldest request that is open."""
+        """Answer the oldest open request."""
         sent = self.engine.submitted.pop(0)
         self.pool.on_reply(event(broker=sent.handle, token=sent.token, body=response.encode(sent.version)))
 
     def metadata_reply(
         self, name: str, leaders: list[tuple[int, int]], *, nodes: int = 2, **how: Any
     ) -> MetadataResponse:
-        """A reply with ``nodes`` brokers and one topic: (leader, epoch) a partition."""
+        """Return a reply with ``nodes`` brokers and one topic: (leader, epoch) a partition.
+        """
         topic = MetadataResponse.Topic(name=name, topic_id=how.pop("topic_id", TOPIC_ID), **how)
         for number, (leader, epoch) in enumerate(leaders):
             partition = MetadataResponse.Topic.Partition(partition_index=number, leader_id=leader, leader_epoch=epoch)
@@ -247,5 +248,5 @@ class Cluster:
 
 
 def call_to(target: int | None, message: Any, deadline: float, replies: list[Any]) -> Call:
-    """A call whose replies are collected."""
+    """Return a call that collects its replies."""
     return Call(message, target, deadline, replies.append)

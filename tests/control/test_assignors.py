@@ -1,4 +1,4 @@
-"""Assignors: whatever the group, each partition has one reader at most, and the rest is as balanced as it can be."""
+"""Assignors: in any group a partition has at most one reader, and the assignment is balanced."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def assigned(assignment: Mapping[str, list[Key]]) -> list[Key]:
 
 
 def wanted(partitions: Partitions, members: Members) -> list[Key]:
-    """Every partition that somebody subscribes to."""
+    """Return every partition of a subscribed topic."""
     topics = {topic for member in members.values() for topic in member.topics}
     return sorted((topic, each.number) for topic in topics for each in partitions.get(topic, []))
 
 
 def assert_balanced(assignment: Mapping[str, list[Key]], members: Members) -> None:
-    """No chain of hand-overs leads from a member to one with two partitions less."""
+    """Check that no chain of moves leads from a member to one with two partitions less."""
     for start in members:
         reached, todo = {start}, [start]
         while todo:

@@ -1,4 +1,4 @@
-"""Our assignors against Java's own, over many random groups."""
+"""Our assignors against Java's, in many random groups."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def as_lines(name: str, partitions: Partitions, members: Members) -> Iterator[st
 
 
 def ask_java(cases: list[tuple[str, Partitions, Members]], folder: Path) -> list[Assignment]:
-    """What Java's assignors decide, case by case."""
+    """Return the assignments of Java's assignors for each case."""
     lines = [line for case in cases for line in as_lines(*case)]
     command = ["java", *LEAN, *options("tool"), "-cp", f"{java.jars()}/*", str(PROGRAM)]
     done = subprocess.run(
@@ -97,7 +97,7 @@ def kept(assignment: Assignment, before: Assignment) -> int:
 
 
 def changed(rng: random.Random, partitions: Partitions, members: Members) -> tuple[Partitions, Members]:
-    """The group a while later: somebody left, joined, subscribes to something else; a topic grew."""
+    """Return the group later: members left, joined or resubscribed, and a topic grew."""
     later = {member_id: member for member_id, member in members.items() if rng.random() < 0.8}
     topics = next((member.topics for member in members.values()), [])
     for number in range(rng.randint(0 if later else 1, 2)):
@@ -112,7 +112,7 @@ def changed(rng: random.Random, partitions: Partitions, members: Members) -> tup
 
 
 def with_claims(name: str, members: Members, before: Assignment, generation: int) -> Members:
-    """The members as they rejoin, with what they had before."""
+    """Return the members as they rejoin, with their previous partitions."""
     told = {}
     for member_id, member in members.items():
         had = before.get(member_id)
@@ -138,7 +138,7 @@ def test_range_and_roundrobin_are_javas_exactly(name: str, racks: bool, tmp_path
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
 def test_sticky_is_as_balanced_and_as_sticky_as_javas(name: str, tmp_path: Path) -> None:
     rng = random.Random(name)
-    # Java's may fail over topics that shrink, and give partitions to members that subscribe to nothing
+    # Java's may fail for topics that shrink, and assign partitions to members without subscriptions
     fresh = [random_group(rng, racks=False, fewest=1) for _ in range(GROUPS)]
     before = ask_java([(name, *group) for group in fresh], tmp_path)
     for group, theirs in zip(fresh, before, strict=True):

@@ -1,4 +1,4 @@
-"""What members of a group tell each other, and what they may try to tell the leader."""
+"""The data that members of a group exchange, and invalid data for the leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""SASL on connections: the state machine, its failures, and renewals. No socket, no thread."""
+"""SASL on connections: the state machine, its failures, and renewals, without sockets or threads.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ SECRET = "s3cret-word"
 
 
 class Later:
-    """Work for another thread, done when a test says so."""
+    """Work for another thread, which runs on a test's command."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
@@ -49,7 +50,7 @@ class Later:
 
 
 class Talk(Mechanism):
-    """A mechanism of two rounds, done worker."""
+    """A mechanism of two rounds, which the worker runs."""
 
     name = "TALK"
     user = "talker"
@@ -119,12 +120,12 @@ class Secured(Cluster):
         )
 
     def connect(self, generation: int = 1, offer: Any = None) -> None:
-        """TCP is up and the versions are known."""
+        """Connect, up to the known versions."""
         self.pool.on_connected(event(generation=generation))
         self.reply(offer or api_versions(), generation=generation)
 
     def reply(self, response: Any, **how: Any) -> None:
-        """Answers what was sent last, which belongs to the handshake."""
+        """Answer the last request, which belongs to the handshake."""
         sent = self.engine.submitted.pop()
         assert sent.how["handshake"], "it would overtake nothing"
         if response is not None:
@@ -132,13 +133,13 @@ class Secured(Cluster):
         self.pool.on_reply(event(broker=sent.handle, token=sent.token, **{"generation": 1, **how}))
 
     def said(self) -> bytes:
-        """The mechanism's message that was sent last."""
+        """Return the mechanism's last message."""
         sent = self.engine.submitted[-1]
         assert sent.api_key == ApiKey.SASL_AUTHENTICATE
         return SaslAuthenticateRequest.decode(sent.body, sent.version).auth_bytes
 
     def authenticate(self, session_ms: int = 0, **how: Any) -> None:
-        """The whole exchange of PLAIN after the versions."""
+        """Run the whole exchange of PLAIN, after the versions."""
         self.reply(SaslHandshakeResponse(mechanisms=["PLAIN"]), **how)
         self.reply(SaslAuthenticateResponse(session_lifetime_ms=session_ms), **how)
 
@@ -446,7 +447,7 @@ def test_a_long_session_is_renewed_after_a_week_at_the_latest(session_ms: int):
     assert cluster.pool.poll(cluster.clock.now)[1] <= cluster.clock.now + 7 * 86_400
 
 
-# --- what expires ---
+# --- expiry ---
 
 
 def test_what_expires_is_refreshed_on_the_security_thread_when_due_and_again_after_a_pause():
@@ -535,7 +536,7 @@ def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
 
 @pytest.mark.parametrize("before", [0, 1])
 def test_a_client_that_is_closed_by_a_later_finaliser_is_still_authenticated(before: int):
-    """The collector calls the finalisers of a cycle in any order."""
+    """The garbage collector calls the finalizers of a cycle in any order."""
     arrived = threading.Semaphore(0)
     worker = SecurityWorker("later", lambda work: arrived.release())
     for _ in range(before):

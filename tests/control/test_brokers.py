@@ -1,4 +1,4 @@
-"""The broker pool: handshakes, waiting calls, failures. No socket, no thread."""
+"""The broker pool: handshakes, waiting calls, failures, without sockets or threads."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_garbage_instead_of_api_versions_closes_the_connection_and_says_so():
 
 @pytest.mark.parametrize("code", [KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED])
 def test_refused_handshake_is_told_once_with_its_own_code(code):
-    """Where a security handshake's failure will come in."""
+    """A failed security handshake arrives in this place."""
     cluster = Cluster()
     for generation in range(1, 4):
         cluster.pool.on_connected(event(generation=generation))
@@ -206,7 +206,7 @@ def test_broker_that_moved_gets_a_new_connection_and_keeps_its_calls():
 
 @pytest.mark.parametrize("moves", [True, False])
 def test_call_to_a_broker_that_leaves_ends_like_one_whose_connection_does(moves):
-    """Nobody is to be told that the client is closed: it isn't, and asking again helps."""
+    """The caller must not get "closed": the client isn't closed, and a retry helps."""
     cluster = Cluster()
     cluster.pool.update(7, "old", 9092, None)
     replies = []
@@ -318,7 +318,7 @@ def test_throttled_broker_gets_nothing_until_its_time():
     reply = MetadataResponse(throttle_time_ms=2000)
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(token=sent.token, body=reply.encode(sent.version)))
-    assert len(replies) == 1  # what came with it counts
+    assert len(replies) == 1  # the response that came with it counts
     assert [seconds for _, seconds in told] == [2.0]
     cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
     assert cluster.engine.submitted == []
@@ -434,7 +434,7 @@ def test_cluster_that_is_down_is_reported_at_once_then_once_a_minute_then_is_bac
 
 
 def test_listener_that_closes_after_the_handshake_is_one_report():
-    """A plaintext client at a listener for SASL: ApiVersions is answered, the next request isn't."""
+    """A plaintext client at a SASL listener: ApiVersions is answered, the next request isn't."""
     cluster = Cluster()
     start = cluster.clock.now
     for generation in range(1, 200):

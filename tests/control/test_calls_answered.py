@@ -1,4 +1,4 @@
-"""Whoever waits for a call hears of it, also where a defect, or no memory, ends the sending in the middle."""
+"""Every call is answered, even if a bug, or a lack of memory, stops its sending half-way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.waiting import WAIT_S, wait_for
 from .fakes import Cluster
 
 SOON_S = 10.0
-"""Far below what the calls here may take, far above what they need."""
+"""Far below the timeouts of these calls, and far above their usual time."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def main(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[MainThread]:
-    """The control thread of a client, whose pool can't send what is marked."""
+    """Yield a client's control thread, whose pool fails for marked calls."""
     with Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0}) as consumer:
         consumer.list_topics(timeout=WAIT_S)
         main = consumer._client.main
@@ -51,7 +51,7 @@ BROKEN = 12345
 
 
 def calls(count: int, broken: int, done: Callable[[int, Reply], None]) -> list[Call]:
-    """Calls of which one can't be sent."""
+    """Return calls, one of which can't be sent."""
 
     def call(number: int) -> Call:
         newest = BROKEN if number == broken else NEVER_OLDER
@@ -91,14 +91,15 @@ def test_every_call_of_a_manager_is_answered(main: MainThread, broken: int) -> N
 
 
 def test_a_call_is_answered_once(main: MainThread) -> None:
-    """Also where it is the answer that has raised."""
+    """This holds even if the answer callback raises."""
     answers: list[Reply] = []
 
     def on_reply(reply: Reply) -> None:
         answers.append(reply)
         raise RuntimeError("a defect of the one who asked")
 
-    call = Call(MetadataRequest(topics=[]), 99, time.monotonic() + WAIT_S, on_reply)  # no such broker: fails at once
+    # no such broker: fails at once
+    call = Call(MetadataRequest(topics=[]), 99, time.monotonic() + WAIT_S, on_reply)
     future = main.begin_gather(lambda deadline, done: [call], WAIT_S)
     with pytest.raises(RuntimeError):
         future.result(SOON_S)

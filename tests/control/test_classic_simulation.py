@@ -1,4 +1,4 @@
-"""Many members of a classic group with faults, on a virtual clock: one owner a partition, and every rebalance ends."""
+"""Many members of a classic group with faults: one owner a partition, and every rebalance ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PARTITIONS = 12
 
 
 class Simulation:
-    """The broker, the members, and what goes wrong between them."""
+    """The broker, the members, and the faults between them."""
 
     def __init__(self, seed: int, strategy: str) -> None:
         self.random = random.Random(seed)
@@ -54,7 +54,10 @@ class Simulation:
         return False
 
     def claim(self, node: Node, keys: Iterable[Key]) -> None:
-        """Nobody who is a member owns what is assigned now. Who is none may not have heard of it."""
+        """Check that no member owns a newly assigned partition.
+
+        A former member may not know its loss yet.
+        """
         for other in self.nodes:
             if other is node or other.dead or other.membership.state is State.STALE:
                 continue
@@ -140,7 +143,7 @@ class Node:
         self.turn()
 
     def later(self, seconds: float, work: Callable[[], None]) -> None:
-        """Something reaches the control thread."""
+        """Run work on the control thread later."""
 
         def step() -> None:
             if not self.dead:
@@ -170,7 +173,7 @@ class Node:
             return
 
         def reply(response: Any) -> None:
-            if fault:  # the answer is
+            if fault:  # the answer is lost
                 response = KafkaError(KafkaError._TRANSPORT)
             self.later(luck.uniform(0.001, 0.02), lambda: answer(response))
 
@@ -306,13 +309,13 @@ def test_one_owner_a_partition_and_every_rebalance_ends(strategy: str, seed: int
         else:
             luck.choice(live).note(KafkaError(KafkaError.NOT_COORDINATOR))
     simulation.faults = 0.0
-    simulation.run(20)  # the last of those who don't poll has polled
+    simulation.run(20)  # until the last slow application has polled
     assert simulation.run(300, simulation.shared), [
         (node.name, node.membership.state, node.membership._reason, node.owned) for node in simulation.nodes
     ]
-    simulation.run(30)  # a cooperative rebalance may have to be followed by another one
+    simulation.run(30)  # a cooperative rebalance may be followed by another one
     assert simulation.violations == []
     generation = simulation.broker.generation
     simulation.run(120)
-    assert simulation.broker.generation == generation  # and then there is peace
+    assert simulation.broker.generation == generation  # and no rebalance follows
     assert simulation.shared()

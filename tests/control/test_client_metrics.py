@@ -1,4 +1,4 @@
-"""The values of client metrics: over what came since the last push that has arrived, whoever has counted it."""
+"""The values of client metrics: changes since the last push that arrived, from all counters."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Rig:
         )
 
     def broker(self, handle: int, node_id: int) -> None:
-        """One more connection."""
+        """Add a connection."""
         self.brokers[handle] = SimpleNamespace(handle=handle, node_id=node_id)
         self.means[handle] = [(0, 0, 0)] * 4
 
     def values(self, *, delta: bool = True) -> dict[str, Any]:
-        """A sample, without what all names begin with; values of nodes by their ids."""
+        """Return a sample without the common name prefix. Values of nodes are by id."""
         metrics, self.times = self.sampler.sample(SPECS[self.kind], delta=delta)
         self.metrics: list[Metric] = metrics
         found: dict[str, Any] = {}
@@ -49,7 +49,7 @@ class Rig:
 
 
 class ConsumerControl:
-    """What the sampler looks at of a consumer."""
+    """The parts of a consumer that the sampler reads."""
 
     def __init__(self) -> None:
         self.rebalance = SimpleNamespace(busy=False, count=0)
@@ -191,7 +191,7 @@ def test_who_has_left_the_group_is_the_member_that_it_was(consumer: tuple[Rig, C
 
 
 class Group:
-    """A membership going through its states, as the watch sees it."""
+    """A membership that changes its state, as the watch sees it."""
 
     def __init__(self) -> None:
         self.control = ConsumerControl()

@@ -1,4 +1,4 @@
-"""Commits: their order, their retries, whose they are; what is committed by itself; reading it back."""
+"""Commits: order, retries, ownership, automatic commits, and reading offsets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHER_ID = b"\5" * 16
 
 
 class Group(Cluster):
-    """A member of a group whose coordinator is known and up, with two partitions of a topic."""
+    """A group member with a connected coordinator and two partitions of a topic."""
 
     def __init__(self, *, offer: Any = None, protocol: str = "classic", joined: bool = True, **how: Any) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Group(Cluster):
         self.turn(self.fetches, self.commits, self.coordinator)
 
     def assign(self, *offsets: int) -> None:
-        """Fetches partitions 0, 1, ... of the topic from these offsets, without anything to ask."""
+        """Fetch partitions 0, 1, ... of the topic from these offsets."""
         self.fetches.assign([("t", number, offset) for number, offset in enumerate(offsets)], self.clock.now)
         self.go()
         self.answer(self.metadata_reply("t", [(1, 5)] * len(offsets)))
@@ -79,7 +79,7 @@ class Group(Cluster):
         self.connect()
 
     def find(self) -> None:
-        """Answers the search for the coordinator."""
+        """Answer the search for the coordinator."""
         self.go()
         self.answer(
             FindCoordinatorResponse(
@@ -90,7 +90,7 @@ class Group(Cluster):
         self.connect()
 
     def connect(self) -> None:
-        """Brings the coordinator's connection up if it is wanted."""
+        """Connect the coordinator if that is wanted."""
         broker = None if self.coordinator.target is None else self.pool._at(self.coordinator.target)
         if broker is not None and not broker.up and broker.handle in self.engine.connects:
             self.bring_up(broker.handle, self.offer)
@@ -102,13 +102,16 @@ class Group(Cluster):
         self.go()
 
     def request(self) -> Any:
-        """The oldest request that is open, decoded; it stays open."""
+        """Return the oldest open request, decoded. It stays open."""
         sent = self.engine.submitted[0]
         request = registry.request(sent.api_key).decode(sent.body, sent.version)
         return sent.version, request
 
     def reply(self, *codes: int) -> OffsetCommitRequest:
-        """Answers the oldest OffsetCommit: these codes for its partitions, the last for all that follow."""
+        """Answer the oldest OffsetCommit with these codes.
+
+        The last code is for all further partitions.
+        """
         _, request = self.request()
         assert isinstance(request, OffsetCommitRequest)
         left = list(codes or (0,))
@@ -126,7 +129,8 @@ class Group(Cluster):
         return request
 
     def offsets(self, found: dict[int, tuple[int, int, str | None, int]], group_error: int = 0) -> OffsetFetchRequest:
-        """Answers the oldest OffsetFetch: (offset, epoch, metadata, error) a partition."""
+        """Answer the oldest OffsetFetch with (offset, epoch, metadata, error) for each partition.
+        """
         version, request = self.request()
         assert isinstance(request, OffsetFetchRequest)
         if version < 8:
@@ -179,7 +183,7 @@ def offsets_of(request: OffsetCommitRequest) -> dict[int, int]:
 
 
 def older(**newest: int) -> Any:
-    """A broker that has everything, but these APIs up to these versions only."""
+    """Return the versions of a broker that has these APIs only up to these versions."""
     ranges = {
         int(key): (registry.request(key).min_version, registry.request(key).max_version) for key in registry.api_keys()
     }
@@ -384,7 +388,7 @@ def test_commit_from_before_a_partition_left_and_came_back_is_not_made():
     cluster.find()
     cluster.reply(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     cluster.fetches.remove([("t", 1)])
-    cluster.fetches.add([("t", 1, 500)], cluster.clock.now)  # somebody else has had it
+    cluster.fetches.add([("t", 1, 500)], cluster.clock.now)  # another member has had it
     cluster.member.generation = 6
     cluster.wait(0.2)
     assert offsets_of(cluster.reply()) == {0: 7}
@@ -518,7 +522,7 @@ def test_commit_of_what_is_stored_leaves_out_what_is_committed():
     assert offsets_of(cluster.reply()) == {1: 3}
 
 
-# --- by itself ---
+# --- automatic commits ---
 
 
 def test_auto_commit_comes_every_interval_with_what_has_changed():
@@ -550,13 +554,13 @@ def test_auto_commit_never_goes_back(epoch):
     assert offsets_of(cluster.reply()) == {1: 3}
     cluster.commits.store([TopicPartition("t", 0, 10), TopicPartition("t", 1, 2)])
     cluster.wait(5.1)
-    cluster.commits.flush([("t", 0), ("t", 1)], lambda: None)  # nor when the partitions are given up
+    cluster.commits.flush([("t", 0), ("t", 1)], lambda: None)  # nor on revocation
     cluster.go()
     assert cluster.engine.submitted == []
     cluster.commits.store([TopicPartition("t", 0, 11)])
     cluster.wait(5.1)
     assert offsets_of(cluster.reply()) == {0: 11}
-    cluster.commit((0, 4))  # who asks for it may go back
+    cluster.commit((0, 4))  # an explicit commit may go back
     assert offsets_of(cluster.reply()) == {0: 4}
 
 
@@ -596,7 +600,7 @@ def test_auto_commit_leaves_out_what_the_application_may_still_be_working_on():
     cluster.wait(0.6)
     cluster.find()
     assert offsets_of(cluster.reply()) == {0: 12}
-    cluster.polls = (3, True)  # it waits for more: all that it got is done
+    cluster.polls = (3, True)  # it waits for more, so it has processed all that it got
     cluster.wait(5.1)
     assert offsets_of(cluster.reply()) == {0: 20}
 
@@ -626,7 +630,8 @@ def test_whoever_hears_of_an_outcome_in_a_poll_gets_another_turn_at_once():
     cluster.find()
     done: list[int] = []
     wakes: list[float] = []
-    cluster.commits.flush([("t", 0)], lambda: done.append(1))  # nothing to commit, but a commit to wait for
+    # nothing to commit, but a commit to wait for
+    cluster.commits.flush([("t", 0)], lambda: done.append(1))
     poll = cluster.commits.poll
 
     def watched(now: float) -> Any:

@@ -164,7 +164,7 @@ class World:
             if message.member_epoch < 0:
                 reply.member_epoch = self.group.leave(message.member_id, message.instance_id, message.member_epoch)
                 return reply
-            consumer_groups.check_wish(message) if message.member_epoch == 0 else None
+            consumer_groups.check_first_heartbeat(message) if message.member_epoch == 0 else None
             member, told = self.group.heartbeat(message, "", "")
         except GroupError as error:
             self.log[error.code.name] += 1

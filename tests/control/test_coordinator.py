@@ -1,4 +1,4 @@
-"""Finding a coordinator: asked for when wanted, again after errors, and with a connection of its own."""
+"""Finding a coordinator: on demand, again after errors, and with its own connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STALE = -16  # enum kn_status
 
 
 class Finding:
-    """A coordinator over a pool whose bootstrap broker is up."""
+    """A coordinator on a pool whose bootstrap broker is up."""
 
     def __init__(self, offer: dict[int, tuple[int, int]] | None = None) -> None:
         self.cluster = Cluster()
@@ -37,7 +37,7 @@ class Finding:
         self.cluster.bring_up(0, None if offer is None else api_versions(offer))
 
     def ask(self) -> Call | None:
-        """The request that is due now, if one is."""
+        """Return the request that is due now, if any."""
         calls, _ = self.coordinator.poll(self.cluster.clock.now)
         return calls[0] if calls else None
 
@@ -85,7 +85,7 @@ def test_lost_coordinator_is_looked_for_at_once_and_then_ever_later() -> None:
     finding.answer()
     assert finding.coordinator.note(KafkaError(KafkaError.NOT_COORDINATOR))
     assert finding.coordinator.target is None
-    finding.answer()  # the same broker says so again
+    finding.answer()  # the same broker again
     assert finding.coordinator.note(KafkaError(KafkaError._TRANSPORT))
     assert finding.ask() is None, "no hot loop with a broker that names itself and refuses"
     finding.cluster.clock.now += 0.2

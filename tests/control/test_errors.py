@@ -1,4 +1,4 @@
-"""The table of error codes: what each error means to the control plane."""
+"""The table of error codes: the meaning of each error for the control plane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The consumer's partitions: offsets found, leaders followed, errors survived, positions kept."""
+"""The consumer's partitions: offsets, leaders, errors, positions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ConsumerCluster(Cluster):
         self.go()
 
     def offsets(self, offset: int, error_code: int = 0) -> ListOffsetsRequest:
-        """Answers the oldest ListOffsets with one offset for all, and returns the request."""
+        """Answer the oldest ListOffsets with one offset for all, and return the request."""
         sent = self.engine.submitted[0]
         request = ListOffsetsRequest.decode(sent.body, sent.version)
         response = ListOffsetsResponse(topics=[])
@@ -238,7 +238,7 @@ def test_partition_that_does_not_exist_reaches_the_application():
     while not cluster.told:
         cluster.clock.now += 1
         cluster.go()
-        if cluster.engine.submitted:  # metadata, again and again
+        if cluster.engine.submitted:  # repeated metadata requests
             cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
         cluster.go()
     assert cluster.clock.now - began >= cluster.metadata.propagation_s
@@ -256,11 +256,11 @@ def test_partition_is_not_given_up_while_metadata_are_old():
     cluster.clock.now += 100
     cluster.fetches.assign([("t", 2, 0)], cluster.clock.now)
     cluster.go()
-    assert len(cluster.engine.submitted) == 1  # metadata are asked for at once
+    assert len(cluster.engine.submitted) == 1  # metadata are requested at once
     for _ in range(100):
         cluster.clock.now += 1
         cluster.go()
-    assert cluster.told == []  # no answer proves anything
+    assert cluster.told == []  # without an answer there is no proof
 
 
 def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does():
@@ -407,7 +407,7 @@ def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
 def test_pause_before_anything_was_handed_out_forgets_nothing_that_was_fetched():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, 10))
-    cluster.stop(1, 500, status=-4)  # fetched up to 500, nothing of it handed out
+    cluster.stop(1, 500, status=-4)  # fetched up to 500, nothing of it delivered
     cluster.fetches.pause([("t", 0)])
     cluster.fetches.resume([("t", 0)])
     cluster.go()
@@ -417,7 +417,7 @@ def test_pause_before_anything_was_handed_out_forgets_nothing_that_was_fetched()
 def test_pauses_outlast_the_assignment_until_the_subscription_ends():
     cluster = ConsumerCluster()
     cluster.fetches.pause([("t", 0), ("t", 1), ("t", 2)])
-    cluster.fetches.resume([("t", 1), ("t", 7)])  # of partitions that aren't assigned, too
+    cluster.fetches.resume([("t", 1), ("t", 7)])  # also of partitions that aren't assigned
     cluster.assign(("t", 0, 5), ("t", 1, 5))
     cluster.go()
     assert {key: one.paused for key, one in cluster.fetches.assigned.items()} == {("t", 0): True, ("t", 1): False}
@@ -557,7 +557,7 @@ def test_back_off_starts_over_once_something_was_fetched():
 
 
 class Near(ConsumerCluster):
-    """Partition 0 is fetched from its leader, broker 1, and broker 2 is nearer."""
+    """Partition 0 is fetched from its leader, broker 1. Broker 2 is nearer."""
 
     def __init__(self) -> None:
         super().__init__()

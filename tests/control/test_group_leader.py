@@ -1,4 +1,4 @@
-"""The leader of a classic group: it knows the topics of all, assigns, reports what fails, and watches."""
+"""The leader of a classic group: it knows all topics, assigns, reports failures, and watches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lead(group: Group, call: Any = None, generation: int = 1, **members: bytes) 
 
 
 def assigned(call: Any) -> dict[str, list[tuple[str, int]]]:
-    """What a leader's SyncGroup hands out."""
+    """Return the assignment in a leader's SyncGroup."""
     return {each.member_id: wire.unpack_assignment(each.assignment) for each in call.message.assignments}
 
 
@@ -134,7 +134,8 @@ def test_assignor_that_fails_is_reported_and_the_group_goes_on(way: str, text: s
     group.quiet()
     assert text in group.errors[0].str()
     assert "broken" in group.errors[0].str()
-    assert group.pool.heartbeating is not None  # or the group would wait for its session to end
+    # otherwise the group would wait for the end of its session
+    assert group.pool.heartbeating is not None
     tries = 0
     for _ in range(60):
         for call in group.wait(1.0):
@@ -161,7 +162,7 @@ def test_racks_of_replicas_reach_the_assignor():
     seen: list[Any] = []
 
     class Looking(Broken):
-        """Takes down what it gets."""
+        """Records its input."""
 
         def assign(self, partitions: Any, members: Any) -> Any:
             seen.append((partitions, members))

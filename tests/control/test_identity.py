@@ -1,4 +1,4 @@
-"""The producer id and epoch of an idempotent producer: asked for, granted, raised, given back."""
+"""The producer id and epoch of an idempotent producer: requests, grants, epochs, returns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .fakes import event
 
 
 class Engine:
-    """What the engine is granted, recorded."""
+    """Records the grants for the engine."""
 
     def __init__(self) -> None:
         self.granted: list[tuple[int, int]] = []
@@ -25,7 +25,7 @@ class Engine:
 
 
 class Asking:
-    """An identity, its engine, and the errors it tells."""
+    """An identity, its engine, and the errors that it reports."""
 
     def __init__(self, *, demanded: bool = True) -> None:
         self.engine = Engine()
@@ -38,7 +38,7 @@ class Asking:
         self.now = 0.0
 
     def answer(self, reply: Any) -> None:
-        """Polls, and answers the one request that comes."""
+        """Poll, and answer the only request."""
         calls, again = self.identity.poll(self.now)
         assert again == NEVER
         [call] = calls
@@ -46,7 +46,7 @@ class Asking:
         call.on_reply(reply)
 
     def wait(self) -> float:
-        """Polls and finds nothing to ask yet: how long until the next request."""
+        """Poll without a request, and return the time until the next one."""
         calls, again = self.identity.poll(self.now)
         assert calls == []
         return again - self.now
@@ -103,7 +103,8 @@ def test_epoch_rises_once_however_many_partitions_want_it():
     for partition in range(3):
         asking.identity.on_out_of_sequence(event(offset=7, epoch=3, partition=partition))
     assert asking.engine.granted == [(7, 3), (7, 4)]
-    asking.identity.on_out_of_sequence(event(offset=6, epoch=4))  # of an id given back long ago
+    # of an id that was returned long ago
+    asking.identity.on_out_of_sequence(event(offset=6, epoch=4))
     assert asking.engine.granted == [(7, 3), (7, 4)]
 
 

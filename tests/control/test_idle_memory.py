@@ -1,4 +1,4 @@
-"""A consumer's buffers are given back when they rest, and only then."""
+"""A consumer frees its buffers when they are idle, and only then."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_native.control.consumer.consumer_control import (
 
 
 class Engine:
-    """Queued and idle bytes, and how often it was asked to look for a quiet time."""
+    """Queued and idle bytes, and the number of checks for a quiet time."""
 
     def __init__(self) -> None:
         self.memory = (0, 0)

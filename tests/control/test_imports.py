@@ -1,4 +1,4 @@
-"""Modules of the control plane import each other in one direction; imports for types alone don't count."""
+"""Modules of the control plane import each other in one direction, except for types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTROL = ROOT / "kafka_native" / "control"
 
 
 def imports_of(node: ast.AST) -> Iterator[str]:
-    """The modules that are imported when this runs."""
+    """Yield the modules that this code imports when it runs."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             continue

@@ -1,4 +1,4 @@
-"""Which manager gets which event of the engine, and the order in which managers are polled."""
+"""Which manager gets which event of the engine, and in which order managers are polled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {name.removeprefix("EVENT_"): value for name, value in vars(enums).items
 
 
 class Recorder:
-    """A manager that notes what it is called for; ``poll`` has nothing to do."""
+    """A manager that records its calls. ``poll`` has nothing to do."""
 
     def __init__(self, name: str, calls: list[str]) -> None:
         self._name = name
@@ -61,7 +61,7 @@ class Rig:
         )
 
     def on(self, kind: str, **fields: Any) -> list[str]:
-        """What an event of this kind leads to."""
+        """Return the calls that an event of this kind causes."""
         self.calls.clear()
         self.events = [event(kind=KINDS[kind], token=1, **fields)]
         self.main.hear()

@@ -1,4 +1,4 @@
-"""max.poll.interval.ms, whatever the group protocol; the group's settings."""
+"""max.poll.interval.ms in any group protocol, and the group's settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_native.errors import KafkaError
 
 
 class Recorder:
-    """Stands for the membership: what it is told."""
+    """Stands for the membership, and records its calls."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -26,7 +26,7 @@ class Recorder:
 
 
 class Application:
-    """Polls, or not, under a watch of ten seconds."""
+    """An application that polls or doesn't, with a limit of ten seconds."""
 
     def __init__(self) -> None:
         self.polls = 0
@@ -45,7 +45,7 @@ class Application:
         )
 
     def wait(self, seconds: float) -> None:
-        """As the control thread does it: the watch is polled when it wants to be."""
+        """Poll the watch when it is due, like the control thread."""
         until = self.now + seconds
         while True:
             _, at = self.watch.poll(self.now)

@@ -1,4 +1,4 @@
-"""The classic group protocol, member's side: every rule of joining, syncing, heartbeating, losing and leaving."""
+"""The member's side of the classic protocol: joining, syncing, heartbeats, loss, leaving."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T0, T1, T2, T3 = (("t", number) for number in range(4))
 
 
 def member(strategies: Any = "range", *keys: Any, **how: Any) -> Group:
-    """A stable member."""
+    """Return a stable member."""
     group = Group(strategies, **how)
     group.subscribe("t")
     group.enter(*keys)
@@ -74,7 +74,7 @@ def test_member_joins_syncs_and_heartbeats():
     assert heartbeating.timeout_s < SETTINGS.session_timeout_s
     assert (heartbeating.message.generation_id, heartbeating.message.member_id) == (7, "me")
     assert group.membership.assignor_protocol == "EAGER"
-    assert group.wait(1000.0) == []  # the broker's thread heartbeats
+    assert group.wait(1000.0) == []  # the broker's thread sends heartbeats
 
 
 def test_join_waits_for_the_coordinator():
@@ -143,7 +143,7 @@ def test_refused_join_is_tried_again_with_back_off(code: int, told: bool):
             refuse(call, code)
     assert 50 <= joins <= 80
     assert bool(group.errors) is told
-    assert len(group.errors) <= 13  # not one an attempt
+    assert len(group.errors) <= 13  # fewer than one for each attempt
     if told:
         assert group.errors[0].code() == code
         assert "group g: JoinGroup failed" in group.errors[0].str()
@@ -219,7 +219,7 @@ def test_cooperative_member_keeps_what_stays_and_joins_again_after_a_revocation(
     assert said(call).owned == [T0, T2]
     group.joined(call, 3)
     group.synced(group.sync(), T0, T2)
-    assert group.log == [("assign", [])]  # the application hears of every rebalance
+    assert group.log == [("assign", [])]  # the application gets a callback for every rebalance
     group.quiet()
 
 
@@ -416,7 +416,8 @@ def test_loss_while_another_step_is_open():
     group.subscribe("t")
     group.rebalance.manual = True
     group.enter(T0)
-    group.heartbeat(KafkaError.UNKNOWN_MEMBER_ID)  # the assignment has not reached the application yet
+    # the assignment has not reached the application yet
+    group.heartbeat(KafkaError.UNKNOWN_MEMBER_ID)
     assert group.log == [("assign", [T0]), ("lose", [])]
     group.rebalance.finish()
     assert group.rebalance.open == []
@@ -570,7 +571,7 @@ def test_skipped_assignment_of_a_static_leader():
     )
     request: Any = group.sync().message
     assert request.assignments == []
-    group.metadata.learn("u", 3)  # not known so far: no news
+    group.metadata.learn("u", 3)  # unknown so far: no change
     group.quiet()
 
 

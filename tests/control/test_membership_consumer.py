@@ -1,4 +1,4 @@
-"""The consumer group protocol (KIP-848): one rule a test, with a fake clock and the coordinator's answers given."""
+"""The consumer group protocol (KIP-848): one rule a test, with a fake clock and given answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def test_join_says_everything() -> None:
     assert (sent.subscribed_topic_names, sent.subscribed_topic_regex, sent.topic_partitions) == (["a"], None, [])
     assert group.pool.heartbeats == {}
     group.answer(5, {}, member_id="given")
-    assert (group.member.member_id, group.member.generation) == ("given", 5)  # version 0: the broker may rename it
+    # version 0: the broker may rename it
+    assert (group.member.member_id, group.member.generation) == ("given", 5)
     assert group.member.joined
 
 
@@ -63,7 +64,7 @@ def test_assignment_is_taken_and_told_then_the_brokers_thread_goes_on() -> None:
     assert group.pool.heartbeats == {}  # not before the coordinator has answered
     told = group.sent()
     assert (told.member_epoch, owned_of(told)) == (1, {ID_A: [0, 1]})
-    assert told.rebalance_timeout_ms == 300_000  # a full one: its answer holds the assignment
+    assert told.rebalance_timeout_ms == 300_000  # a full one: its answer contains the assignment
     group.answer(1, {ID_A: [0, 1]})
     assert group.nothing_sent()
     message, interval_s, _ = group.heartbeat
@@ -123,7 +124,7 @@ def test_the_same_answer_changes_nothing() -> None:
 
 
 def test_another_epoch_is_followed_by_a_full_heartbeat() -> None:
-    # An answer to a short heartbeat in between may have told of an assignment that nobody heard of.
+    # A short heartbeat in between may have got an assignment that was lost.
     group = Group()
     group.join({ID_A: [0]})
     group.heartbeat[2](response(2))
@@ -159,9 +160,10 @@ def test_revoked_before_assigned_and_told_in_between() -> None:
     group.rebalance.at_once = False
     group.heartbeat[2](response(1, {ID_A: [0], ID_B: [5]}))
     assert group.rebalance.taken() == [("revoke", [("a", 1)])]
-    assert owned_of(group.sent()) == {ID_A: [0, 1]}  # still its own: the application has not given it up
+    # still its own: the application has not revoked it
+    assert owned_of(group.sent()) == {ID_A: [0, 1]}
     group.answer(1, {ID_A: [0], ID_B: [5]})
-    assert group.heartbeat[0].member_epoch == 1  # heartbeats go on while the callback takes its time
+    assert group.heartbeat[0].member_epoch == 1  # heartbeats continue during a slow callback
     group.rebalance.finish()
     assert group.rebalance.taken() == [("assign", [("b", 5)])]
     assert owned_of(group.sent()) == {ID_A: [0]}
@@ -215,7 +217,7 @@ def test_a_topic_that_is_deleted_before_it_has_a_name_is_asked_for_no_longer() -
 def test_a_topic_made_anew_is_revoked_and_assigned_again() -> None:
     group = Group()
     group.join({ID_A: [0]})
-    group.metadata.names[ID_B] = "a"  # deleted and made again: the same name, another id
+    group.metadata.names[ID_B] = "a"  # deleted and created again: the same name, another id
     group.heartbeat[2](response(2, {ID_B: [0]}))
     assert group.rebalance.taken() == [("revoke", [("a", 0)]), ("assign", [("a", 0)])]
     assert owned_of(group.sent()) == {ID_B: [0]}
@@ -230,7 +232,7 @@ def test_a_topic_that_metadata_have_another_id_of_is_lost_at_once_and_waits_for_
     group.membership.on_ended([("a", 0)])
     assert group.rebalance.taken() == [("lose ended", [("a", 0), ("a", 1)])]
     assert owned_of(group.sent()) == {}
-    group.answer(2, {ID_A: [0, 1]})  # it hasn't heard of it yet
+    group.answer(2, {ID_A: [0, 1]})  # it doesn't know the change yet
     assert group.rebalance.taken() == []
     group.metadata.names[ID_B] = "a"
     group.clock.now += 10
@@ -269,12 +271,12 @@ def test_patterns_go_to_the_broker_and_names_beside_them() -> None:
     group.answer(1, {})
     group.subscription.wanted = ["a"]
     group.membership.subscribe(group.clock.now)
-    assert group.sent().subscribed_topic_regex == ""  # None would leave it as it was
+    assert group.sent().subscribed_topic_regex == ""  # None would keep the old one
 
 
 @pytest.mark.parametrize("pattern", ["^or", "^or.*", "^orders$", "^x|ders", "^(?:a|o)r"])
 def test_regex_for_the_broker_finds_what_a_search_finds(pattern: str) -> None:
-    # The broker takes RE2 and compares whole names; in these expressions RE2 and Python agree.
+    # The broker uses RE2 and matches whole names. In these expressions RE2 and Python agree.
     for topic in ("orders", "order", "orders-eu", "my-orders", "arders"):
         assert bool(re.fullmatch(server_regex([pattern]), topic)) == bool(re.search(pattern, topic)), topic
 
@@ -286,7 +288,7 @@ def test_a_broker_without_patterns_has_them_matched_here() -> None:
     message = group.sent()
     with pytest.raises(Exception, match="subscribed_topic_regex"):
         message.encode(0)
-    group.fail(KafkaError(KafkaError._INVALID_ARG))  # what the pool makes of it
+    group.fail(KafkaError(KafkaError._INVALID_ARG))  # the pool turns it into this error
     assert group.subscription.server_side is False
     sent = group.sent()
     assert (sent.subscribed_topic_names, sent.subscribed_topic_regex) == (["a"], None)
@@ -547,7 +549,7 @@ def test_leave_revokes_then_says_so(instance_id: str | None, epoch: int) -> None
 
 
 def test_the_epoch_is_kept_current_until_everything_is_revoked() -> None:
-    # What is committed in the callback has to be of the coordinator's epoch.
+    # Commits in the callback must have the coordinator's epoch.
     group = Group()
     group.join({ID_A: [0, 1]})
     group.rebalance.at_once = False
@@ -606,7 +608,7 @@ def test_leave_while_a_join_is_under_way_is_sent_behind_it() -> None:
     group.membership.leave("close", lambda: done.append(1), group.clock.now)
     group.turn()
     assert [call.message.member_epoch for call in group.calls] == [0, -1]  # type: ignore[attr-defined]
-    group.answer(1, {ID_A: [0]})  # of no interest any more
+    group.answer(1, {ID_A: [0]})  # the answer has no effect any more
     assert group.rebalance.taken() == [("revoke", [])]
     group.answer(-1)
     assert done == [1]

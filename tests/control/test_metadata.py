@@ -1,4 +1,4 @@
-"""The metadata cache and the producer's routing: refreshes, leaders, topics that come, go and come again."""
+"""The metadata cache and the producer's routing: refreshes, leaders, created and deleted topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .fakes import TOPIC_ID, Cluster, event
 
 
 def producing(cluster: Cluster, name: str = "t") -> ProduceRouter:
-    """Routing that has been asked for a topic, with a broker up."""
+    """Return a router with a wanted topic and a connected broker."""
     router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)
     cluster.bring_up(0)
     cluster.engine.topic(name)
@@ -77,7 +77,7 @@ def test_older_leader_epoch_is_ignored():
 
 
 def test_an_epoch_that_all_metadata_contradict_is_given_up():
-    """A broker that has once named an epoch of two thousand million would have the last word on who leads."""
+    """Otherwise a broker that once named a huge epoch would decide the leader for ever."""
     cluster = Cluster()
     router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 2**31 - 1)]))
@@ -154,7 +154,7 @@ def test_topic_that_stays_away_fails_after_the_propagation_time():
 
 
 def missing(cluster: Cluster, seconds: float, name: str = "t", code: int = KafkaError.UNKNOWN_TOPIC_OR_PART) -> None:
-    """So long, every request is answered with this error."""
+    """Answer every request with this error for so many seconds."""
     end = cluster.clock.now + seconds
     while cluster.clock.now < end:
         cluster.turn()
@@ -174,7 +174,7 @@ def wanting(create: bool = False, **how: Any) -> tuple[Cluster, list[tuple[str, 
 @pytest.mark.parametrize("busy", [False, True])
 def test_missing_topic_is_reported_in_the_first_second(busy: bool):
     cluster, reports = wanting()
-    if busy:  # the back-off for others that are missing has grown
+    if busy:  # the back-off for other missing topics has grown
         cluster.metadata.want("other", cluster.clock.now, create=True)
         cluster.metadata.forget("t")
         missing(cluster, 10, "other")
@@ -297,7 +297,7 @@ def test_partition_that_messages_wait_for_is_looked_for_until_metadata_are_new_e
     topic.staged_at = began = cluster.clock.now
     router.on_topic_wanted(event(token=1), cluster.clock.now)
     cluster.turn(router)
-    assert len(cluster.engine.submitted) == 1  # asked for at once
+    assert len(cluster.engine.submitted) == 1  # requested at once
     while topic.staged_at is not None:
         if cluster.engine.submitted:
             cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
@@ -311,7 +311,7 @@ def test_partition_that_messages_wait_for_is_looked_for_until_metadata_are_new_e
             cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     cluster.clock.now += 100
     cluster.turn(router)
-    assert cluster.engine.submitted == []  # nobody wants it any more
+    assert cluster.engine.submitted == []  # no longer wanted
 
 
 def test_messages_wait_for_a_partition_while_no_broker_answers():

@@ -1,4 +1,4 @@
-"""The engine has no memory for what it is told: the control plane tells it again, and nobody waits in vain."""
+"""Without memory the engine refuses a call. The control plane repeats it, and no caller hangs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .test_transactions import World
 
 
 def fail_once(owner: Any, name: str) -> None:
-    """The next call raises MemoryError; those behind it are done."""
+    """The next call raises MemoryError. The later ones work."""
     works: Callable[..., Any] = getattr(owner, name)
 
     def fails(*arguments: Any, **how: Any) -> None:
@@ -96,7 +96,7 @@ def test_connection_whose_handshake_could_not_be_sent_is_closed():
 
 @pytest.mark.parametrize("ends", ["connection", "request"])
 def test_failure_for_want_of_memory_is_one_of_the_connection(ends: str):
-    """So whoever tries again when a connection fails does so."""
+    """So code that retries after a failed connection does so here."""
     cluster = Cluster()
     cluster.bring_up(0)
     replies: list[Any] = []

@@ -1,4 +1,5 @@
-"""offset.store.method=file: names, contents, what is left after a failure, and how often the disk is asked."""
+"""offset.store.method=file: names, contents, state after a failure, and the number of disk syncs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets that the application asks for: batched by leader, asked for again while leaders move, bounded in time."""
+"""Offsets for the application: batched by leader, repeated while leaders move, with a timeout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .test_fetches import ConsumerCluster
 
 
 class Asking(ConsumerCluster):
-    """Nothing is assigned; the topic is known to nobody yet."""
+    """Nothing is assigned, and the topic is unknown."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Brokers that can't be asked for their versions: api.version.*, broker.version.fallback."""
+"""Brokers that don't support ApiVersions: api.version.*, broker.version.fallback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEVER_ASK = Fallback.of("0.8.2.2", ask=False, for_s=0.0)
 
 
 def ask(cluster: Cluster, status: int) -> None:
-    """The broker is connected to, asked for its versions, and the connection ends instead of an answer."""
+    """Connect, send ApiVersions, and end the connection instead of an answer."""
     cluster.pool.on_connected(event())
     sent = cluster.engine.submitted.pop()
     assert sent.api_key == ApiVersionsRequest.api_key
@@ -63,7 +63,7 @@ def test_broker_that_has_told_its_versions_once_is_never_taken_for_an_old_one():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.bring_up(0)
     cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="boot0:9092: it was stopped"))
-    ask(cluster, TRANSPORT)  # it is shutting down, or a proxy in front of it is
+    ask(cluster, TRANSPORT)  # it is shutting down, or a proxy before it is
     assert [error.code() for error in cluster.errors] == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
     cluster.bring_up(0)
     assert cluster.engine.opened == [(0, 1, 13, 17)] * 2

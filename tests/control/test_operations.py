@@ -1,4 +1,4 @@
-"""OperationDriver with a fake clock: rounds, back-off, deadlines; no thread, no socket."""
+"""OperationDriver with a fake clock: rounds, back-off, deadlines, without threads or sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GONE = KafkaError(KafkaError._TRANSPORT, "the peer closed the connection")
 
 
 class Pool:
-    """What operations ask the broker pool for."""
+    """The part of the broker pool that operations use."""
 
     def __init__(self) -> None:
         self.nodes = {1: "one", 2: "two"}
@@ -33,7 +33,8 @@ class Pool:
 
 
 class Run:
-    """One operation that does `run()` for keys "a" and "b", both at broker 1 unless ``at`` says otherwise."""
+    """One operation that does `run()` for keys "a" and "b", both at broker 1 unless ``at`` differs.
+    """
 
     def __init__(self, *, change: bool = False) -> None:
         self.clock, self.pool = Clock(), Pool()
@@ -49,7 +50,7 @@ class Run:
         self.wake_at = 0.0
 
     def take(self, reply: MetadataResponse) -> None:
-        """As Metadata."""
+        """Take a Metadata response."""
 
     def begin(self) -> Run:
         self.operations.begin(self.steps, self.clock.now + LIMIT_S, self.ended.append)
@@ -78,7 +79,7 @@ class Run:
         return self.poll()
 
     def sleep(self) -> Run:
-        """Until it wants to go on."""
+        """Wait until the operation is due again."""
         assert not self.calls
         self.clock.now = self.wake_at
         return self.poll()
@@ -172,7 +173,7 @@ def test_closing_ends_what_is_open_and_what_begins_later() -> None:
 
 def test_a_defect_ends_its_operation_only() -> None:
     run = Run().begin()
-    run.reply(5)  # no mapping, which `outcomes` promises
+    run.reply(5)  # no mapping, although `outcomes` must return one
     assert isinstance(run.ended[0], AttributeError)
     assert run.begin().reply({"a": "A", "b": "B"}).settled == {"a": "A", "b": "B"}
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry's MetricsData as it is written, read by OpenTelemetry's own classes and by the mock cluster."""
+"""The written MetricsData, read by OpenTelemetry's own classes and by the mock cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AT_LEISURE = settings(max_examples=60, deadline=None, suppress_health_check=[Hea
 
 
 def labels_of(pairs: object) -> dict[str, str | int]:
-    """Attributes of OpenTelemetry's."""
+    """Return OpenTelemetry's attributes."""
     found = {}
     for pair in pairs:  # type: ignore[attr-defined]
         kind = pair.value.WhichOneof("value")

@@ -1,4 +1,4 @@
-"""One cause, one report: at once, once a minute while it lasts, and when it is over."""
+"""One cause, one report: at once, once a minute while it lasts, and at its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .fakes import Clock
 
 
 def reported(outages: Outages, clock: Clock, subject: str, cause: str, seconds: float, every_s: float) -> list[float]:
-    """At which seconds a failure that comes every so often is reported."""
+    """Return the seconds at which a repeated failure is reported."""
     start, found = clock.now, []
     while clock.now - start < seconds:
         if outages.is_due(subject, cause):

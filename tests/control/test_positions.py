@@ -1,4 +1,4 @@
-"""A model of a log, an engine and an application: whatever happens, each offset is handed out once and in order."""
+"""A model of a log, an engine and an application: each offset is delivered once and in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODES = (0, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.FENCED_LEADER_EPOCH,
 
 
 class Engine:
-    """What the engine has fetched of one partition, by what was done to its cursor."""
+    """The engine's fetched data of one partition, as its cursor's calls determine it."""
 
     def __init__(self, cursor: FakeCursor) -> None:
         self.cursor = cursor
@@ -41,7 +41,7 @@ class Engine:
 
 
 class World(ConsumerCluster):
-    """One partition, two brokers that lead it in turn."""
+    """One partition, and two brokers that lead it in turn."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class World(ConsumerCluster):
         self.world = Engine(self.engine.cursors[0])
 
     def turn_over(self) -> None:
-        """The control thread works until nothing is left to do; brokers answer."""
+        """Run the control thread until nothing is due. Brokers answer."""
         for _ in range(20):
             self.go()
             if not self.engine.submitted:
@@ -80,7 +80,7 @@ class World(ConsumerCluster):
         topic = OffsetForLeaderEpochResponse.Topic(topic="t", partitions=[answer])
         self.answer(OffsetForLeaderEpochResponse(topics=[topic]))
 
-    # --- what may happen ---
+    # --- possible events ---
 
     def fetch(self) -> None:
         world = self.world
@@ -154,7 +154,7 @@ def test_each_offset_is_handed_out_once_and_in_order(seed):
         if world.random.random() < 0.8:
             world.turn_over()
         world.world.catch_up()
-    # However it was left, it goes on.
+    # From any state it continues.
     world.resume()
     before = world.expected
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""Every example runs, against the mock cluster, and says what it promises."""
+"""Every example runs on the mock cluster, and prints its promised output."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_example_runs_on_spark(name: str, bootstrap: str) -> None:
 
 @functools.cache
 def spark_python() -> str:
-    """As the guide of Spark advises, where there is Spark."""
+    """Return the guide's Python for Spark, if Spark is there."""
     try:
         from kafka_native.spark import worker_python
     except ImportError:

@@ -1,4 +1,4 @@
-"""The snippets of the guide run, one after the other, against the mock cluster."""
+"""The guide's snippets run in order on the mock cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_snippets_of_the_guide_run(page: str, least: int) -> None:
 
 
 def run_snippets(page: str, names: dict[str, Any]) -> int:
-    """Runs those of a page with these names; how many there are."""
+    """Run a page's snippets with these names, and return their number."""
     snippets = re.findall(r"```python\n(.*?)```", (GUIDE / page).read_text(encoding="utf-8"), re.DOTALL)
     for number, snippet in enumerate(snippets):
         exec(compile(snippet, f"{page}, snippet {number}", "exec"), names)
@@ -50,7 +50,7 @@ def test_the_snippet_about_proxies_runs() -> None:
 
 
 def private_key() -> str:
-    """What an assertion is signed with, in PEM form."""
+    """Return the key that signs an assertion, in PEM form."""
     key = rsa.generate_private_key(65537, 2048)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 

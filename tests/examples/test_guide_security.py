@@ -1,4 +1,4 @@
-"""The snippets of the guide's page on TLS run, one after the other, with files as they name them."""
+"""The snippets of the guide's page on TLS run in order, with files of the named paths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "security.md"
 
 
 def save(folder: Path, ca_pem: str, own: Identity) -> None:
-    """The files, the key and the keystore behind ``a password``."""
+    """Save the files. The key and the keystore are encrypted with ``a password``."""
     key: Any = load_pem_private_key(own.key_pem.encode(), None)
     certificate = x509.load_pem_x509_certificate(own.certificate_pem.encode())
     locked = BestAvailableEncryption(b"a password")

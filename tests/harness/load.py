@@ -1,4 +1,4 @@
-"""Messages at a steady rate. They are the load of a run, and aren't what is judged."""
+"""Messages at a steady rate: the load of a run, not the subject of its rules."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ STEP_S = 0.02
 
 
 class Load(threading.Thread):
-    """Produces until it is told to stop, with idempotence."""
+    """Produces with idempotence until it is stopped."""
 
     def __init__(self, cluster: Cluster, rate: int, message: Callable[[int], dict[str, Any]], **conf: Any) -> None:
-        """``message`` makes the arguments of produce() for the message of a number, from 0 on."""
+        """``message`` makes the arguments of produce() for a message number, from 0 on."""
         super().__init__(daemon=True)
         base = {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "message.timeout.ms": 180_000}
         self._producer = kafka_native.Producer(quiet({**base, **conf}))
@@ -27,10 +27,10 @@ class Load(threading.Thread):
         self.sent = 0
 
     def acked(self, number: int, message: Any) -> None:
-        """A message was written; for subclasses."""
+        """A message was written. For subclasses."""
 
     def run(self) -> None:
-        """In the thread."""
+        """Produce in the thread."""
         try:
             self._produce_on()
         except Exception as error:
@@ -63,7 +63,7 @@ class Load(threading.Thread):
                 self._producer.poll(0.1)
 
     def end(self, timeout_s: float = 90.0) -> None:
-        """Stops, and waits until everything is settled."""
+        """Stop, and wait until every message has an outcome."""
         self._ended.set()
         self.join(60)
         left = self._producer.flush(timeout_s)

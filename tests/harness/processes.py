@@ -1,4 +1,4 @@
-"""Processes that end with the tests, and, from Linux's /proc, whose child and whose socket is whose."""
+"""Processes that end with the tests, and the owners of processes and sockets in Linux's /proc."""
 
 from __future__ import annotations
 
@@ -20,21 +20,27 @@ GUARD = Path(__file__).with_name("guard.py")
 
 
 def guarded(*command: str) -> list[str]:
-    """The command line of a process that ends together with this thread (see guard.py)."""
+    """Return the command line of a process that ends together with this thread (see guard.py)."""
     return [sys.executable, "-S", str(GUARD), str(os.getpid()), *command]
 
 
 def started(*command: str, output: Path, **options: Any) -> subprocess.Popen[bytes]:
-    """A guarded process that reads nothing, and appends what it prints to a file."""
+    """Start a guarded process without input. Its output is appended to a file."""
     with output.open("ab") as printed:
         return subprocess.Popen(guarded(*command), stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, **options)
 
 
 class Child:
-    """A module of ours in a guarded process: a line with its settings on its standard input, then commands."""
+    """A module of ours in a guarded process.
+
+    Its standard input is a line of settings, then commands.
+    """
 
     def __init__(self, module: str, settings: Any, output: Path) -> None:
-        """``settings`` is a dataclass; the module gets it as JSON. What it prints is appended to ``output``."""
+        """``settings`` is a dataclass. The module gets it as JSON.
+
+        Its output is appended to ``output``.
+        """
         with output.open("ab") as printed:
             self._process = subprocess.Popen(
                 guarded(sys.executable, "-m", module),
@@ -45,48 +51,48 @@ class Child:
                 text=True,
             )
         self.resume_at: float | None = None
-        """When one that is stopped is to go on."""
+        """The time at which a stopped process must be resumed."""
         self.tell(json.dumps(asdict(settings)))
 
     def tell(self, line: str) -> None:
-        """A command; a process that has just died doesn't read it."""
+        """Send a command. A process that has just died doesn't read it."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
 
     def kill(self) -> None:
-        """With SIGKILL."""
+        """Kill the process with SIGKILL."""
         self._process.kill()
         self._process.wait(20)
 
     def stop(self, seconds: float) -> None:
-        """Freezes it; who has it resumes it in time."""
+        """Freeze the process. The caller must resume it in time."""
         self._process.send_signal(signal.SIGSTOP)
         self.resume_at = time.monotonic() + seconds
 
     def resume(self) -> None:
-        """Lets one that is stopped go on."""
+        """Resume a frozen process."""
         if self.resume_at is not None:
             self._process.send_signal(signal.SIGCONT)
             self.resume_at = None
 
     def leave(self) -> None:
-        """Tells it to end."""
+        """Send the command to end."""
         self.tell("leave")
 
     def code(self) -> int | None:
-        """How it has ended; None: not yet."""
+        """Return the exit code, or None while it runs."""
         return self._process.poll()
 
 
 def say(event: str, **values: Any) -> None:
-    """A line for the run, in one write: a process that is killed leaves whole ones."""
+    """Print a line for the run in one write, so that a killed process leaves only whole lines."""
     os.write(1, json.dumps({"e": event, **values}).encode() + b"\n")
 
 
 def said(directory: Path) -> Iterator[dict[str, Any]]:
-    """What the processes of a run have said, without the noise."""
+    """Yield the lines of a run's processes, without other output."""
     for output in directory.glob("*.out"):
         for line in output.read_text(errors="replace").splitlines():
             if line.startswith('{"e"'):
@@ -103,7 +109,7 @@ def _parents() -> dict[int, int]:
 
 
 def descendants(root: int) -> set[int]:
-    """All processes that stem from one, itself among them, as far as those between live."""
+    """Return a process and its descendants, as far as the processes between them are alive."""
     parents, found = _parents(), {root}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
@@ -111,28 +117,28 @@ def descendants(root: int) -> set[int]:
 
 
 def kill_all(root: int) -> None:
-    """SIGKILL to all processes that stem from one, and to itself."""
+    """Send SIGKILL to a process and all its descendants."""
     for pid in descendants(root):
-        with suppress(ProcessLookupError):  # its parent's end was its own, too
+        with suppress(ProcessLookupError):  # it ended together with its parent
             os.kill(pid, signal.SIGKILL)
 
 
 def ancestors(pid: int) -> Iterator[int]:
-    """Its parent, the parent of that, and so on."""
+    """Yield the parent, its parent, and so on."""
     parents = _parents()
     while pid := parents.get(pid, 0):
         yield pid
 
 
 def name_of(pid: int) -> str:
-    """The program's; empty if it has ended."""
+    """Return the program's name, or an empty string if it has ended."""
     with suppress(OSError):
         return (PROC / str(pid) / "comm").read_text().strip()
     return ""
 
 
 def owner(port: int, among: set[int]) -> int | None:
-    """Which of these processes has the connection with this port of its own."""
+    """Return the process that owns the connection with this local port."""
     inodes = set()
     for line in (PROC / "net" / "tcp").read_text().splitlines()[1:]:
         words = line.split()

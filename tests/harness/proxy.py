@@ -1,4 +1,5 @@
-"""A TCP proxy for tests: it carries bytes to a target that may change, and breaks connections where it is told to."""
+"""A TCP proxy for tests. It forwards bytes to a variable target, and breaks connections on command.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ FOREVER = 1 << 62
 
 
 class Fate(NamedTuple):
-    """What happens to one direction of a connection: after so many bytes it is cut.
+    """The fault of one direction of a connection: it is cut after so many bytes.
 
-    ``mute_s``: first it keeps reading for so long without passing anything on, so that answers are lost although
-    requests arrived. ``delay_s``: each piece is held back. ``flip_at``: the byte there has one wrong bit.
+    ``mute_s``: before that it reads for so long without forwarding, so that answers are lost
+    although requests arrived. ``delay_s``: each piece is delayed. ``flip_at``: one bit of the byte
+    there is wrong.
     """
 
     cut_after: int = FOREVER
@@ -30,19 +32,19 @@ class Fate(NamedTuple):
 
 
 class Fates(NamedTuple):
-    """What happens to a connection: to what the client sends, and to what it is answered."""
+    """The faults of both directions: the client's requests, and its answers."""
 
     requests: Fate = Fate()
     answers: Fate = Fate()
 
 
 def harmless() -> Fates:
-    """Nothing happens."""
+    """Return faults that do nothing."""
     return Fates()
 
 
 class Chaos:
-    """Fates drawn at random, from a seed that says everything: every connection ends. Thread: any."""
+    """Random faults from a seed: every connection ends. Thread: any."""
 
     def __init__(self, seed: int, *, bytes_max: int, answer_bytes_max: int) -> None:
         """A connection is cut before it has carried so many bytes of requests, or of answers."""
@@ -53,7 +55,7 @@ class Chaos:
         self.calm = False
 
     def __call__(self) -> Fates:
-        """The fates of the next connection."""
+        """Return the faults of the next connection."""
         with self._lock:
             draw = self._random
             kind = draw.randrange(4)
@@ -69,23 +71,26 @@ class Chaos:
 
 
 class Link:
-    """One client's connection and the one behind it."""
+    """One client's connection, and the connection to the target."""
 
     def __init__(self, near: socket.socket, far: socket.socket) -> None:
         self.near, self.far = near, far
         self.asked: dict[int, int] = {}
-        """For proxies that know requests: the API of each whose answer is to come, by its number."""
+        """For proxies that know requests:
+
+        the API key of each request without an answer, by correlation id.
+        """
 
     def cut(self) -> None:
         for end in (self.near, self.far):
             with suppress(OSError):
-                # Not with a farewell: what was on its way is lost, as with a broken line.
+                # Close without a FIN: data on its way is lost, as on a broken line.
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 end.shutdown(socket.SHUT_RDWR)
 
 
 class Proxy:
-    """Listens on a port of its own and carries each connection on to ``target`` as it is then."""
+    """Listens on its own port, and forwards each connection to the current ``target``."""
 
     def __init__(
         self,
@@ -96,7 +101,7 @@ class Proxy:
         port: int = 0,
         family: socket.AddressFamily = socket.AF_INET,
     ) -> None:
-        """``target`` is host:port; None refuses to go on to anywhere."""
+        """``target`` is host:port. None refuses connections."""
         self.target = target
         self.cuts = 0
         self._fates = fates
@@ -136,7 +141,7 @@ class Proxy:
             self._serve(near)
 
     def _serve(self, near: socket.socket) -> None:
-        """Takes a new connection to where it goes."""
+        """Forward a new connection."""
         target = self.target
         try:
             if target is None:
@@ -147,7 +152,7 @@ class Proxy:
             near.close()
 
     def _carry_on(self, near: socket.socket, far: socket.socket) -> None:
-        """From now on what comes from one goes to the other."""
+        """Forward the bytes from one socket to the other from now on."""
         far.settimeout(None)
         for end in (near, far):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -163,7 +168,7 @@ class Proxy:
         threading.Thread(target=self._bury, args=(link, left), daemon=True).start()
 
     def _bury(self, link: Link, left: threading.Semaphore) -> None:
-        """Closes the sockets once neither direction uses them."""
+        """Close the sockets once neither direction uses them."""
         left.acquire()
         left.acquire()
         with self._lock:
@@ -183,7 +188,7 @@ class Proxy:
             left.release()
 
     def _pass_on(self, link: Link, source: socket.socket, sink: socket.socket, fate: Fate) -> None:
-        """One direction of a connection, to its end."""
+        """Forward one direction of a connection until its end."""
         carried = 0
         while data := source.recv(PIECE_BYTES):
             if fate.delay_s:

@@ -1,4 +1,4 @@
-"""What there is at the end: entries as committed readers of three clients have them, offsets, and the brokers' logs."""
+"""The data at the end of a run: records for read_committed readers, offsets, and brokers' logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH = re.compile(r"producerId: (\d+) producerEpoch: \d+ .*isTransactional: (\w
 LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)")
 STATE = re.compile(r" key: (\{.*\}) payload: (\{.*\})$", re.MULTILINE)
 ENDED = {0: "Empty", 4: "CompleteCommit", 5: "CompleteAbort", 6: "Dead"}
-"""By the numbers that the transaction log has."""
+"""The states by their numbers in the transaction log."""
 
 
 def _read(lib: ModuleType, cluster: Cluster, topic: str, partitions: int) -> dict[Place, str]:
@@ -45,17 +45,17 @@ def _read(lib: ModuleType, cluster: Cluster, topic: str, partitions: int) -> dic
 
 
 def by_ours(cluster: Cluster, topic: str, partitions: int, _: int) -> dict[Place, str]:
-    """With kafka_native."""
+    """Read with kafka_native."""
     return _read(kafka_native, cluster, topic, partitions)
 
 
 def by_theirs(cluster: Cluster, topic: str, partitions: int, _: int) -> dict[Place, str]:
-    """With confluent_kafka."""
+    """Read with confluent_kafka."""
     return _read(confluent_kafka, cluster, topic, partitions)
 
 
 def by_java(cluster: Cluster, topic: str, _: int, count: int) -> dict[Place, str]:
-    """With Kafka's own console consumer, which ends when it has as many as the others, or when no more come."""
+    """Read with Kafka's console consumer. It ends at the others' count, or when no more arrive."""
     printing = [f"--formatter-property=print.{what}=true" for what in ("partition", "offset")]
     said = java.java_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -67,7 +67,7 @@ def by_java(cluster: Cluster, topic: str, _: int, count: int) -> dict[Place, str
 
 
 def is_committed(cluster: Cluster, topic: str, partitions: int, group: str) -> bool:
-    """Whether the group has committed the end of each partition."""
+    """Return whether the group has committed the end of each partition."""
     with kafka_native.Consumer(quiet({"bootstrap.servers": cluster.bootstrap, "group.id": group})) as consumer:
         places = [kafka_native.TopicPartition(topic, number) for number in range(partitions)]
         stored = consumer.committed(places, 30)
@@ -76,7 +76,10 @@ def is_committed(cluster: Cluster, topic: str, partitions: int, group: str) -> b
 
 
 def open_transactions(cluster: Cluster, topic: str, group: str) -> list[str]:
-    """What isn't ended in the brokers' logs, says Kafka's DumpLogSegments; nothing where they aren't processes."""
+    """Return the open transactions in the brokers' logs, from Kafka's DumpLogSegments.
+
+    It is empty if the brokers aren't processes.
+    """
     found = []
     for broker in cluster.brokers.values():
         if isinstance(broker, ProcessBroker):
@@ -90,7 +93,7 @@ def _dump(files: list[Path], *options: str) -> str:
 
 
 def _open_in(log_dir: Path, topic: str, group: str) -> Iterator[str]:
-    """Of one broker, which has a replica of everything."""
+    """Yield those of one broker, which has a replica of everything."""
     logs = [*log_dir.glob(f"{topic}-*/*.log"), *log_dir.glob("__consumer_offsets-*/*.log")]
     yield from open_in_logs(_dump(sorted(logs)))
     states = sorted(log_dir.glob("__transaction_state-*/*.log"))
@@ -98,7 +101,7 @@ def _open_in(log_dir: Path, topic: str, group: str) -> Iterator[str]:
 
 
 def open_in_logs(dumped: str) -> Iterator[str]:
-    """Producers whose last batch in a log isn't the end of a transaction."""
+    """Yield producers whose last batch in a log isn't the end of a transaction."""
     for section in dumped.split("Dumping ")[1:]:
         last: dict[str, bool] = {}
         for producer, transactional, control in BATCH.findall(section):
@@ -111,7 +114,7 @@ def open_in_logs(dumped: str) -> Iterator[str]:
 
 
 def open_in_states(dumped: str, group: str) -> Iterator[str]:
-    """Transactional ids of a group's processors whose last state in the coordinator's log isn't an end."""
+    """Yield a group's transactional ids whose last state in the coordinator's log isn't an end."""
     state: dict[str, int] = {}
     for key, payload in STATE.findall(dumped):
         state[json.loads(key)["data"]["transactionalId"]] = json.loads(payload)["data"]["transactionStatus"]

@@ -1,4 +1,4 @@
-"""What runs under faults share: the draw of faults, the rules at the end, and the report."""
+"""The common parts of runs with faults: the choice of faults, the rules at the end, the report."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.harness.processes import Child
 
 T = TypeVar("T")
 Rule = Callable[[T], Iterator[str]]
-"""What must hold, with a sentence for each way in which it was broken."""
+"""A rule yields a sentence for each way in which a result breaks it."""
 
 
 class Deck(Generic[T]):
-    """Each card is drawn once before any comes again."""
+    """A deck of cards: each card is drawn once before any is drawn again."""
 
     def __init__(self, cards: Sequence[T], draw: random.Random) -> None:
         """``draw`` decides the order."""
@@ -28,7 +28,7 @@ class Deck(Generic[T]):
         self._left: list[T] = []
 
     def draw(self) -> T:
-        """The next one."""
+        """Return the next card."""
         if not self._left:
             self._left = list(self._cards)
             self._random.shuffle(self._left)
@@ -36,30 +36,33 @@ class Deck(Generic[T]):
 
 
 class FaultRun:
-    """A run with faults: each is a method ``_fault_NAME()`` of a subclass, which says whether it could be made."""
+    """A run with faults. Each is a method ``_fault_NAME()`` of a subclass.
+
+    It returns whether it worked.
+    """
 
     def __init__(self, name: str, seed: int, faults: Sequence[str]) -> None:
-        """``faults``: the deck of names, which the seed shuffles."""
+        """``faults`` are the names in the deck. The seed shuffles them."""
         self._random = random.Random(seed)
         self._deck = Deck(faults, self._random)
         self.directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
         self.faults: Counter[str] = Counter()
 
     def _fault(self) -> None:
-        """Makes the next one."""
+        """Make the next fault."""
         kind = self._deck.draw()
         if getattr(self, f"_fault_{kind}")():
             self.faults[kind] += 1
 
     def _freeze(self, victim: Child | None, share: tuple[float, float], of_s: float) -> bool:
-        """Stops a process, if there is one, for a share of some time."""
+        """Stop a process, if there is one, for a share of a time."""
         if victim is not None:
             victim.stop(self._random.uniform(*share) * of_s)
         return victim is not None
 
 
 def broken(rules: Iterable[Rule[T]], result: T, examples: int | None = None) -> list[str]:
-    """Everything that breaks a rule, each rule with its first few."""
+    """Return all broken rules, each with its first few examples."""
     found = []
     for rule in rules:
         texts = list(rule(result))
@@ -70,24 +73,24 @@ def broken(rules: Iterable[Rule[T]], result: T, examples: int | None = None) -> 
 
 
 def each_break(breaks: Mapping[str, Sequence[Callable[[T], None]]]) -> pytest.MarkDecorator:
-    """Parametrizes a test of the judge with ``rule`` and a function that breaks it."""
+    """Parametrize a test of the rules with ``rule`` and a function that breaks it."""
     pairs = [(rule, each) for rule, ways in breaks.items() for each in ways]
     return pytest.mark.parametrize(("rule", "break_it"), pairs, ids=lambda value: getattr(value, "__name__", value))
 
 
 def counted(counts: Mapping[Any, int]) -> str:
-    """Counts as text."""
+    """Return counts as text."""
     named = {name if isinstance(name, str) else " ".join(name): count for name, count in counts.items() if count}
     return ", ".join(f"{count} {name}" for name, count in sorted(named.items())) or "none"
 
 
 def drawn(seed: int | None) -> int:
-    """The seed that was given, or another one."""
+    """Return the given seed, or a random one."""
     return random.randrange(1 << 30) if seed is None else seed
 
 
 def report(figures: Iterable[str], found: Sequence[str], directory: Path) -> int:
-    """Prints how a run has ended; how many rules were broken."""
+    """Print the result of a run, and return the number of broken rules."""
     for line in figures:
         click.echo(f"  {line}")
     for text in found:

@@ -1,4 +1,4 @@
-"""Servers that are no brokers."""
+"""Servers that are not brokers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def answering(handle: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server that does the same with each connection; its address."""
+    """Yield the address of a server that handles each connection with ``handle``."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

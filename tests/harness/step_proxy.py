@@ -1,4 +1,7 @@
-"""A proxy that knows Kafka's requests, and calls before it passes one on, before its answer, and after that."""
+"""A proxy that knows Kafka's requests.
+
+It calls a function before and after each request and answer.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from tests.harness.proxy import Fate, Link, Proxy
 BEFORE, ANSWERED, AFTER = "before", "answered", "after"
 
 Watch = Callable[[int, str, int], bool]
-"""``watch(api key, phase, the client's port)``: False ends the connection there and then."""
+"""``watch(api key, phase, the client's port)``. False ends the connection at once."""
 
 
 def _exactly(source: socket.socket, count: int) -> bytes:
@@ -31,10 +34,11 @@ def _frames(source: socket.socket) -> Iterator[bytes]:
 
 
 class StepProxy(Proxy):
-    """Carries whole requests and answers to and from ``target``, which is to be set before anybody connects."""
+    """Forwards whole requests and answers. Set ``target`` before the first connection.
+    """
 
     def __init__(self, watch: Watch) -> None:
-        """``watch`` sees each step."""
+        """``watch`` is called for each step."""
         self._watch = watch
         super().__init__(None)
 

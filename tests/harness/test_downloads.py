@@ -1,4 +1,4 @@
-"""What tests fetch is used only with the hashes that the table has."""
+"""Tests use only downloads whose hashes are in the table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @pytest.fixture
 def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of two jars that was fetched earlier; the table has their hashes."""
+    """Yield a folder of two jars that was fetched earlier. The table has their hashes."""
     folder = tmp_path / WANTED.name / "libs"
     folder.mkdir(parents=True)
     for name in ("a.jar", "b.jar"):

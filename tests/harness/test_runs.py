@@ -1,4 +1,4 @@
-"""A whole run of pytest with our plugins: what fails it, what it prints, and which tests a process or a slice has."""
+"""Whole runs of pytest with our plugins: failures, output, processes and slices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_flaky(number, tmp_path_factory):
 
 
 def run(folder: Path, text: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs one test file with nothing but our plugins of this project; its flaky tests aren't those of this run."""
+    """Run one test file with only our plugins. Its flaky tests don't count for the outer run."""
     inherited = {name: value for name, value in os.environ.items() if name != FLAKY_FILE}
     (folder / "test_it.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
@@ -106,7 +106,8 @@ def test_one(number):
 
 
 def test_at_most_two_processes_start_java(tmp_path: Path) -> None:
-    """Twelve files, half of which name Java: their processes are as few as allowed, and every test runs."""
+    """Twelve files, and half of them name Java. As few processes as allowed run them, and all run.
+    """
     for number in range(12):
         java = "# from tests.broker import java\n" if number % 2 else ""
         body = "import time, os\n\ndef test_it():\n    time.sleep(0.05)\n    print('ran by', os.getpid(), 'JAVA')\n"

@@ -1,4 +1,4 @@
-"""Proxies as networks have them, for tests: SOCKS5 and HTTP CONNECT, with or without a login."""
+"""Proxies of networks for tests: SOCKS5 and HTTP CONNECT, with or without a login."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Login = tuple[bytes, bytes]
 
 
 class Refused(Exception):
-    """The client has been told that it gets no connection."""
+    """The proxy has refused the client a connection."""
 
 
 class Tunnels(Proxy):
-    """A proxy that goes where each client asks it to."""
+    """A proxy that connects each client to its requested target."""
 
     scheme: str
-    """Of proxy.url, where the proxy looks brokers' names up."""
+    """The scheme of proxy.url if the proxy resolves the brokers' names."""
 
     def __init__(
         self,
@@ -39,23 +39,24 @@ class Tunnels(Proxy):
         patience_s: float = PATIENCE_S,
         port: int = 0,
     ) -> None:
-        """``login``: the one user and password that it lets in; None: everybody.
+        """``login`` is the only valid user and password. None lets every client in.
 
-        ``names``: hosts that it alone knows, with the addresses behind them. ``refuse``: the code that a client gets
-        that asks for this host, 0: a connection. ``patience_s``: how long it waits for a client that doesn't go on.
+        ``names``: hosts that only the proxy can resolve, with their addresses. ``refuse``: the
+        error code for a requested host, or 0 for a connection. ``patience_s``: how long it waits
+        for a silent client.
         """
         self._patience_s = patience_s
         self._login = login
         self._names = names
         self._refuse = refuse
         self.asked: list[tuple[str, int]] = []
-        """Where clients wanted to go, in their words."""
+        """The targets that clients requested, in their words."""
         self.logins: list[Login] = []
-        """What they have logged in with."""
+        """The logins that clients sent."""
         super().__init__(None, fates, port=port)
 
     def url(self, user: str = "", password: str = "", scheme: str = "") -> str:
-        """For proxy.url."""
+        """Return a URL for proxy.url."""
         return f"{scheme or self.scheme}://{f'{user}:{password}@' if user else ''}{self.address}"
 
     def _serve(self, near: socket.socket) -> None:
@@ -88,11 +89,11 @@ class Tunnels(Proxy):
 
     @abstractmethod
     def _ask(self, near: socket.socket) -> tuple[str, int]:
-        """Where this client wants to go; Refused if it may not go anywhere."""
+        """Return this client's requested target. Raises Refused."""
 
     @abstractmethod
     def _answer(self, near: socket.socket, code: int) -> None:
-        """Tells it how that went; 0: it is through."""
+        """Send the result to the client. 0 means that the connection is open."""
 
     def _lets_in(self, login: Login) -> bool:
         self.logins.append(login)
@@ -100,7 +101,7 @@ class Tunnels(Proxy):
 
 
 class Socks5(Tunnels):
-    """RFC 1928, RFC 1929."""
+    """SOCKS5 (RFC 1928, RFC 1929)."""
 
     scheme = "socks5h"
     unreachable = 5
@@ -138,7 +139,7 @@ class Socks5(Tunnels):
 
 
 class HttpConnect(Tunnels):
-    """CONNECT of RFC 9110, with Basic."""
+    """CONNECT of RFC 9110, with Basic authentication."""
 
     scheme = "http"
     unreachable = 502
@@ -164,7 +165,7 @@ class HttpConnect(Tunnels):
 
 
 class Canned:
-    """Somebody who is no proxy: takes what comes, says these bytes, and ends the connection or stays silent."""
+    """A server that is no proxy: it reads, sends these bytes, and then closes or stays silent."""
 
     def __init__(self, says: bytes, *, piece_bytes: int = 1 << 20, stays: bool = False) -> None:
         self._says = says
@@ -213,7 +214,7 @@ class Canned:
 
 
 def exactly(near: socket.socket, count: int) -> bytes:
-    """So many bytes; OSError if they don't come."""
+    """Read so many bytes. Raises OSError if they don't arrive."""
     found = b""
     while len(found) < count:
         more = near.recv(count - len(found))
@@ -224,7 +225,7 @@ def exactly(near: socket.socket, count: int) -> bytes:
 
 
 def lines(near: socket.socket) -> Iterator[str]:
-    """The lines of a request's head, without the empty one at its end. Nothing behind it is read."""
+    """Yield the lines of a request's head, without the final empty one, and read no further."""
     line = b""
     while len(line) < LINE_MAX:
         line += exactly(near, 1)

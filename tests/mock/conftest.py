@@ -19,13 +19,13 @@ def cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def wire(cluster: MockCluster) -> Iterator[Wire]:
-    """A connection to broker 1, which leads partition 0 of every topic."""
+    """Yield a connection to broker 1, which leads partition 0 of every topic."""
     with Wire(cluster) as connection:
         yield connection
 
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    """For requests that wait for each other."""
+    """Yield a pool for requests that wait for each other."""
     with ThreadPoolExecutor(8) as running:
         yield running

@@ -1,4 +1,4 @@
-"""Clients of secured clusters: librdkafka as the witness, and the protocol by hand."""
+"""Clients of secured clusters: librdkafka as a second implementation, and the protocol by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms":
 
 
 def settings(cluster: MockCluster, security: ListenerSecurity, **own: Any) -> dict[str, Any]:
-    """librdkafka's properties for a cluster."""
+    """Return librdkafka's properties for a cluster."""
     found = {"bootstrap.servers": cluster.bootstrap_servers, "security.protocol": security.protocol, **QUIET}
     if security.has_tls:
         found["ssl.ca.pem"] = cluster.ca_pem
@@ -30,9 +30,10 @@ def settings(cluster: MockCluster, security: ListenerSecurity, **own: Any) -> di
 
 
 def produce_and_consume(cluster: MockCluster, conf: dict[str, Any]) -> None:
-    """Both directions, by librdkafka, through a group; what comes back is what was sent."""
+    """Produce and consume with librdkafka in a group, and compare the messages."""
     cluster.create_topic("a", 2)
-    producer = confluent_kafka.Producer({**conf, "enable.idempotence": True})  # a retry sends nothing twice
+    # a retry sends nothing twice
+    producer = confluent_kafka.Producer({**conf, "enable.idempotence": True})
     for number in range(COUNT):
         producer.produce("a", b"%d" % number * 100, partition=number % 2)
     assert producer.flush(WAIT_S) == 0
@@ -51,7 +52,7 @@ def produce_and_consume(cluster: MockCluster, conf: dict[str, Any]) -> None:
 
 
 def refusal(conf: dict[str, Any], *codes: int) -> confluent_kafka.KafkaError:
-    """The first error with one of these codes that librdkafka reports of a client that can't get in."""
+    """Return librdkafka's first error with one of these codes, for a client that can't connect."""
     errors: list[confluent_kafka.KafkaError] = []
     producer = confluent_kafka.Producer({**conf, "error_cb": errors.append})
     deadline = time.monotonic() + WAIT_S
@@ -62,7 +63,7 @@ def refusal(conf: dict[str, Any], *codes: int) -> confluent_kafka.KafkaError:
 
 
 class TlsWire(Wire):
-    """A connection over TLS, by Python's ssl module."""
+    """A connection over TLS, with Python's ssl module."""
 
     def __init__(self, cluster: MockCluster, context: ssl.SSLContext, **options: Any) -> None:
         super().__init__(cluster)
@@ -75,7 +76,7 @@ class TlsWire(Wire):
 
 
 def trusting(cluster: MockCluster) -> ssl.SSLContext:
-    """A client's context for a cluster."""
+    """Return a client's TLS context for a cluster."""
     return ssl.create_default_context(cadata=cluster.ca_pem)
 
 
@@ -92,13 +93,13 @@ def authenticate(wire: Wire, token: bytes, version: int = 2) -> SaslAuthenticate
 
 
 def log_in(wire: Wire, user: str = "alice", password: str = "secret") -> SaslAuthenticateResponse:
-    """PLAIN."""
+    """Authenticate with PLAIN."""
     assert handshake(wire, "PLAIN").error_code == 0
     return authenticate(wire, f"\0{user}\0{password}".encode())
 
 
 class ScramClient:
-    """A SCRAM client that believes everything, so that tests see what the broker said."""
+    """A SCRAM client that checks nothing, so that tests see the broker's messages."""
 
     def __init__(self, mechanism: str, user: str, password: str, extension: str = "") -> None:
         self.hash = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]
@@ -125,7 +126,7 @@ class ScramClient:
 
 
 def unsecured_jwt(subject: str = "alice", lifetime_s: float = 3600, **claims: Any) -> str:
-    """A token that nobody signed."""
+    """Return an unsigned token."""
     now = time.time()
     parts = ({"alg": "none"}, {"sub": subject, "iat": now, "exp": now + lifetime_s, **claims})
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."

@@ -1,4 +1,4 @@
-"""ACLs of the mock cluster act: on ours, on confluent_kafka, and rule by rule."""
+"""The mock cluster enforces ACLs: for our clients, for confluent_kafka, and rule by rule."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def acl(operation: int, permission: int = ALLOW, **own: Any) -> Acl:
     ("acls", "denied"),
     [
         ([], False),
-        ([acl(READ, resource_name="other")], False),  # nothing is said of this topic
+        ([acl(READ, resource_name="other")], False),  # no ACL names this topic
         ([acl(READ, resource_type=GROUP)], False),
         ([acl(READ)], False),
         ([acl(WRITE)], True),
@@ -91,7 +91,7 @@ def settings(cluster: MockCluster, user: str, **own: Any) -> dict[str, Any]:
 
 
 def allow(cluster: MockCluster, *bindings: tuple[str, str, str, str], permission: str = "allow") -> None:
-    """(kind, name, user, operation) each."""
+    """Create ACLs from (kind, name, user, operation) tuples."""
     made = [
         AclBinding(kind, name, "literal", f"User:{user}", "*", what, permission) for kind, name, user, what in bindings
     ]
@@ -101,7 +101,7 @@ def allow(cluster: MockCluster, *bindings: tuple[str, str, str, str], permission
 
 
 def codes(producing: Any, *topics: str) -> dict[str, int | None]:
-    """What became of a message to each topic."""
+    """Return the error code of a message to each topic."""
     found: dict[str, int | None] = {}
     for topic in topics:
         producing.produce(
@@ -124,7 +124,7 @@ def test_only_the_messages_to_what_is_denied_fail(cluster: MockCluster, make: Ca
 
 
 def first_error(consumer: Any) -> int:
-    """The first error that a consumer tells."""
+    """Return the first error that a consumer reports."""
     ends = time.monotonic() + WAIT_S
     while time.monotonic() < ends:
         message: Message | None = consumer.poll(0.2)

@@ -1,4 +1,4 @@
-"""The same requests to the mock cluster and to Apache Kafka: groups must answer alike, step for step."""
+"""The same group requests to the mock cluster and to Apache Kafka: the answers must be equal."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.mock.wire import Wire
 from tests.waiting import WAIT_S, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
-# Targets are computed at once rather than once in a while, so that the same steps lead to the same answers.
+# Targets are computed at once instead of periodically, so that equal steps give equal answers.
 AT_ONCE = {"group.consumer.assignment.interval.ms": "0", "group.consumer.min.assignment.interval.ms": "0"}
 
 
 class OneBroker:
-    """What members of these tests want to know of a cluster, for one of a single broker."""
+    """The part of a cluster that the members of these tests use, for a single broker."""
 
     def __init__(self, address: str) -> None:
         self.where = address
@@ -49,7 +49,7 @@ class OneBroker:
         return bytes(found.topic_id)
 
     def prepare(self) -> None:
-        """A topic, and a coordinator that is ready."""
+        """Create a topic, and wait until the coordinator is ready."""
         deadline = time.monotonic() + WAIT_S
         with Wire(self) as wire:  # type: ignore[arg-type]
             topic = CreateTopicsRequest.Topic(name="a", num_partitions=4, replication_factor=1)
@@ -107,7 +107,8 @@ def modern_bad_joins(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> No
 
 
 def modern_note(steps: Steps, base: int) -> Callable[[str, modern.Member, Any], None]:
-    """Notes answers to members of the consumer protocol, with epochs above ``base``."""
+    """Return a function that notes a consumer member's answers, with epochs above ``base``.
+    """
 
     def note(text: str, member: modern.Member, answer: Any) -> None:
         told = None if answer.assignment is None else len(member.given)
@@ -297,7 +298,7 @@ def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
     steps.append(("no such group", (shown.error_code, shown.group_state)))
     shown = one.wire.ask(DescribeGroupsRequest(groups=["none"]), 5).groups[0]
     steps.append(("no such group, for older clients", (shown.error_code, shown.group_state)))
-    # A follower that doesn't come to fetch its assignment, and a leader that brings none.
+    # A follower that doesn't fetch its assignment, and a leader that sends none.
     one.join()
     one.sync({one.id: b"x"})
     two = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500)

@@ -1,4 +1,4 @@
-"""``python -m kafka_native.mock``, as a process."""
+"""``python -m kafka_native.mock`` in its own process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-m", "kafka_native.mock"]
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and its bootstrap servers."""
+    """Yield the process and its bootstrap servers."""
     process = subprocess.Popen(
         [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
     )

@@ -1,4 +1,4 @@
-"""Clients that know nothing of us run their groups on the cluster, unchanged: members come, go and come back."""
+"""Other clients run their groups on the mock cluster: members join, leave and come back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from kafka_native.mock import MockCluster
 from tests.mock.wire import batch
 from tests.waiting import WAIT_S
 
-with warnings.catch_warnings():  # kafka-python reads its own schemas in a way that newer Pythons discourage
+# kafka-python reads its own schemas in a way that newer Pythons discourage
+with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
@@ -26,7 +27,7 @@ GROUP = "group"
 
 
 class Runner:
-    """A consumer with a thread of its own: it reads until it is told to stop, and commits when it is told to."""
+    """A consumer in its own thread. It reads until it is stopped, and commits on command."""
 
     def __init__(self, cluster: MockCluster, instance_id: str | None = None) -> None:
         self.bootstrap = cluster.bootstrap_servers
@@ -42,7 +43,7 @@ class Runner:
     def _guarded(self) -> None:
         try:
             self.run()
-        except BaseException as error:  # shown by stop(), in the test's own thread
+        except BaseException as error:  # stop() raises it in the test's own thread
             self.error = error
 
     def run(self) -> None:
@@ -65,7 +66,7 @@ class Runner:
 
 
 class Confluent(Runner):
-    """confluent_kafka; its kind of group is a subclass's."""
+    """A confluent_kafka consumer. Subclasses choose the kind of group."""
 
     options: dict[str, Any] = {"heartbeat.interval.ms": 100}  # noqa: RUF012 - never changed
 
@@ -111,7 +112,7 @@ class KafkaPython(Runner):
             heartbeat_interval_ms=100,
             **options,
         )
-        # As the leader it would give nobody anything while it doesn't know the topic, and not notice later.
+        # A leader that doesn't know the topic would assign nothing, and not notice the topic later.
         while self.is_wanted and not consumer.partitions_for_topic("a"):
             pass
         while self.is_wanted:
@@ -168,7 +169,7 @@ def wait(what: Callable[[], bool], *runners: Runner) -> None:
 
 
 def share(*runners: Runner) -> bool:
-    """Whether each partition has one owner, and each member some."""
+    """Return whether each partition has one owner, and each member at least one partition."""
     owned = [one.owned for one in runners]
     return all(owned) and sorted(index for one in owned for index in one) == list(range(PARTITIONS))
 
@@ -181,7 +182,7 @@ def running(cluster: MockCluster) -> MockCluster:
 
 
 def fill(cluster: MockCluster, first: int, count: int = 20) -> set[tuple[int, bytes]]:
-    """Messages for each partition."""
+    """Produce messages to each partition."""
     for index in range(PARTITIONS):
         for number in range(first, first + count):
             cluster.append_raw("a", index, batch(b"%d" % number))
@@ -241,7 +242,8 @@ def test_group_gets_over_what_tests_do_to_it(client: type[Runner], running: Mock
         (lambda: running.load_coordinator(GROUP, 0.3), False),
     ]
     if client is AioKafka:
-        disturbances.pop()  # it ends at a heartbeat that is answered with COORDINATOR_LOAD_IN_PROGRESS
+        # it ends at a heartbeat that is answered with COORDINATOR_LOAD_IN_PROGRESS
+        disturbances.pop()
     for number, (disturb, rebalances) in enumerate(disturbances):
         before = running.group(GROUP).generation
         disturb()
@@ -252,7 +254,7 @@ def test_group_gets_over_what_tests_do_to_it(client: type[Runner], running: Mock
             return at_rest and (not rebalances or group.generation > before)
 
         wait(settled, first, second)
-        # All of it is read before something else happens: a client may be asking for its offsets still.
+        # All messages are read before the next step: a client may still be fetching its offsets.
         sent = fill(running, 100 * (number + 1), 2)
         wait(lambda sent=sent: sent <= set(first.seen) | set(second.seen), first, second)  # type: ignore[misc]
     first.stop()

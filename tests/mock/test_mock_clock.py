@@ -1,4 +1,4 @@
-"""Time that a test lets pass for the cluster: what is due by then happens at once."""
+"""A test moves the cluster's clock forward: everything due by then happens at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The KIP-848 coordinator, seen from the wire: epochs, reconciliation, fencing, static members, expressions."""
+"""The KIP-848 coordinator on the wire:
+
+epochs, reconciliation, fencing, static members, expressions.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ Request = ConsumerGroupHeartbeatRequest
 
 
 class Member:
-    """A member that does by hand what a consumer does."""
+    """A member that sends a consumer's requests by hand."""
 
     def __init__(self, cluster: MockCluster, member_id: str, *topics: str, **options: Any) -> None:
         coordinator = cluster.coordinator_of(GROUP)
@@ -60,7 +63,7 @@ class Member:
         return self.ask(self.epoch, **fields)
 
     def acknowledge(self) -> Any:
-        """Own what was given, and say so."""
+        """Own the assigned partitions, and confirm that."""
         self.owned = set(self.given)
         return self.heartbeat(topic_partitions=self.parts())
 
@@ -91,7 +94,7 @@ class Member:
 
 
 def settled(*members: Member) -> list[list[int]]:
-    """Let heartbeats go round until the group is stable; what everybody has then."""
+    """Send heartbeats of all members until the group is stable. Return each member's partitions."""
     for _ in range(10):
         for member in members:
             assert member.acknowledge().error_code == 0
@@ -111,8 +114,9 @@ def test_partition_goes_to_its_new_owner_only_after_the_old_one_gave_it_up(assig
     assert first.numbers == [0, 1, 2, 3]
     assert first.acknowledge().assignment is None
     assert second.join().member_epoch == 2
-    assert second.numbers == []  # all of it still belongs to the first
-    assert first.heartbeat().member_epoch == 1  # it is told to give two up, and stays in its epoch until it has
+    assert second.numbers == []  # the first member still owns everything
+    # it must give two up, and stays in its epoch until it has
+    assert first.heartbeat().member_epoch == 1
     assert len(first.numbers) == 2
     kept = first.numbers
     assert second.heartbeat().assignment is None
@@ -176,11 +180,12 @@ def test_epochs_are_checked(cluster: MockCluster) -> None:
     assert member.ask(9).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     cluster.rebalance_group(GROUP)
     assert member.heartbeat().member_epoch == 2
-    # An answer may be lost: the epoch before is good as long as the member owns no more than it shall.
+    # A response may be lost. So the previous epoch is valid while the member owns no more than it
+    # may.
     assert member.ask(1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert member.ask(1, topic_partitions=member.parts()).member_epoch == 2
     answer = member.ask(2, subscribed_topic_names=["a"], rebalance_timeout_ms=500, topic_partitions=member.parts())
-    assert answer.assignment is not None  # who says all is told all
+    assert answer.assignment is not None  # a full heartbeat gets the full assignment
     cluster.fence_member(GROUP, "1")
     answer = member.heartbeat()
     assert (answer.error_code, bool(answer.error_message)) == (ErrorCode.FENCED_MEMBER_EPOCH, True)
@@ -243,7 +248,7 @@ def test_static_member_goes_for_a_while(cluster: MockCluster) -> None:
     assert new.join().error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     assert old.leave(-2).member_epoch == -2
     other.acknowledge()
-    assert other.numbers == before[0]  # what was the static member's is kept for it
+    assert other.numbers == before[0]  # the static member's partitions are kept for it
     assert new.join().error_code == 0
     assert new.numbers == before[1]
     assert new.epoch == other.epoch == 2  # no rebalance

@@ -1,4 +1,4 @@
-"""What fetching does: slices, limits, long poll, sessions, leaders, planted bytes."""
+"""Fetch: slices, limits, long polls, sessions, leaders, raw bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def topic(cluster: MockCluster) -> str:
 
 
 def plant(cluster: MockCluster, partition: int, *values: bytes, size: int = 0) -> None:
-    """One batch a value."""
+    """Append one batch for each value."""
     for value in values:
         cluster.append_raw("a", partition, batch(value + bytes(size)))
 

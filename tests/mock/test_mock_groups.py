@@ -1,4 +1,4 @@
-"""The classic coordinator, seen from the wire: members, generations, time, offsets."""
+"""The classic coordinator on the wire: members, generations, time, offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP = "group"
 
 
 class Member:
-    """A member that does by hand what a consumer does; requests that wait run in a thread."""
+    """A member that sends a consumer's requests by hand. Requests that wait run in a thread."""
 
     def __init__(self, cluster: MockCluster, pool: ThreadPoolExecutor, **options: Any) -> None:
         coordinator = cluster.coordinator_of(GROUP)
@@ -117,7 +117,8 @@ class Member:
 def stable_pair(
     cluster: MockCluster, pool: ThreadPoolExecutor, *, session_ms: int = 10_000, **options: Any
 ) -> tuple[Member, Member]:
-    """A leader, which alone has this session timeout, and a follower in a stable group."""
+    """Return a leader and a follower in a stable group. Only the leader has this session timeout.
+    """
     first, second = Member(cluster, pool, session_ms=session_ms, **options), Member(cluster, pool, **options)
     assert first.join().error_code == 0
     assert first.sync({first.id: b"all"}).assignment == b"all"

@@ -1,4 +1,4 @@
-"""Damaged requests of every kind end in an answer or a closed connection: never in an exception or a hang."""
+"""A damaged request gets an answer or a closed connection, never an exception or a hang."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ ROUNDS = 60
 
 
 def damaged(frame: bytes, dice: random.Random) -> bytearray:
-    """The same frame with a few wrong bytes behind its API key and version, a cut end, or more than it should have."""
+    """Return the frame with wrong bytes after its API key and version, a cut end, or extra bytes.
+    """
     data = bytearray(frame)
     for _ in range(dice.randint(1, 4)):
         data[dice.randrange(4, len(data))] = dice.choice([0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)])
@@ -35,7 +36,7 @@ def test_damaged_requests_are_answered_or_end_the_connection(key: ApiKey, cluste
     cluster.create_topic("a", 3)
     cluster.append_raw("a", 0, batch(b"v"))
     broker = cluster.coordinator_of("g")
-    # Closing already: what would wait doesn't.
+    # The connection is closing already, so no handler waits.
     closing: Any = SimpleNamespace(broker=broker, peer=("127.0.0.1", 1), is_closing=True, stop=lambda: None)
     closing.login = Login(None, 1)
     make = MAKE.get(key, lambda *_: registry.request(key)())

@@ -1,4 +1,4 @@
-"""Looking offsets up, and what topics look like from outside."""
+"""Look-up of offsets, and the metadata of topics."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_topics_grow_and_go(cluster: MockCluster, wire: Wire) -> None:
     answers = wire.ask(DeleteTopicsRequest(topics=names)).responses
     assert [one.error_code for one in answers] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
     assert cluster.topics == {}
-    with pytest.raises(ValueError, match="no name for a topic"):
+    with pytest.raises(ValueError, match="not a valid topic name"):
         cluster.create_topic("")
     with pytest.raises(ValueError, match="no topic"):
         cluster.create_partitions("a", 9)

@@ -1,4 +1,4 @@
-"""What producing does: checks, stored bytes, leaders, sequences, retention, cost."""
+"""Produce: checks, stored bytes, leaders, sequences, retention, cost."""
 
 from __future__ import annotations
 
@@ -180,7 +180,8 @@ def test_sequences_are_kept_and_duplicates_found(cluster: MockCluster, wire: Wir
     assert produce(wire, "a", 0, sequenced(3, epoch=1)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert produce(wire, "a", 0, sequenced(0, epoch=1)).error_code == 0
     assert produce(wire, "a", 0, sequenced(6)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert produce(wire, "a", 0, sequenced(100, producer=8)).error_code == 0  # a producer unknown so far
+    # a producer unknown so far
+    assert produce(wire, "a", 0, sequenced(100, producer=8)).error_code == 0
 
 
 def test_sequences_wrap_around(cluster: MockCluster, wire: Wire) -> None:
@@ -233,7 +234,7 @@ def test_old_broker_takes_message_sets() -> None:
 
 
 def test_cost_of_a_megabyte(capsys: pytest.CaptureFixture[str]) -> None:
-    """Prints what a request of 1 MB costs; a slow machine fails nothing."""
+    """Print the cost of a request of 1 MB. A slow machine fails nothing."""
     data = batch(*[os.urandom(1000)] * 1000)
     count = 40
     with MockCluster(1, retention_bytes=8 << 20) as cluster, Wire(cluster) as wire:

@@ -1,4 +1,4 @@
-"""Whatever members do, in whatever order: no partition has two owners, and in the end each has one."""
+"""Whatever members do, no partition has two owners, and in the end each has one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kafka_native.mock.assignors import ASSIGNORS, Wish
+from kafka_native.mock.assignors import ASSIGNORS, MemberInput
 from kafka_native.mock.clock import Clock
 from kafka_native.mock.consumer_groups import ConsumerGroup
 from kafka_native.mock.membership import GroupError, Settings
@@ -18,7 +18,7 @@ Key = tuple[bytes, int]
 
 
 class Client:
-    """A member that takes its time: what it is given it owns at once, what it loses only when it says so."""
+    """A slow member. It owns new partitions at once, but gives partitions up only on command."""
 
     def __init__(self, name: str, topics: list[str], instance_id: str | None) -> None:
         self.id, self.topics, self.instance_id = name, topics, instance_id
@@ -113,15 +113,18 @@ def test_uniform_is_even_and_moves_little() -> None:
     ids = {name: name.encode() * 16 for name in NAMES}
     counts = {ids["a"]: 5, ids["b"]: 4, ids["c"]: 2}
     every = frozenset(ids.values())
-    three = ASSIGNORS["uniform"]({name: Wish(every, frozenset(), None) for name in "xyz"}, counts)
+    three = ASSIGNORS["uniform"]({name: MemberInput(every, frozenset(), None) for name in "xyz"}, counts)
     assert sorted(map(len, three.values())) == [3, 4, 4]
-    four = ASSIGNORS["uniform"]({name: Wish(every, frozenset(three.get(name, ())), None) for name in "xyzw"}, counts)
+    four = ASSIGNORS["uniform"](
+        {name: MemberInput(every, frozenset(three.get(name, ())), None) for name in "xyzw"}, counts
+    )
     assert sorted(map(len, four.values())) == [2, 3, 3, 3]
-    assert all(four[name] <= three[name] for name in "xyz")  # only the new one gets anything new
+    # only the new member gets new partitions
+    assert all(four[name] <= three[name] for name in "xyz")
 
 
 def test_range_puts_the_same_numbers_side_by_side() -> None:
     ids = [name.encode() * 16 for name in NAMES[:2]]
-    members = {name: Wish(frozenset(ids), frozenset(), None) for name in ("y", "x")}
+    members = {name: MemberInput(frozenset(ids), frozenset(), None) for name in ("y", "x")}
     target = ASSIGNORS["range"](members, dict.fromkeys(ids, 3))
     assert target == {"x": {(one, index) for one in ids for index in (0, 1)}, "y": {(one, 2) for one in ids}}

@@ -1,4 +1,5 @@
-"""The cluster as one of Kafka's first releases, judged by librdkafka, which knows them all."""
+"""The cluster as one of Kafka's first releases, tested with librdkafka, which supports all of them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from kafka_native.protocol.releases import RELEASES
 from tests.waiting import WAIT_S
 
 COUNT = 50
-# librdkafka takes Metadata of version 0 for malformed when it is short: "tmpabuf memory shortage".
+# For librdkafka a short Metadata response of version 0 is malformed: "tmpabuf memory shortage".
 TOPIC = "a-topic-with-a-name-of-some-length"
 
 
@@ -38,7 +39,7 @@ def test_librdkafka_writes_and_reads_message_sets(release: str, codec: str) -> N
         assert offsets == list(range(COUNT))
         headers = [header for batch in cluster.batches(TOPIC, 0) for header in records.batch_headers(batch)]
         assert {(header.magic, header.codec) for header in headers} == {(magic, codec)}
-        # Its close() waits for ever where offsets can't be committed and it would.
+        # Its close() hangs if it has offsets to commit and can't.
         consumer = confluent_kafka.Consumer({**base, "group.id": "g", "enable.auto.commit": False})
         consumer.assign([confluent_kafka.TopicPartition(TOPIC, 0, confluent_kafka.OFFSET_BEGINNING)])
         found: list[Any] = []

@@ -13,7 +13,7 @@ from tests.mock.wire import Wire, batch, fetch_request, fetched, produce, values
 
 
 def end_of(wire: Wire, epoch: int, current: int) -> tuple[int, int, int]:
-    """What OffsetForLeaderEpoch says: error, epoch and end offset."""
+    """Return the error, epoch and end offset of an OffsetForLeaderEpoch."""
     part = OffsetForLeaderEpochRequest.Topic.Partition(partition=0, leader_epoch=epoch, current_leader_epoch=current)
     topic = OffsetForLeaderEpochRequest.Topic(topic="a", partitions=[part])
     found = wire.ask(OffsetForLeaderEpochRequest(topics=[topic])).topics[0].partitions[0]
@@ -92,7 +92,8 @@ def test_leader_sends_a_consumer_to_the_replica_of_its_rack() -> None:
         session = fetch(leader, 0, "y", session=(0, 0))
         again = fetch(leader, 0, "y", session=(session.session_id, 1))
         assert fetched(again)[0].preferred_read_replica == 2  # also within a session
-        # A follower that lacks records isn't chosen for them, and has none of them to give.
+        # The leader doesn't redirect to a follower that lacks the records, and the follower has
+        # none.
         cluster.set_follower_lag("a", 0, 2, 3)
         assert fetched(fetch(leader, 2, "y"))[0].preferred_read_replica == -1
         assert fetched(fetch(follower, 2, "y"))[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,4 +1,4 @@
-"""Share groups of the mock cluster, judged by confluent_kafka's share consumer."""
+"""Share groups of the mock cluster, tested with confluent_kafka's share consumer."""
 
 from __future__ import annotations
 

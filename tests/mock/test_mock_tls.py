@@ -1,4 +1,4 @@
-"""TLS of the mock cluster, as librdkafka and Python's ssl module see it."""
+"""TLS of the mock cluster, tested with librdkafka and Python's ssl module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from kafka_native.protocol.versions import ApiVersionsRequest
 from tests.mock.secured import TlsWire, produce_and_consume, refusal, settings, trusting
 from tests.mock.wire import Closed, Wire, batch, fetch_request, fetched, produce, values
 
-# A client that is turned away in TLS 1.3 may hear of it after its own part is done: as an alert, or as an end.
+# In TLS 1.3 a refused client may finish its own part first. Then it gets an alert, or the end of
+# the stream.
 TURNED_AWAY = (KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
@@ -45,7 +46,7 @@ def mutual(certificates: Certificates) -> ListenerSecurity:
 
 
 def done(cluster: MockCluster) -> list[SeenHandshake]:
-    """The handshakes that came to a good end: a client that is closed leaves in the middle of one that has begun."""
+    """Return the successful handshakes. A closing client may leave another one unfinished."""
     return [one for one in cluster.handshakes if one.error is None]
 
 
@@ -212,7 +213,7 @@ def test_a_certificate_may_be_given(certificates: Certificates, tmp_path: Path) 
 
 
 def test_key_file_that_is_there_is_replaced(certificates: Certificates, tmp_path: Path) -> None:
-    """Writing into it would keep its mode, whoever has it open, and whatever a symbolic link leads to."""
+    """Writing into the old file would keep its mode, its open readers and its symbolic link."""
     given, elsewhere = certificates.client("alice"), tmp_path / "elsewhere"
     old, linked = tmp_path / "old.key", tmp_path / "linked.key"
     for path in (old, elsewhere):
@@ -257,5 +258,5 @@ def test_a_cluster_without_tls_says_so() -> None:
     ],
 )
 def test_impossible_security_is_told(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"none of|takes a mechanism"):
+    with pytest.raises(ValueError, match=r"none of|needs a mechanism"):
         ListenerSecurity(**wrong)

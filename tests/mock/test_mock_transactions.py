@@ -1,4 +1,5 @@
-"""Transactions on the mock cluster: the protocol of both versions, librdkafka's and Java's producers on it."""
+"""Transactions on the mock cluster: both protocol versions, with librdkafka's and Java's producers.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +34,15 @@ V1_PRODUCE, V1_END, V1_COMMIT = 11, 4, 4
 
 @pytest.fixture
 def alone() -> Iterator[tuple[MockCluster, Wire]]:
-    """One broker, which leads and coordinates everything, and a connection to it."""
+    """Yield a cluster with one broker, and a connection to it.
+    """
     with MockCluster(brokers=1) as running, Wire(running) as connection:
         running.create_topic("t", 2)
         yield running, connection
 
 
 class Producer:
-    """A transactional id's producer, by hand."""
+    """The producer of a transactional id, by hand."""
 
     def __init__(self, wire: Wire, name: str = "tx", timeout_ms: int = 60_000) -> None:
         self.wire = wire
@@ -51,7 +53,7 @@ class Producer:
         self.sequences: dict[int, int] = {}
 
     def add(self, *partitions: int, topic: str = "t") -> list[int]:
-        """Adds partitions, in version 3; the codes."""
+        """Add partitions in version 3, and return the error codes."""
         reply = self.wire.ask(
             AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=self.name,
@@ -64,7 +66,7 @@ class Producer:
         return [each.partition_error_code for each in reply.results_by_topic_v3_and_below[0].results_by_partition]
 
     def write(self, partition: int, *values: bytes, version: int = 12) -> int:
-        """Produces a batch; the code."""
+        """Produce a batch, and return the error code."""
         sequence = self.sequences.get(partition, 0)
         self.sequences[partition] = sequence + len(values)
         data = batch(
@@ -74,7 +76,7 @@ class Producer:
         return code
 
     def end(self, *, commit: bool, version: int = 5) -> int:
-        """Ends it and takes the epoch to go on with; the code."""
+        """End the transaction, take the next epoch, and return the error code."""
         request = EndTxnRequest(
             transactional_id=self.name, producer_id=self.id, producer_epoch=self.epoch, committed=commit
         )
@@ -86,7 +88,7 @@ class Producer:
         return code
 
     def commit_offset(self, offset: int, version: int = 5, group: str = "g") -> int:
-        """TxnOffsetCommit of partition 0; the code."""
+        """Commit an offset of partition 0 with TxnOffsetCommit, and return the error code."""
         place = TxnOffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
         request = TxnOffsetCommitRequest(
             transactional_id=self.name,
@@ -100,7 +102,8 @@ class Producer:
 
 
 def committed(wire: Wire, group: str = "g") -> tuple[int, int]:
-    """The stored offset of partition 0 and the code, for who asks for stable ones."""
+    """Return the stable stored offset of partition 0, and the error code.
+    """
     topic = OffsetFetchRequest.Group.Topic(name="t", partition_indexes=[0])
     request = OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id=group, topics=[topic])], require_stable=True)
     found = wire.ask(request, 9).groups[0].topics[0].partitions[0]
@@ -115,7 +118,7 @@ def stable_end(wire: Wire) -> int:
 
 
 def fetched(wire: Wire, max_wait_ms: int = 0) -> Any:
-    """What a read_committed reader of partition 0 gets from the beginning."""
+    """Fetch partition 0 from the beginning with read_committed."""
     request: FetchRequest = fetch_request("t", {0: 0}, max_wait_ms=max_wait_ms)
     request.isolation_level = 1
     return wire.ask(request, 12).responses[0].partitions[0]
@@ -212,7 +215,8 @@ def test_a_new_instance_fences_the_old_one_and_aborts_what_it_began(alone: tuple
 
 
 def test_a_prepared_transaction_is_kept_for_the_next_instance() -> None:
-    """KIP-939, also for the one after it, and where the epochs of the producer id are used up."""
+    """KIP-939. The next instance but one gets it too, even if the producer id has no epochs left.
+    """
 
     def kept(wire: Wire) -> tuple[int, int]:
         asked = InitProducerIdRequest(transactional_id="tx", enable2_pc=True, keep_prepared_txn=True)
@@ -302,7 +306,7 @@ def test_errors_that_a_test_wants_stand_at_the_partitions(alone: tuple[MockClust
 
 
 def values_of(lib: Any, cluster: MockCluster, isolation: str) -> list[str]:
-    """What a reader gets of both partitions."""
+    """Return the values that a reader gets from both partitions."""
     conf = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "group.id": "readers",
@@ -339,7 +343,7 @@ def test_librdkafkas_transactions(version: int) -> None:
                 producer.produce("t", f"{name}{number}", partition=number % 2)
             place = confluent_kafka.TopicPartition("t", 0, ord(name))
             producer.send_offsets_to_transaction([place], reader.consumer_group_metadata(), 60)
-            assert producer.flush(60) == 0  # an abort would throw away what isn't sent
+            assert producer.flush(60) == 0  # an abort would discard unsent messages
             ends(60)
         producer.begin_transaction()
         producer.produce("t", "open", partition=0)

@@ -1,4 +1,4 @@
-"""A client of nothing but the protocol: one connection, requests written and read by hand."""
+"""A client with nothing but the protocol: one connection, requests and responses by hand."""
 
 from __future__ import annotations
 
@@ -67,12 +67,13 @@ class Wire:
         return response
 
     def ask(self, message: Request, version: int | None = None) -> Any:
-        """Send a request and return its response, in the newest version that the broker has."""
+        """Send a request and return its response. By default use the broker's newest version."""
         version = message.max_version if version is None else version
         return self.receive(message, version, self.send(message, version))
 
     def is_closed(self) -> bool:
-        """Wait for the broker to close; False if it sends something instead."""
+        """Wait for the broker to close the connection. Return False if it sends something instead.
+        """
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -80,7 +81,7 @@ class Wire:
 
 
 def batch(*values: bytes, timestamp: int = 1000, **options: Any) -> bytes:
-    """A record batch; timestamps count up from the given one."""
+    """Return a record batch. Timestamps count up from the given one."""
     return records.encode_batch([(timestamp + i, None, value) for i, value in enumerate(values)], **options)
 
 
@@ -92,7 +93,7 @@ def produce_request(topic: str, partition: int, data: bytes, *, acks: int = 1) -
 def produce(
     wire: Wire, topic: str, partition: int, data: bytes, version: int = 12, topic_id: bytes = ZERO_UUID
 ) -> ProduceResponse.Topic.Partition:
-    """Produce one batch; the answer about it."""
+    """Produce one batch, and return the answer for its partition."""
     request = produce_request(topic, partition, data)
     request.topic_data[0].topic_id = topic_id
     response: ProduceResponse = wire.ask(request, version)
@@ -128,15 +129,15 @@ def fetch_request(
 
 
 def fetched(response: FetchResponse) -> dict[int, FetchResponse.Topic.Partition]:
-    """The partitions of a response about one topic."""
+    """Return the partitions of a response about one topic."""
     return {part.partition_index: part for topic in response.responses for part in topic.partitions}
 
 
 def values(part: FetchResponse.Topic.Partition) -> list[bytes | None]:
-    """The values of the records fetched."""
+    """Return the values of the fetched records."""
     return [record.value for one in records.decode_batches(part.records or b"") for record in one.records]
 
 
 def check(response: Response, **expected: object) -> None:
-    """Compare some fields."""
+    """Compare some fields of a response."""
     assert {name: getattr(response, name) for name in expected} == expected

@@ -1,4 +1,5 @@
-"""These tests count the buffers of the whole process, so what tests before them left as garbage goes first."""
+"""These tests count the buffers of the whole process, so garbage of earlier tests is freed first.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from tests.waiting import WAIT_S
 
 @pytest.fixture(scope="session", autouse=True)
 def no_buffers_of_others() -> None:
-    """A Message in a cycle keeps its buffer until the collector comes by, which may be in the middle of a test here."""
+    """Collect garbage. A Message in a cycle would otherwise keep its buffer until the middle of a test.
+    """
     deadline = time.monotonic() + WAIT_S
     gc.collect()
     while records.live_buffers() and time.monotonic() < deadline:

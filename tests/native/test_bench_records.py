@@ -1,4 +1,5 @@
-"""The record layer's own bench, built as a release is: `-s` prints its figures. None of them fails the test."""
+"""The record layer's own bench, built like a release. `-s` prints its figures. No figure fails it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ SOURCE = ROOT / "tests" / "csrc" / "bench_records.c"
 
 
 def measure(directory: Path) -> dict[str, str]:
-    """Builds the program with the flags of a release, runs it, and returns its lines."""
+    """Build the program with the flags of a release, run it, and return its lines."""
     spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""Codecs against the Python packages, their caps, and the way without libraries."""
+"""Codecs against the Python packages, their size limits, and the fallback without libraries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from tests.oracle import codecs as packages
 from tests.oracle import legacy
 from tests.waiting import PROGRAM_S
 
-ROOT = Path(kafka_native.__file__).resolve().parents[1]  # where this build is, which may be a sanitizer's
+# the directory of this build, which may be a sanitizer's
+ROOT = Path(kafka_native.__file__).resolve().parents[1]
 CODECS = records.CODEC_NAMES[1:]
 BOTH = pytest.mark.parametrize("python_codecs", [False, True], ids=["library", "package"])
 EACH = pytest.mark.parametrize("codec", CODECS)
@@ -84,7 +85,8 @@ def test_every_truncation_is_refused(codec: str, python_codecs: bool) -> None:
 @EACH
 @BOTH
 def test_a_refused_stream_does_not_spoil_the_next(codec: str, python_codecs: bool) -> None:
-    # liblz4 remembers what was left of a frame's announced size, across a reset, and then refuses a frame without one.
+    # After a reset liblz4 keeps the rest of a frame's announced size, and then refuses a frame
+    # without one.
     plain = b"some text, some text, some text and more " * 20
     unsized = records.compress(codec, plain)
     for sized in (packages.compress(codec, plain), lz4.frame.compress(plain, store_size=True)):
@@ -108,7 +110,7 @@ def test_the_cap_is_exact(codec: str, python_codecs: bool, plain: bytes, short: 
 
 
 def zstd_of_unknown_size(data: bytes) -> bytes:
-    """As a stream compressor writes it: the frame doesn't say how large it is."""
+    """Compress as a stream: the frame doesn't contain its size."""
     deflate = zstandard.ZstdCompressor().compressobj()
     return deflate.compress(data) + deflate.flush()
 
@@ -175,7 +177,7 @@ def test_lz4_with_the_wrong_header_checksum_is_read_where_it_is_expected(size: i
     plain = b"text and " * (size // 9) + b"!" * (size % 9)
     broken = packages.break_lz4_checksum(lz4.frame.compress(plain))
     assert records.decompress("lz4", broken, python_codecs=python_codecs, lz4_legacy=True) == plain
-    # One in 256 is right by chance; these are not.
+    # One in 256 is right by chance. These are not.
     assert status_of("lz4", broken, python_codecs=python_codecs) == CORRUPT
     good = lz4.frame.compress(plain, store_size=False)
     assert records.decompress("lz4", good, python_codecs=python_codecs, lz4_legacy=True) == plain
@@ -191,13 +193,15 @@ def test_sizes_that_lie_are_not_believed(python_codecs: bool) -> None:
     assert status_of("gzip", bytes(packed), python_codecs=python_codecs) == CORRUPT
     huge = b"\xff\xff\xff\xff\x0f" + snappy.compress(plain)[2:]
     assert status_of("snappy", huge, python_codecs=python_codecs) == TOO_LARGE
-    large = b"\xff\xff\xff\x3f" + snappy.compress(plain)[2:]  # within the cap, beyond what snappy can reach
+    # within the limit, beyond the maximum of snappy
+    large = b"\xff\xff\xff\x3f" + snappy.compress(plain)[2:]
     assert status_of("snappy", large, python_codecs=python_codecs) == CORRUPT
     negative = packages.XERIAL_HEADER + b"\xff\xff\xff\xff" + snappy.compress(plain)
     assert status_of("snappy", negative, python_codecs=python_codecs) == CORRUPT
 
 
-# A decompression bomb, in a process whose memory is limited: it has to end with an error and little memory.
+# A decompression bomb in a process with limited memory. It must end with an error and little
+# memory.
 BOMB = """
 import resource, sys
 from kafka_native._native import records
@@ -217,7 +221,7 @@ BOMB_CAP = 16 * MEBIBYTE
 
 
 def zero_bomb(codec: str) -> bytes:
-    """A quarter of a gigabyte of zeros, compressed piece by piece."""
+    """Return 256 MiB of zeros, compressed piece by piece."""
     zeros = bytes(MEBIBYTE)
     times = BOMB_BYTES // MEBIBYTE
     if codec == "gzip":
@@ -250,7 +254,7 @@ def wrapped_bomb(codec: str, magic: int) -> bytes:
 @pytest.mark.parametrize("magic", [1, 2])
 def test_a_bomb_is_refused_with_little_memory(codec: str, magic: int) -> None:
     if magic == 1 and codec == "zstd":
-        magic = 2  # the old formats never had zstd; the reader doesn't care, so once is enough
+        magic = 2  # the old formats never had zstd; the reader accepts it, so once is enough
     data = wrapped_bomb(codec, magic)
     for python_codecs in (False, True):
         command = [sys.executable, "-c", BOMB, codec, str(python_codecs), str(BOMB_CAP)]
@@ -261,8 +265,9 @@ def test_a_bomb_is_refused_with_little_memory(codec: str, magic: int) -> None:
         assert status == TOO_LARGE
         assert live == 0
         if os.environ.get("KN_SANITIZE"):
-            continue  # the sanitizer's own memory would be measured
-        # The buffer doubles, so while it moves there may be one and a half of it; the rest is the packages' own.
+            continue  # this would measure the sanitizer's own memory
+        # The buffer doubles, so a move needs one and a half of it. The rest belongs to the
+        # packages.
         assert grown_kib * 1024 < 2 * BOMB_CAP + 24 * MEBIBYTE, (codec, python_codecs, grown_kib)
 
 

@@ -1,4 +1,4 @@
-"""Checksums, hashes and varints against pure-Python twins and against packages."""
+"""Checksums, hashes and varints against pure-Python twins and other packages."""
 
 from __future__ import annotations
 

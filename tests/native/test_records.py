@@ -71,13 +71,14 @@ def test_the_twin_reads_what_we_write(
     assert {name: getattr(seen, name) for name in meta} == meta
     assert seen.last_offset_delta == len(rows) - 1
     if codec == "none":
-        seen.records = twin_records(rows, [record.offset for record in expected])  # with their own timestamps
+        # with their own timestamps
+        seen.records = twin_records(rows, [record.offset for record in expected])
         assert data == twin.encode(seen)
 
 
 @st.composite
 def sparse_batches(draw: st.DrawFn) -> twin.Batch:
-    """Batches as compaction leaves them: holes, a last offset beyond the last record, times before the first."""
+    """Draw batches as compaction leaves them: gaps, a later last offset, times before the first."""
     rows = draw(ROWS)
     base = draw(OFFSETS)
     steps = draw(st.lists(st.integers(1, 1000), min_size=len(rows), max_size=len(rows)))
@@ -152,7 +153,7 @@ def test_we_read_message_sets(wanted: tuple[list[legacy.Message], dict[str, Any]
 
 @st.composite
 def records_to_write(draw: st.DrawFn) -> list[legacy.Message]:
-    """Messages with the offsets that a writer gives, from any base on."""
+    """Draw messages with the offsets that a writer gives, from any base on."""
     count, base = draw(st.integers(1, 8)), draw(OFFSETS)
     times = draw(st.lists(st.integers(0, 1 << 44), min_size=count, max_size=count))
     return [legacy.Message(base + i, draw(CONTENT), draw(CONTENT), times[i]) for i in range(count)]
@@ -168,7 +169,7 @@ def test_we_write_message_sets(messages: list[legacy.Message], magic: int, codec
         python_codecs=python_codecs,
     )
     plain = legacy.encode_set(messages, magic=magic)
-    if data == plain:  # nothing to gain from the codec, or none asked for
+    if data == plain:  # the codec saves nothing, or there is none
         return
     assert codec != "none"
     assert len(data) < len(plain)
@@ -200,7 +201,7 @@ SMALL: list[records.RecordLike] = [(1000, b"k", b"value", [("h", b"1"), ("n", No
 
 
 def small_batches() -> dict[str, bytes]:
-    """One small input of every kind that there is."""
+    """Return one small input of every kind."""
     found = {f"v2-{codec}": records.encode_batch(SMALL, codec=codec, base_offset=3) for codec in records.CODEC_NAMES}
     messages = [legacy.Message(offset, b"k", b"v" * offset, 5) for offset in range(3)]
     for magic in (0, 1):
@@ -214,7 +215,7 @@ SMALL_BATCHES = small_batches()
 
 
 def outcome(data: bytes, **options: Any) -> str | int:
-    """How many records there are, or the text of the error; anything else is a bug."""
+    """Return the number of records, or the text of the error. Any other exception is a bug."""
     try:
         return sum(len(batch.records) for batch in records.decode_batches(data, **options))
     except records.RecordError as error:

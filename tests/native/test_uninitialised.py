@@ -1,4 +1,4 @@
-"""No object crashes the process however it was made: by T.__new__(T), as a copy, of a derived class."""
+"""No object crashes the process: from T.__new__(T), as a copy, of a derived class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.waiting import PROGRAM_S
 
 
 def all_types() -> set[type]:
-    """Every type there is in the process."""
+    """Return every type in the process."""
     found: set[type] = set()
     pending: list[type] = [object]
     while pending:

@@ -1,7 +1,7 @@
-"""Calls everything of the extension types on objects that were made past their constructors: may it crash?
+"""Calls everything of the extension types on uninitialized objects: no call may crash.
 
-A program, which prints a line before each step: the last line names what has crashed. Arguments: names of types and
-functions ("message.Message"); none: all of them.
+This is a program. It prints a line before each step, so the last line names the step that crashed.
+Arguments: names of types and functions ("message.Message"). Without arguments it runs all of them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ import kafka_native.aio
 from kafka_native import _native as native
 
 HEAP_TYPE = 1 << 9
-"""Py_TPFLAGS_HEAPTYPE: a class of Python's."""
+"""Py_TPFLAGS_HEAPTYPE: a class written in Python."""
 LEFT_OUT = {"__class__", "__init_subclass__", "__subclasshook__"}
-"""What isn't the object's."""
+"""Attributes that don't belong to the object."""
 FILLERS: list[Any] = [None, 0, -1, 1 << 40, "a", b"a", [], (), {}, [None], [(1, 2)], print, object()]
 WRONG = re.compile(r"Argument '(\w+)' has incorrect type \(expected ([\w.]+), got")
 BUILTINS: dict[str, Any] = {"bytes": b"a", "str": "a", "list": [], "dict": {}, "tuple": (), "set": set(), "type": int}
 
 
 def modules() -> Iterator[Any]:
-    """The extension modules."""
+    """Yield the extension modules."""
     for found in pkgutil.iter_modules(native.__path__):
         if not found.name.startswith("lib"):
             yield importlib.import_module(f"{native.__name__}.{found.name}")
 
 
 def extension_types() -> dict[str, type]:
-    """Every type that isn't a class of Python's, by module and name."""
+    """Return every type that isn't a Python class, by module and name."""
     found: dict[type, str] = {}
     for module in modules():
         for kind in vars(module).values():
@@ -48,7 +48,7 @@ def extension_types() -> dict[str, type]:
 
 
 def public_types() -> dict[str, type]:
-    """The package's own classes that derive from extension types."""
+    """Return the package's own classes that derive from extension types."""
     found: dict[str, type] = {}
     for module in (kafka_native, kafka_native.admin, kafka_native.aio):
         for name in module.__all__:
@@ -59,7 +59,7 @@ def public_types() -> dict[str, type]:
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """Every function of the modules."""
+    """Return every function of the modules."""
     found: dict[str, Callable[..., Any]] = {}
     for module in modules():
         for name, each in vars(module).items():
@@ -69,7 +69,7 @@ def functions() -> dict[str, Callable[..., Any]]:
 
 
 def made(kind: type) -> Any:
-    """An object that no constructor has seen, None where the type refuses."""
+    """Return an object without a constructor call, or None if the type refuses."""
     try:
         return kind.__new__(kind)
     except Exception:
@@ -77,7 +77,7 @@ def made(kind: type) -> Any:
 
 
 def step(what: str, work: Callable[[], Any]) -> Any:
-    """Anything may be raised, as long as the process is there afterwards."""
+    """Run one step. It may raise any exception, but the process must survive."""
     print(what, flush=True)
     try:
         return work()
@@ -86,7 +86,8 @@ def step(what: str, work: Callable[[], Any]) -> Any:
 
 
 def call(what: str, function: Callable[..., Any]) -> None:
-    """With each filler for all arguments; where an extension type is wanted, with an uninitialised object of it."""
+    """Call a function with each filler, or with uninitialized objects of its types.
+    """
     try:
         every = inspect.signature(function).parameters.values()
         parameters = [each for each in every if each.kind < each.VAR_POSITIONAL]
@@ -112,7 +113,7 @@ def call(what: str, function: Callable[..., Any]) -> None:
 
 
 def instance_of(name: str) -> Any:
-    """For an argument that has to be of this type."""
+    """Return an argument of this type."""
     if name in BUILTINS:
         return BUILTINS[name]
     for kind in extension_types().values():
@@ -122,10 +123,10 @@ def instance_of(name: str) -> Any:
 
 
 def try_object(name: str, it: Any) -> None:
-    """Every attribute, every method, and what Python does with any object."""
+    """Use every attribute, every method, and the operations that every object has."""
     for attribute in dir(it):
         if attribute in LEFT_OUT or (attribute == "__init__" and type(it).__flags__ & HEAP_TYPE):
-            continue  # a client's constructor would make it one that waits
+            continue  # its constructor would make a client that waits
         found = step(f"{name}.{attribute}", partial(getattr, it, attribute))
         if callable(found):
             call(f"{name}.{attribute}", found)
@@ -137,7 +138,7 @@ def try_object(name: str, it: Any) -> None:
 
 
 def try_type(name: str, kind: type) -> None:
-    """Objects of the type, and of a class that is derived from it."""
+    """Try objects of the type, and of a derived class."""
     step(f"object.__new__({name})", lambda: object.__new__(kind))
     it = step(f"{name}.__new__", lambda: kind.__new__(kind))
     if it is not None:
@@ -151,7 +152,7 @@ def try_type(name: str, kind: type) -> None:
 
 
 def main(wanted: list[str]) -> None:
-    """Everything, or what was named."""
+    """Run everything, or the named types and functions."""
     for name, kind in {**extension_types(), **public_types()}.items():
         if not wanted or name in wanted:
             try_type(name, kind)

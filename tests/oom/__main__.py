@@ -52,7 +52,7 @@ def _plan(options: argparse.Namespace, scenario: str) -> list[Failure]:
 
 
 def main() -> int:
-    """The exit status: 1 where a run has ended badly."""
+    """Return the exit status: 1 if a run has failed."""
     options = _parser().parse_args()
     if options.sample is not None:
         print(f"seed {options.seed}")

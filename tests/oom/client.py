@@ -24,7 +24,7 @@ from tests.oom.steps import BadEndingError, Run
 
 
 def _watch() -> ctypes.CDLL:
-    """The preloaded library, watching every extension."""
+    """Load the preloaded library, which watches every extension."""
     for module in pkgutil.iter_modules(kafka_native._native.__path__):
         if not module.name.startswith("lib"):
             importlib.import_module(f"kafka_native._native.{module.name}")
@@ -37,7 +37,7 @@ def _watch() -> ctypes.CDLL:
 
 
 def _child(library: ctypes.CDLL, order: dict[str, Any]) -> dict[str, Any]:
-    """Runs the scenario: what came of it."""
+    """Run the scenario, and return its result."""
     scenario = (SCENARIOS | BAD)[order["scenario"]].run
     run = Run(order["conf"], order["prefix"], order["limit_s"], lambda: bool(library.oom_has_failed()))
     if order["site"] is not None:
@@ -61,7 +61,7 @@ def _child(library: ctypes.CDLL, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wait(pid: int, hard_s: float) -> int:
-    """The child's exit status, as `subprocess` has it; killed when its time is over."""
+    """Return the child's exit status as in `subprocess`. Kill it after its time."""
     deadline = time.monotonic() + hard_s
     while True:
         found, status = os.waitpid(pid, os.WNOHANG)
@@ -74,7 +74,7 @@ def _wait(pid: int, hard_s: float) -> int:
 
 
 def main() -> int:
-    """One order a line, and one line for each: the status."""
+    """Read one order a line, and print one line for each. Return the status."""
     library = _watch()
     for line in iter(sys.stdin.readline, ""):
         order = json.loads(line)
@@ -90,7 +90,7 @@ def main() -> int:
         outcome = _child(library, order)
         Path(order["result"]).write_text(json.dumps(outcome))
         if outcome["bad"] is not None:
-            os._exit(1)  # at once: what ends badly may not be able to end
+            os._exit(1)  # at once: a failed run may not be able to end normally
         return 0
     return 0
 

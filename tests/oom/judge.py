@@ -1,4 +1,4 @@
-"""Runs scenarios with one failed allocation each, and judges how they end."""
+"""Runs scenarios with one failed allocation each, and judges their ends."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_name("oom.c")
 BUILD = ROOT / "build" / "oom"
 HARD_TIMES = 4
-"""A run may take so many times the limit of one wait, then it hangs."""
+"""After so many times the limit of one wait, a run hangs."""
 
 UNEXPECTED = re.compile("unexpected error|could not handle|Exception ignored")
-"""In a client's log: something went on after an error that nobody had thought of."""
+"""In a client's log it shows an error without a handler."""
 
 _numbers = itertools.count()
 
 
 @functools.cache
 def library() -> Path:
-    """What is preloaded, compiled where it is older than its source."""
+    """Return the preloaded library, compiled if it is older than its source."""
     target = BUILD / "liboom.so"
     if not target.exists() or target.stat().st_mtime < SOURCE.stat().st_mtime:
         BUILD.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,8 @@ def library() -> Path:
 
 @dataclass(frozen=True)
 class Site:
-    """Where allocations come from, and how many. ``frames`` are ``module+offset``, the innermost first."""
+    """A source of allocations, and their count. ``frames`` are ``module+offset``, innermost first.
+    """
 
     name: str
     count: int
@@ -71,7 +72,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Failure:
-    """Which allocation fails: the nth that comes from a site."""
+    """The allocation that fails: the nth one from a site."""
 
     scenario: str
     site: Site
@@ -83,7 +84,8 @@ class Failure:
 
 @functools.cache
 def functions_of(frame: str) -> str:
-    """A frame as functions and lines, those that are inlined first; as it is where addr2line is missing."""
+    """Return a frame's functions and lines, inlined ones first. Without addr2line it is unchanged.
+    """
     module, _, offset = frame.partition("+")
     command = ["addr2line", "-f", "-s", "-i", "-e", str(ROOT / "kafka_native" / "_native" / module), offset]
     try:
@@ -94,14 +96,14 @@ def functions_of(frame: str) -> str:
 
 
 def read_sites(path: Path) -> list[Site]:
-    """What oom_write() has written."""
+    """Return the sites that oom_write() has written."""
     lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
     return [Site(name, int(count), tuple(frames)) for name, count, *frames in lines]
 
 
 @dataclass
 class Outcome:
-    """How a run has ended; ``bad`` says what is wrong with it."""
+    """The end of a run. ``bad`` is the problem, if any."""
 
     failure: Failure | None
     bad: str | None
@@ -119,7 +121,7 @@ class Judge:
     """A mock cluster in this process, and a process with the clients."""
 
     def __init__(self, limit_s: float, hard_s: float | None = None) -> None:
-        """``limit_s``: for one wait; ``hard_s``: for a run, else it hangs."""
+        """``limit_s`` is for one wait. After ``hard_s`` a run hangs."""
         self._limit_s = limit_s
         self._hard_s = hard_s or limit_s * HARD_TIMES
         self._folder = tempfile.TemporaryDirectory()
@@ -145,13 +147,14 @@ class Judge:
         self._folder.cleanup()
 
     def sites(self, scenario: str) -> list[Site]:
-        """Where a scenario allocates; one without a failed allocation has to end well."""
+        """Return a scenario's sites. Without a failed allocation it must succeed."""
         outcome = self._run(scenario, None)
         assert outcome.bad is None, outcome
         return outcome.sites
 
     def run(self, failure: Failure) -> Outcome:
-        """Runs a scenario with a failed allocation. Who is late is tried again: the machine may be busy."""
+        """Run a scenario with a failed allocation. A late run is repeated: the machine may be busy.
+        """
         outcome = self._run(failure.scenario, failure)
         tries = []
         while (
@@ -210,7 +213,7 @@ class Judge:
 
 
 def _lost(cluster: MockCluster, acked: dict[str, list[str]]) -> str | None:
-    """A message that was reported as delivered is in the log."""
+    """Check that each message reported as delivered is in the log."""
     for topic, names in acked.items():
         partitions = range(len(cluster.topics[topic].partitions))
         records = [record for number in partitions for record in cluster.messages(topic, number)]
@@ -226,7 +229,7 @@ def _clean(cluster: MockCluster, prefix: str) -> None:
 
 
 def failures(scenario: str, sites: list[Site], most: int) -> list[Failure]:
-    """The allocations to fail: of each site up to ``most``, the first and the last among them."""
+    """Return the allocations to fail: up to ``most`` of each site, with the first and the last."""
     chosen = []
     for site in sites:
         count = min(most, site.count)
@@ -236,12 +239,12 @@ def failures(scenario: str, sites: list[Site], most: int) -> list[Failure]:
 
 
 def sample(chosen: list[Failure], count: int, seed: int) -> list[Failure]:
-    """So many of them, drawn from a seed."""
+    """Return a random sample with a seed."""
     return random.Random(seed).sample(chosen, min(count, len(chosen)))
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    """A line for a scenario."""
+    """Return a line for a scenario."""
     kinds = Counter(
         "bad" if each.bad else "raised" if each.raised else "recovered" if each.failed else "unmet" for each in outcomes
     )

@@ -39,7 +39,7 @@ PARTITIONS = 3
 
 
 def _produce(run: Run, count: int = COUNT, **conf: Any) -> None:
-    """Messages to two topics, small and large ones, with keys and headers; then some more, on the same client."""
+    """Produce small and large messages to two topics, then more on the same client."""
     with run.client("Producer()", lambda: Producer(run.conf(**conf))) as producer:
         reports = Reports(run)
         for number in range(count):
@@ -80,7 +80,7 @@ def produce_idempotent(run: Run) -> None:
 
 
 def produce_observed(run: Run) -> None:
-    """With everything on that watches: statistics, the log, metrics."""
+    """Produce with all observers: statistics, the log, metrics."""
     seen: list[str] = []
     _produce(run, statistics_interval_ms=20, stats_cb=seen.append, debug="all", compression_type="lz4")
 
@@ -91,7 +91,7 @@ def produce_codecs(run: Run) -> None:
 
 
 def produce_purged(run: Run) -> None:
-    """Messages that nobody can send, purged; then the client goes on."""
+    """Purge unsendable messages, then continue with the client."""
     with run.client("Producer()", lambda: Producer(run.conf(linger_ms=60000))) as producer:
         reports = Reports(run)
         for number in range(20):
@@ -103,7 +103,7 @@ def produce_purged(run: Run) -> None:
 
 
 def prepare_produce(cluster: MockCluster, prefix: str) -> None:
-    """A leader that refuses, batches that are too large, and a connection that ends."""
+    """Prepare a leader that refuses, too large batches, and a connection that ends."""
     for name in "ab":
         cluster.create_topic(f"{prefix}-{name}", PARTITIONS)
     cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION], topic=f"{prefix}-a")
@@ -115,7 +115,7 @@ def prepare_produce(cluster: MockCluster, prefix: str) -> None:
 
 
 def fill(cluster: MockCluster, topic: str, count: int = COUNT, **conf: Any) -> None:
-    """Numbers as text, in batches of five."""
+    """Produce numbers as text, in batches of five."""
     cluster.create_topic(topic, PARTITIONS)
     settings = {name.replace("_", "."): value for name, value in conf.items()}
     with Producer({**conf_of(cluster), "batch.num.messages": 5, **settings}) as producer:
@@ -150,7 +150,7 @@ class Taken:
         return all(len(set(self.values.get(topic, []))) >= count for topic in topics)
 
     def check_once(self) -> None:
-        """Nothing twice, and in order."""
+        """Check that no value comes twice, and that they are in order."""
         for topic, values in self.values.items():
             for partition in range(PARTITIONS):
                 numbers = [int(value) for value in values if int(value) % PARTITIONS == partition]
@@ -174,7 +174,7 @@ def consume(run: Run) -> None:
 
 
 def consume_arrow(run: Run) -> None:
-    import pyarrow as pa  # takes a while to import, and the others don't need it
+    import pyarrow as pa  # its import takes a while, and the others don't need it
 
     topics = [run.topic("a"), run.topic("b")]
     partitions = [TopicPartition(topic, number, OFFSET_BEGINNING) for topic in topics for number in range(PARTITIONS)]
@@ -228,7 +228,7 @@ def prepare_share(cluster: MockCluster, prefix: str) -> None:
 
 
 def transactions(run: Run) -> None:
-    """Copies a topic in transactions, one of which is aborted, with the offsets; a committed reader sees each once."""
+    """Copy a topic in transactions, one aborted, with offsets. A reader sees each message once."""
     source, target = run.topic("a"), run.topic("copy")
     conf = run.conf(group_id=run.topic("group"), auto_offset_reset="earliest", enable_auto_commit=False)
     with run.client("Consumer()", lambda: Consumer(conf)) as consumer:
@@ -245,7 +245,7 @@ def transactions(run: Run) -> None:
 
 
 def _copy(run: Run, consumer: Consumer, values: list[str], target: str) -> bool:
-    """An aborted transaction and a committed one; whether the latter was. What fails is aborted, and tried again."""
+    """Abort a transaction and commit another. Return whether the commit succeeded."""
     conf = run.conf(transactional_id=run.topic("id"), linger_ms=1)
     with run.client("Producer()", lambda: Producer(conf)) as producer:
         raised = len(run.raised)
@@ -332,7 +332,7 @@ def produce_arrow(run: Run) -> None:
 
 
 def relay(run: Run) -> None:
-    """Batches of a consumer go on to another topic, unopened."""
+    """Relay unopened batches of a consumer to another topic."""
     with (
         run.client("Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20))) as consumer,
         run.client("Producer()", lambda: Producer(run.conf())) as producer,
@@ -385,7 +385,10 @@ def prepare_nothing(cluster: MockCluster, prefix: str) -> None:
 
 @dataclass(frozen=True)
 class Scenario:
-    """``prepare`` runs in the judge's process, ``run`` in the client's; ``cluster`` is a key of `CLUSTERS`."""
+    """``prepare`` runs in the judge's process, ``run`` in the client's.
+
+    ``cluster`` is in `CLUSTERS`.
+    """
 
     prepare: Callable[[MockCluster, str], None]
     run: Callable[[Run], None]
@@ -400,7 +403,7 @@ CLUSTERS: dict[str, Callable[[], MockCluster]] = {
 
 
 def conf_of(cluster: MockCluster) -> dict[str, str]:
-    """What clients of this cluster have to know."""
+    """Return the configuration of clients of this cluster."""
     secured = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem} if cluster.tls is not None else {}
     return {"bootstrap.servers": cluster.bootstrap_servers, **secured}
 
@@ -427,7 +430,7 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-# --- to see that the judge can fail a run ---
+# --- a scenario that must fail ---
 
 
 def crash(run: Run) -> None:
@@ -443,7 +446,7 @@ def hang(run: Run) -> None:
 
 
 def forget(run: Run) -> None:
-    """Says of a message that nobody has seen that it was delivered."""
+    """Report a message as delivered that was never sent."""
     with run.client("Producer()", lambda: Producer(run.conf())):
         if run.raised:
             run.acked[run.topic("a")] = ["never sent"]

@@ -1,4 +1,4 @@
-"""What a scenario does with a client whose memory runs out once: try again, and judge what comes of it."""
+"""Steps of a scenario whose client runs out of memory once: retry, and judge the result."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ T = TypeVar("T")
 Closable = TypeVar("Closable", bound=_Closable)
 
 RECOVERABLE = (MemoryError, KafkaException, BufferError)
-"""What a call may raise for want of memory."""
+"""The exceptions that a call may raise without memory."""
 TRIES_MAX = 10
-"""What raises more often does so for another reason; an error of a connection is told for each of its partitions."""
+"""More exceptions have another reason. A connection's error is reported for each partition."""
 FREED_S = 5.0
-"""Until nothing of a closed client is left."""
+"""After this time nothing of a closed client may be left."""
 
 
 class BadEndingError(Exception):
-    """A client did what it must not do, however little memory there is."""
+    """A client did something that it must not do even without memory."""
 
 
 class Run:
-    """One scenario in one process. ``limit_s``: how long any single wait may take."""
+    """One scenario in one process. ``limit_s`` is the limit of any single wait."""
 
     def __init__(self, conf: dict[str, Any], prefix: str, limit_s: float, has_failed: Callable[[], bool]) -> None:
         self._conf = conf
@@ -44,16 +44,16 @@ class Run:
         self.acked: dict[str, list[str]] = {}
 
     def topic(self, name: str) -> str:
-        """The name of a topic (group, transactional id) of this run alone."""
+        """Return the name of a topic (group, transactional id) of this run only."""
         return f"{self.prefix}-{name}"
 
     def conf(self, **conf: Any) -> dict[str, Any]:
-        """A client's properties, with underscores for dots."""
+        """Return a client's properties, with underscores for dots."""
         base = {**self._conf, "reconnect.backoff.ms": 20}
         return {**base, **{name.replace("_", ".") if name != "stats_cb" else name: conf[name] for name in conf}}
 
     def step(self, what: str, call: Callable[[], T]) -> T:
-        """The call's value. Where it raises for want of memory it is made again, as a program would."""
+        """Return a call's value. If it raises without memory, repeat it, as a program would."""
         for _ in range(TRIES_MAX):
             began = time.monotonic()
             try:
@@ -68,13 +68,16 @@ class Run:
 
     @contextmanager
     def client(self, what: str, make: Callable[[], Closable]) -> Iterator[Closable]:
-        """A client, closed behind the block; not where that ends badly: one that hangs may do so in close(), too."""
+        """Yield a client, and close it unless the block failed:
+
+        a hanging client may hang in close() too.
+        """
         client = self.step(what, make)
         yield client
         self.step("close", client.close)
 
     def until(self, what: str, call: Callable[[], object], done: Callable[[], object]) -> None:
-        """Makes the call until ``done()``, which has to be true in time."""
+        """Repeat a call until ``done()``, which must be true in time."""
         began = time.monotonic()
         while not done():
             if time.monotonic() - began > self.limit_s:
@@ -82,13 +85,13 @@ class Run:
             self.step(what, call)
 
     def check_time(self, what: str, began: float) -> None:
-        """A wait that is too long is a lost deadline."""
+        """Check that a wait wasn't too long."""
         took_s = time.monotonic() - began
         if took_s > self.limit_s + 1:
             raise BadEndingError(f"{what} took {took_s:.1f} s")
 
     def check_freed(self) -> None:
-        """Nothing may be left of clients that are closed and gone."""
+        """Check that nothing of closed clients is left."""
         deadline = time.monotonic() + FREED_S
         while left := {kind: count for kind, count in live_objects().items() if count}:
             if time.monotonic() > deadline:
@@ -98,7 +101,7 @@ class Run:
 
 
 class Reports:
-    """Counts the delivery reports of messages that are named by their values."""
+    """Counts delivery reports by the messages' values."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -113,7 +116,7 @@ class Reports:
             self._run.acked.setdefault(message.topic(), []).append(name)
 
     def check(self) -> None:
-        """Each message that was taken has one report, and no other has any."""
+        """Check that each accepted message has one report, and no other has any."""
         if self.reported != self.accepted:
             missing, excess = self.accepted - self.reported, self.reported - self.accepted
             raise BadEndingError(f"reports missing: {sorted(missing)[:5]} of {missing.total()}, too many: {excess}")

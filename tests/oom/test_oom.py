@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 LIMIT_S = 30.0
-"""For one wait, on a busy machine; a run with nothing else beside it has five seconds (`python -m tests.oom`)."""
+"""For one wait on a busy machine. A run alone has five seconds (`python -m tests.oom`)."""
 SAMPLE = 8
 SEED = int(os.environ.get("OOM_SEED") or random.randrange(1 << 32))
 
@@ -46,7 +46,7 @@ FAULTS = {
     "a transaction was open that hadn't begun": ("transactions", "kn_event_new", "kn_engine_transaction_begin"),
     "records were relayed twice": ("relay", "kn_runs_reserve"),
 }
-"""What went wrong, by scenario and the functions on the way to the allocation that failed."""
+"""Past failures, by scenario and the functions on the way to the failed allocation."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A pure-Python twin of the reader and writer of record batches (magic 2), from the definitions alone."""
+"""A pure-Python twin of the reader and writer of record batches (magic 2), from the definitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 
 @dataclasses.dataclass
 class Record:
-    """One record; offset and timestamp are absolute."""
+    """One record. Offset and timestamp are absolute."""
 
     offset: int
     timestamp: int
@@ -27,7 +27,7 @@ class Record:
 
 @dataclasses.dataclass
 class Batch:
-    """The fields of a batch, as a broker sees them."""
+    """The fields of a batch in a broker's view."""
 
     records: list[Record]
     codec: str = "none"
@@ -47,7 +47,7 @@ def _bytes(data: bytes | None) -> bytes:
 
 
 def encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
-    """One record in wire form."""
+    """Return one record in wire form."""
     delta = (record.timestamp - base_timestamp + (1 << 63)) % (1 << 64) - (1 << 63)
     body = struct.pack(">b", record.attributes) + varint(delta) + varint(record.offset - base_offset)
     body += _bytes(record.key) + _bytes(record.value) + varint(len(record.headers))
@@ -57,7 +57,7 @@ def encode_record(record: Record, base_offset: int, base_timestamp: int) -> byte
 
 
 def encode(batch: Batch) -> bytes:
-    """The batch in wire form."""
+    """Return the batch in wire form."""
     records = batch.records
     base_timestamp = batch.base_timestamp
     if base_timestamp is None:
@@ -87,7 +87,7 @@ def encode(batch: Batch) -> bytes:
 
 
 def decode(data: bytes) -> Batch:
-    """The one batch that `data` is, checked strictly."""
+    """Decode the one batch in `data`, with strict checks."""
     base_offset, length, epoch, magic, crc, attributes, last_delta, base_time, max_time, pid, pepoch, seq, count = (
         HEADER.unpack_from(data)
     )

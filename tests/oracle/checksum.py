@@ -1,4 +1,4 @@
-"""Pure-Python twins of csrc/base: checksums, hashes and varints, written from their definitions and not for speed."""
+"""Pure-Python twins of csrc/base: checksums, hashes and varints, written from their definitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MASK = 0xFFFFFFFF
 
 
 def crc(poly: int, data: bytes, start: int = 0) -> int:
-    """A reflected CRC, bit by bit."""
+    """Return a reflected CRC, computed bit by bit."""
     state = start ^ MASK
     for byte in data:
         state ^= byte
@@ -18,18 +18,18 @@ def crc(poly: int, data: bytes, start: int = 0) -> int:
 
 
 def crc32c(data: bytes, start: int = 0) -> int:
-    """CRC32C."""
+    """Return the CRC32C of the data."""
     return crc(CASTAGNOLI, data, start)
 
 
 def signed(value: int) -> int:
-    """The low 32 bits as a signed number."""
+    """Return the low 32 bits as a signed number."""
     value &= MASK
     return value - (1 << 32) if value >> 31 else value
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's murmur2, as a signed number."""
+    """Return Kafka's murmur2, as a signed number."""
     factor, shift = 0x5BD1E995, 24
     value = 0x9747B28C ^ len(data)
     whole = len(data) // 4 * 4
@@ -45,7 +45,7 @@ def murmur2(data: bytes) -> int:
 
 
 def fnv1a(data: bytes) -> int:
-    """FNV-1a on signed 32 bits, its absolute value."""
+    """Return FNV-1a on signed 32 bits, as an absolute value."""
     value = 0x811C9DC5
     for byte in data:
         value = (value ^ byte) * 0x01000193 & MASK
@@ -53,7 +53,7 @@ def fnv1a(data: bytes) -> int:
 
 
 def xxh32_short(data: bytes) -> int:
-    """xxHash32 with seed 0 of fewer than 16 bytes."""
+    """Return xxHash32 with seed 0 for fewer than 16 bytes."""
     assert len(data) < 16
 
     def rotate(value: int, by: int) -> int:

@@ -1,4 +1,4 @@
-"""Reads what a hardened shared object is known by from its ELF headers; 64 bits, little-endian."""
+"""Reads the signs of hardening from a shared object's ELF headers (64 bits, little-endian)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEATURES = {0xC0000002: {1: "IBT", 2: "SHSTK"}, 0xC0000000: {1: "BTI", 2: "PAC"}
 
 @dataclass(frozen=True)
 class Segment:
-    """A program header."""
+    """A program header of an ELF file."""
 
     kind: int
     flags: int
@@ -33,7 +33,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol that the dynamic linker sees; it is imported if it has no address."""
+    """A symbol of the dynamic linker. It is imported if it has no address."""
 
     name: str
     address: int
@@ -41,7 +41,7 @@ class Symbol:
 
 
 class Elf:
-    """A shared object."""
+    """A shared object in ELF format."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class Elf:
 
     @cached_property
     def dynamic(self) -> list[tuple[int, int]]:
-        """The entries of the dynamic section."""
+        """Return the entries of the dynamic section."""
         entries: list[tuple[int, int]] = []
         for segment in self._of(PT_DYNAMIC):
             for tag, value in struct.iter_unpack("<qQ", self._bytes(segment)):
@@ -70,31 +70,31 @@ class Elf:
         return entries
 
     def binds_now(self) -> bool:
-        """Whether all symbols are resolved when it is loaded, so that the table of them can become read-only."""
+        """Return whether loading resolves all symbols, so that their table can become read-only."""
         bits = {DT_FLAGS: DF_BIND_NOW, DT_FLAGS_1: DF_1_NOW}
         return any(tag == DT_BIND_NOW or value & bits.get(tag, 0) for tag, value in self.dynamic)
 
     def has_relro(self) -> bool:
-        """Whether relocated data become read-only."""
+        """Return whether relocated data become read-only."""
         return any(self._of(PT_GNU_RELRO))
 
     def has_executable_stack(self) -> bool:
-        """Whether it asks for a stack that can be executed; an object without the header does, too."""
+        """Return whether it requires an executable stack, as an object without the header does."""
         stacks = list(self._of(PT_GNU_STACK))
         return not stacks or any(segment.flags & PF_X for segment in stacks)
 
     def writable_code(self) -> list[Segment]:
-        """Segments that can be written and executed."""
+        """Return segments that are both writable and executable."""
         return [segment for segment in self._of(PT_LOAD) if segment.flags & PF_W and segment.flags & PF_X]
 
     def run_paths(self) -> list[str]:
-        """The folders in which the dynamic linker searches for the libraries that it needs."""
+        """Return the folders in which the dynamic linker searches for its libraries."""
         table = self._offset(next(value for tag, value in self.dynamic if tag == DT_STRTAB))
         paths = [self._text(table + value) for tag, value in self.dynamic if tag in (DT_RPATH, DT_RUNPATH)]
         return [folder for path in paths for folder in path.split(":")]
 
     def features(self) -> set[str]:
-        """The protections of branches and returns that the whole object is marked with."""
+        """Return the branch and return protections with which the whole object is marked."""
         found: set[str] = set()
         for segment in self._of(PT_GNU_PROPERTY):
             note = self._bytes(segment)
@@ -108,23 +108,24 @@ class Elf:
         return found
 
     def unmarked_functions(self) -> list[str]:
-        """Functions for others (x86-64) that don't begin with the mark of a target of indirect branches."""
+        """Return exported functions (x86-64) without the mark of an indirect branch target.
+        """
         exported = [symbol for symbol in self.symbols if symbol.is_function and symbol.address]
         starts = {symbol.name: self._offset(symbol.address) for symbol in exported}
         return sorted(name for name, start in starts.items() if self._data[start : start + 4] != ENDBR64)
 
     def imported(self) -> set[str]:
-        """The names that others have to provide."""
+        """Return the names that other objects must provide."""
         return {symbol.name for symbol in self.symbols if not symbol.address}
 
     def compiler_options(self) -> str:
-        """What the compiler noted among the debugging information about how it was called; empty without."""
+        """Return the compiler options in the debugging information, or an empty text."""
         start = self._data.find(b"GNU C11 ")
         return self._text(start) if start >= 0 else ""
 
     @cached_property
     def symbols(self) -> list[Symbol]:
-        """What the dynamic linker sees."""
+        """Return the symbols of the dynamic linker."""
         sections = [
             struct.unpack_from("<IIQQQQIIQQ", self._data, self._sections_start + number * self._section_size)
             for number in range(self._section_count)

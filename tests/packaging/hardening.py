@@ -1,4 +1,4 @@
-"""What is missing from a shared object of ours that should be hardened."""
+"""Finds the missing protections of a shared object that should be hardened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ FOR_CHECKING = re.compile(r" -O[g01]\b(?!.* -O[23])")
 
 
 def faults(path: Path) -> list[str]:
-    """One line for each protection that it lacks; checked string functions are not for builds without optimization."""
+    """Return one line for each missing protection.
+
+    Builds without optimization lack checked functions.
+    """
     elf = Elf(path)
     found = []
     if not elf.binds_now():

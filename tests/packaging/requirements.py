@@ -1,4 +1,4 @@
-"""The requirements that pyproject.toml has, read without a TOML parser: Python 3.10 has none."""
+"""The requirements of pyproject.toml, read without a TOML parser, which Python 3.10 lacks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
-# Other clients, and programs of others on one: a new version of them judges us only when somebody has looked at it.
+# Other clients, and programs on top of one. Review a new version before the tests trust it.
 WITNESSES = {
     "confluent-kafka",
     "aiokafka",
@@ -23,7 +23,10 @@ ONE = re.compile(r'"([A-Za-z0-9_.-]+)(?:\[[a-z,]*\])?(?:(>=|==)([0-9][0-9a-z.*]*
 
 @dataclass(frozen=True)
 class Requirement:
-    """A package with its lowest or only version; ``where`` is ``requires``, ``dependencies`` or the extra's name."""
+    """A package with its lowest or only version.
+
+    ``where`` is ``requires``, ``dependencies`` or an extra.
+    """
 
     where: str
     name: str
@@ -32,12 +35,12 @@ class Requirement:
 
     @property
     def is_exact(self) -> bool:
-        """Whether one version alone will do."""
+        """Return whether it allows only one version."""
         return self.operator == "==" and "*" not in self.version
 
 
 def read(text: str | None = None) -> list[Requirement]:
-    """Every requirement, ours among each other left out."""
+    """Return every requirement, except our extras among each other."""
     text = PYPROJECT.read_text(encoding="utf-8") if text is None else text
     sections = dict(re.findall(r"^\[([^\n]+)\]\n(.*?)(?=^\[[^\n\]]+\]\n|\Z)", text, re.M | re.S))
     wanted = {

@@ -1,4 +1,4 @@
-"""Each lowest version of pyproject.toml has its reason in docs/DEPENDENCIES.md."""
+"""docs/DEPENDENCIES.md explains each lowest version of pyproject.toml."""
 
 from __future__ import annotations
 

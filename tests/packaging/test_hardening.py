@@ -1,4 +1,4 @@
-"""What was compiled has the protections that compiler and linker offer, and searches no folder of the build machine."""
+"""The compiled objects have all protections of compiler and linker, and no build folder."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_no_folder_of_python_s_own_build_is_searched(setup_py: ModuleType, given
 def test_flags_that_a_compiler_does_not_know_are_left_out(
     tmp_path: Path, setup_py: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = tmp_path / "old-gcc"  # refuses what came after it, and what it can't compute
+    old = tmp_path / "old-gcc"  # refuses newer options, and the ones that it can't compute
     old.write_text(
         "#!/bin/sh\n"
         'case "$*" in *stack-clash*|*cf-protection*|*branch-protection*) exit 1 ;; esac\n'
@@ -116,7 +116,7 @@ def test_builds_for_checking_keep_their_own_checks(
 
 
 def test_objects_are_marked_where_the_linker_keeps_the_mark(tmp_path: Path, setup_py: ModuleType) -> None:
-    # The linker keeps a mark only if all objects have it, those that the C library brings for each link among them.
+    # The linker keeps a mark only if all objects have it, including the C library's own.
     made = setup_py.Flags([str(sysconfig.get_config_var("CC")).split()[0]], True)
     source = tmp_path / "empty.c"
     source.write_text("int answer(void) { return 42; }\n")

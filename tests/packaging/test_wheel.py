@@ -25,14 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SMOKE = Path(__file__).with_name("smoke.py")
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 LOWEST = VERSIONS[0]
-FULLY_OPTIMIZED = VERSIONS[-1]  # the others are only tried: less of the compiler's time
+FULLY_OPTIMIZED = VERSIONS[-1]  # the others are only tried, with less compiler time
 CONSTRAINT = re.compile(r'^\s+"([A-Za-z0-9_-]+)>=([0-9.]+)",$', re.M)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # it compiles for each Python
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
-    """What a command prints; its complaints are the error of the test."""
+    """Return a command's output. Its error output is the test's error."""
     drop = {"PYTHONPATH", "LD_PRELOAD", "VIRTUAL_ENV", "KN_SANITIZE", "KN_DEBUG"}
     env = {name: value for name, value in os.environ.items() if name not in drop}
     env |= {"KN_JOBS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **variables}
@@ -42,7 +42,8 @@ def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
 
 
 def find_python(version: str) -> Path | None:
-    """A CPython of this minor version, with headers: this one, on the PATH, or under pyenv."""
+    """Return a CPython of this minor version with headers: this one, on the PATH, or under pyenv.
+    """
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     candidates = [Path(sys._base_executable), *pyenv.glob(f"versions/{version}.*/bin/python")]  # type: ignore[attr-defined]
     if on_path := shutil.which(f"python{version}"):
@@ -58,7 +59,7 @@ def find_python(version: str) -> Path | None:
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of one Python version."""
+    """The result for one Python version."""
 
     wheel: Path
     printed: str
@@ -66,14 +67,14 @@ class Tried:
 
 
 def lowest_dependencies() -> list[str]:
-    """The run-time dependencies, at the lower bounds of pyproject.toml."""
+    """Return the run-time dependencies, at the lower bounds of pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     block = text.split("\ndependencies = [", 1)[1].split("]", 1)[0]
     return [f"{name}=={version}" for name, version in CONSTRAINT.findall(block)]
 
 
 def try_version(python: Path, version: str, sdist: Path, folder: Path) -> Tried:
-    """Wheel from the sdist, empty environment, smoke test."""
+    """Build the wheel from the sdist, make an empty environment, and run the smoke test."""
     run(python, "-m", "venv", folder / "venv")
     own = folder / "venv" / "bin" / "python"
     optimize = "-O3" if version == FULLY_OPTIMIZED else "-O0"
@@ -95,7 +96,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def attempts(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Tried]]]:
-    """Every version there is, two at a time."""
+    """Yield the results of every available version, two at a time."""
     with ThreadPoolExecutor(2) as pool:
         futures = {}
         for version in VERSIONS:

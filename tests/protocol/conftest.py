@@ -14,7 +14,7 @@ import kafka_definitions
 
 @pytest.fixture(scope="session")
 def definitions() -> dict[str, kafka_definitions.Definition]:
-    """Kafka's own definitions by name; the tests that use them are skipped only where Maven is missing."""
+    """Return Kafka's definitions by name. Without Maven the tests that use them are skipped."""
     try:
         jar = kafka_definitions.find_jar()
     except kafka_definitions.NoMaven as error:

@@ -1,7 +1,7 @@
-"""Kafka's own message definitions, read from the kafka-clients jar, and an encoder that runs them directly.
+"""Kafka's own message definitions from the kafka-clients jar, and an encoder that runs them.
 
-The encoder shares nothing with ``kafka_native.protocol``: it is short, slow and written from the definitions alone, so
-that bytes can be compared with it for every message and version.
+The encoder shares no code with ``kafka_native.protocol``. It is short, slow and written only from
+the definitions, so that tests can compare bytes for every message and version.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Definition = dict[str, Any]
 
 
 class NoMaven(Exception):
-    """There is no jar at hand and no Maven to fetch it with."""
+    """There is no jar, and no Maven to fetch it."""
 
 
 def find_jar() -> Path:
-    """The kafka-clients jar, among those that the brokers of tests run from."""
+    """Return the kafka-clients jar, from those of the test brokers."""
     if why := java.missing():
         raise NoMaven(f"kafka-clients' definitions are fetched by Maven: {why}")
     return java.jars() / f"kafka-clients-{java.KAFKA_VERSION}.jar"
 
 
 def load(jar: Path) -> dict[str, Definition]:
-    """Every definition in the jar by its name."""
+    """Return every definition in the jar by its name."""
     found = {}
     with zipfile.ZipFile(jar) as archive:
         for name in archive.namelist():
@@ -46,7 +46,7 @@ def _without_comments(text: str) -> str:
 
 
 def in_range(text: str, version: int) -> bool:
-    """Whether a version is in a range as the definitions write it."""
+    """Return whether a version is in a range of the definitions' syntax."""
     if text == "none":
         return False
     if text.endswith("+"):
@@ -56,12 +56,12 @@ def in_range(text: str, version: int) -> bool:
 
 
 def snake(name: str) -> str:
-    """``V3AndBelowTopics`` as ``v3_and_below_topics``."""
+    """Return ``V3AndBelowTopics`` as ``v3_and_below_topics``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def children(definition: Definition, field: Definition) -> list[Definition] | None:
-    """The fields of a struct or of an array's structs, common ones included; None for a plain type."""
+    """Return the fields of a struct or of an array's structs, or None for a plain type."""
     kind = field["type"].removeprefix("[]")
     if not kind[0].isupper():
         return None
@@ -71,7 +71,7 @@ def children(definition: Definition, field: Definition) -> list[Definition] | No
 
 
 def default(definition: Definition, field: Definition) -> Any:
-    """The value that a field has when nobody sets it: dicts stand for structs."""
+    """Return the default value of a field, with dicts for structs."""
     text, kind = field.get("default"), field["type"]
     if text == "null" or kind == "records":
         return None
@@ -97,7 +97,10 @@ _FIXED = {"bool": ">?", "int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q
 
 
 def encode(definition: Definition, version: int, values: dict[str, Any]) -> bytes:
-    """A body of this version; ``values`` has an entry for every field, structs as dicts."""
+    """Return a body of this version.
+
+    ``values`` has an entry for every field, with dicts for structs.
+    """
     flexible = in_range(definition["flexibleVersions"], version)
     return _encode_fields(definition, definition["fields"], version, flexible, values)
 

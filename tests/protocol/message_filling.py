@@ -1,4 +1,4 @@
-"""Messages filled with values: what the tests encode."""
+"""Messages filled with values, for the tests to encode."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ EVERY_VERSION = [(cls, version) for cls in messages() for version in range(cls.m
 
 
 def version_id(value: Any) -> str:
-    """Test ids such as ``FetchRequest`` and ``v12``."""
+    """Return test ids such as ``FetchRequest`` and ``v12``."""
     return value.__name__ if isinstance(value, type) else f"v{value}"
 
 
 def filled(cls: type[S], version: int, pick: random.Random) -> S:
-    """An instance with random values, edges among them, in every field of the version."""
+    """Return an instance with random values, including edge cases, in every field of the version.
+    """
     values = {field.name: _value(field, version, pick) for field in cls.fields if field.versions.has(version)}
     return cls(**values)
 
@@ -54,13 +55,13 @@ def _plain(kind: str, field: Field, version: int, pick: random.Random) -> Any:
 
 
 def as_dict(value: Any) -> Any:
-    """Structs as dicts of every field, down to the last."""
+    """Return structs as dicts of every field, recursively."""
     if isinstance(value, Struct):
         return {field.name: as_dict(getattr(value, field.name)) for field in value.fields}
     return [as_dict(item) for item in value] if isinstance(value, list) else value
 
 
 def examples(cls: type[Message], version: int, count: int) -> list[Message]:
-    """The same random messages in every run."""
+    """Return the same random messages in every run."""
     pick = random.Random(f"{cls.__name__} {version}")
     return [filled(cls, version, pick) for _ in range(count)]

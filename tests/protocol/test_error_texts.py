@@ -1,4 +1,4 @@
-"""A broker's texts for errors are made fit to be shown where replies are decoded: no other place has to think of it."""
+"""Decoding makes a broker's error texts safe to show, so no other code must do it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from kafka_native.protocol.topics import CreateTopicsResponse
 
 HOSTILE = ("text \x1b[2J\x9b1m\u202e\u2028\r\nnext\tline\N{FACE WITH TEARS OF JOY} " * 1000)[:20_000]
 RAW = {(SaslAuthenticateResponse, "error_message")}
-"""`security.mechanisms.shown()` cleans it, once secrets are hidden in it: a cut could leave the half of one."""
+"""`security.mechanisms.shown()` cleans it after it has hidden secrets.
+
+An earlier cut could leave half of a secret.
+"""
 
 
 def strings(cls: type[Struct]) -> Iterator[tuple[type[Struct], Field]]:
-    """Every field of a message and its structs that is text."""
+    """Yield every text field of a message and its structs."""
     for field in cls.fields:
         if field.struct is not None:
             yield from strings(field.struct)

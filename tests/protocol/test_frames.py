@@ -1,4 +1,4 @@
-"""Headers, frames and the registry; and frames that another client wrote."""
+"""Headers, frames and the registry, and frames that another client wrote."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_header_versions() -> None:
 
 
 def test_frames_are_these_bytes() -> None:
-    # Written by hand after Kafka's protocol guide.
+    # Written by hand from Kafka's protocol guide.
     assert encode_request(ApiVersionsRequest(), 0, 1, None) == bytes.fromhex("0012 0000 00000001 ffff")
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     assert encode_request(request, 3, 2, "me") == bytes.fromhex("0012 0003 00000002 0002 6d65 00 0261 0231 00")
@@ -89,7 +89,8 @@ def test_a_refused_version_of_api_versions_is_read_as_version_0() -> None:
 
 
 def test_bytes_behind_a_body_are_ignored() -> None:
-    frame = bytes.fromhex("0003 000c 00000003 0002 6d65 00 00 00 00 00 010000")  # as librdkafka 2.16 writes it
+    # as librdkafka 2.16 writes it
+    frame = bytes.fromhex("0003 000c 00000003 0002 6d65 00 00 00 00 00 010000")
     assert decode_request(frame)[1] == MetadataRequest(topics=None, allow_auto_topic_creation=False)
     frame = encode_response(MetadataResponse(), 12, 1) + b"more"
     assert decode_response(ApiKey.METADATA, 12, frame) == (1, MetadataResponse())
@@ -106,7 +107,7 @@ def _receive(connection: socket.socket, size: int) -> bytes | None:
 
 
 def _answer(connection: socket.socket, port: int, seen: list[tuple[int, Request]]) -> None:
-    """Be a broker to one connection of a client that asks for ApiVersions and Metadata."""
+    """Act as a broker for one connection of a client that sends ApiVersions and Metadata."""
     while (size := _receive(connection, 4)) is not None:
         frame = _receive(connection, struct.unpack(">i", size)[0])
         assert frame is not None

@@ -1,4 +1,4 @@
-"""What a declared message is to the Python around it."""
+"""A declared message as a Python object."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _rounds(count: int) -> None:
 
 
 def test_nothing_leaks() -> None:
-    """Of several tries, as threads that earlier tests have left may be busy."""
+    """Several attempts, because threads of earlier tests may be busy."""
     _rounds(50)
     grown = []
     for _ in range(5):
@@ -254,7 +254,7 @@ def test_metadata_of_ten_thousand_partitions_is_read_as_fast_as_json() -> None:
         _best_milliseconds(lambda: json.loads(text)),
     )
     print(f"{ours:.1f} ms, json.loads {theirs:.1f} ms")
-    assert ours < 5 * theirs  # an order of magnitude is what a careless loop costs
+    assert ours < 5 * theirs  # a careless loop costs an order of magnitude
 
 
 def test_a_produce_request_of_1_mb_is_read_without_touching_its_records() -> None:

@@ -24,7 +24,7 @@ DECLARED: list[type[Versioned]] = [
     ConsumerProtocolAssignment,
 ]
 
-# What the oldest brokers have on the wire and the definitions no longer do, by the versions that have it.
+# Fields of the oldest brokers that the definitions no longer have, by version.
 OLDER = {
     ("ListOffsetsRequest", "topics.partitions.max_num_offsets"): "0",
     ("ListOffsetsResponse", "topics.partitions.old_style_offsets"): "0",
@@ -60,7 +60,7 @@ REQUIRED = {
 
 
 def differences(cls: type[Versioned], definition: Definition) -> list[str]:
-    """What a declaration has that the definition has not, and the reverse, version by version."""
+    """Return the differences of a declaration and a definition, version by version."""
     found = []
     first, _, last = definition["validVersions"].partition("-")
     if cls.__name__ != definition["name"]:

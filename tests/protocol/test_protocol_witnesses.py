@@ -1,7 +1,7 @@
-"""The declarations against two other clients' own: aiokafka for what is old, kafka-python for what is flexible.
+"""The declarations against two other clients: aiokafka for old, kafka-python for flexible versions.
 
-Kafka's definitions no longer hold the versions that Kafka 4 dropped (Produce 0-2, Fetch 0-3 and the like): there,
-aiokafka's hand-written schemas are the witness.
+Kafka's definitions no longer contain the versions that Kafka 4 dropped (Produce 0-2, Fetch 0-3 and
+others). For these the tests compare with aiokafka's handwritten schemas.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _modules(package: Any) -> Iterator[Any]:
 
 
 def _aiokafka_structs() -> dict[tuple[int, int, bool], Any]:
-    """aiokafka's classes by API key, version and whether they are requests."""
+    """Return aiokafka's classes by API key, version and whether they are requests."""
     found = {}
     for module in _modules(aiokafka.protocol):
         for name, value in vars(module).items():
@@ -42,7 +42,7 @@ def _aiokafka_structs() -> dict[tuple[int, int, bool], Any]:
 
 
 AIOKAFKA = _aiokafka_structs()
-# aiokafka 0.14 writes current_leader_epoch as 64 bits there, Kafka as 32.
+# aiokafka 0.14 writes current_leader_epoch as 64 bits here, Kafka as 32.
 AIOKAFKA_IS_WRONG = {("ListOffsetsRequest", 4), ("ListOffsetsRequest", 5)}
 OLD = [
     (cls, version)
@@ -51,7 +51,7 @@ OLD = [
     and (cls.api_key, version, cls.__name__.endswith("Request")) in AIOKAFKA
     and (cls.__name__, version) not in AIOKAFKA_IS_WRONG
 ]
-# Versions that only aiokafka knows: all of them must be compared.
+# Versions that only aiokafka has. All of them must be compared.
 DROPPED_BY_KAFKA = {
     "ProduceRequest": (0, 1, 2),
     "ProduceResponse": (0, 1, 2),
@@ -73,12 +73,12 @@ DROPPED_BY_KAFKA = {
 
 
 def _flat(schema: Schema) -> list[Any]:
-    """The fields of a schema, those of schemas inside it in their places."""
+    """Return the fields of a schema, with those of nested schemas in their places."""
     return [inner for kind in schema.fields for inner in (_flat(kind) if isinstance(kind, Schema) else [kind])]
 
 
 def _encode(value: Any, kind: Any, version: int) -> bytes:
-    """A value as aiokafka's types encode it; a struct of one field may be a bare value there."""
+    """Encode a value as aiokafka's types do. A struct of one field may be a bare value there."""
     if isinstance(value, list):
         length: bytes = Int32.encode(len(value))
         return length + b"".join(_encode(item, kind.array_of, version) for item in value)
@@ -127,7 +127,8 @@ def test_flexible_versions_are_kafka_pythons(cls: type[Message], version: int) -
             message.error_code = 0  # it reads an error as version 0
         body = message.encode(version)
         read = witness.decode(body, version=version, header=False)
-        read._header = None  # its decoder leaves this unset without a header, and its encoder wants it
+        # its decoder leaves this unset without a header, and its encoder needs it
+        read._header = None
         assert read.encode(version=version, header=False) == body
 
 

@@ -1,4 +1,4 @@
-"""The codec: every message and version there and back, and against bytes that it did not make itself."""
+"""The codec: round trips of every message and version, and comparisons with foreign bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_bytes_are_those_of_kafkas_definitions(
 
 
 def _with_older_fields(cls: type[Struct], definition: Definition) -> Definition:
-    """Kafka's definition and, in their places, the fields that it no longer has."""
+    """Return Kafka's definition with the fields that it no longer has, in their places."""
 
     def walk(fields: list[Definition], cls: type[Struct]) -> list[Definition]:
         by_name = {_flat(field["name"]): field for field in fields}

@@ -1,4 +1,4 @@
-"""Bytes that no broker should send: each ends in a ProtocolError or in a message, never in anything else."""
+"""Invalid bytes end in a ProtocolError or in a message, never in another exception."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_negative_length_is_refused(length: int) -> None:
 
 
 def test_more_array_elements_than_a_message_may_hold_are_refused() -> None:
-    # Metadata v0: no brokers, one topic of one partition with more replicas than the cap.
+    # Metadata v0: no brokers, one topic of one partition with more replicas than the limit.
     count = decoder.MAX_ELEMENTS
     head = struct.pack(">iihhcihiii", 0, 1, 0, 1, b"t", 1, 0, 0, 0, count)
     body = head + bytes(4 * count) + struct.pack(">i", 0)
@@ -146,7 +146,7 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     request = MetadataRequest(topics=[MetadataRequest.Topic(name="t")])
     body = request.encode(9)
     assert body.endswith(b"\0\1\0\0\0")
-    # One of three bytes in the topic, and two in the message, one of them empty.
+    # One field of three bytes in the topic, and two in the message, one of them empty.
     body = body[:-5] + b"\1\x05\3abc" + b"\1\0\0" + b"\2\x01\0\xff\x7f\1x"
     assert MetadataRequest.decode(body, 9) == request
 

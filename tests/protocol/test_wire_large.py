@@ -1,4 +1,4 @@
-"""Large arrays of a message are decoded on demand: same content, same errors, little memory, and threads go on."""
+"""Large arrays are decoded on demand: same content, same errors, little memory, running threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ every_version = pytest.mark.parametrize(("cls", "version"), EVERY_VERSION, ids=v
 
 
 def read(cls: type[Message], version: int, body: bytes, eager: int) -> Message | str:
-    """The message, or why there is none."""
+    """Return the message, or the error text."""
     try:
         return decoder.decode(cls.plan(version), body, eager=eager)
     except ProtocolError as error:
@@ -30,7 +30,7 @@ def read(cls: type[Message], version: int, body: bytes, eager: int) -> Message |
 
 
 def metadata(topics: int, partitions: int, replicas: list[int], version: int = VERSION) -> bytes:
-    """A cluster's answer: as many topics, each with as many partitions."""
+    """Return a Metadata response with so many topics and partitions."""
     each = [
         Partition(partition_index=number, replica_nodes=replicas, isr_nodes=replicas) for number in range(partitions)
     ]
@@ -135,7 +135,7 @@ def test_other_threads_run_while_a_large_message_is_decoded() -> None:
     thread = threading.Thread(target=turn)
     thread.start()
     try:
-        for _ in range(10):  # a busy machine may stop the thread as well
+        for _ in range(10):  # a busy machine may stop the thread too
             longest, started = 0.0, time.perf_counter()
             message = MetadataResponse.decode(body, VERSION)
             if longest < (time.perf_counter() - started) / 2:

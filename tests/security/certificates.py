@@ -1,4 +1,4 @@
-"""Certificates that trustme doesn't make."""
+"""Certificates that trustme can't make."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ DAY = timedelta(days=1)
 
 
 def encrypted(leaf: trustme.LeafCert, form: PrivateFormat = PrivateFormat.PKCS8) -> str:
-    """A key as a PEM text that PASSWORD opens."""
+    """Return a key as a PEM text, encrypted with PASSWORD."""
     key: Any = load_pem_private_key(leaf.private_key_pem.bytes(), None)
     return str(key.private_bytes(Encoding.PEM, form, BestAvailableEncryption(PASSWORD.encode())).decode())
 
 
 def keystore(leaf: trustme.LeafCert, password: str | None = PASSWORD, *, with_key: bool = True) -> bytes:
-    """A PKCS#12 keystore; those above the certificate are in it in the wrong order."""
+    """Return a PKCS#12 keystore. Its CA certificates are in the wrong order."""
     key: Any = load_pem_private_key(leaf.private_key_pem.bytes(), None)
     own, *above = [x509.load_pem_x509_certificate(each.bytes()) for each in leaf.cert_chain_pems]
     encryption = NoEncryption() if password is None else BestAvailableEncryption(password.encode())
@@ -40,7 +40,10 @@ def keystore(leaf: trustme.LeafCert, password: str | None = PASSWORD, *, with_ke
 
 
 def revocation_list(authority: trustme.CA, *revoked: trustme.LeafCert | trustme.CA, days: int = 1) -> str:
-    """The authority's list, of certificates and of authorities below it. ``days``: until the next one is due."""
+    """Return the authority's revocation list, for certificates and lower authorities.
+
+    ``days`` is the time until the next list.
+    """
     own = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
     key: Any = load_pem_private_key(authority.private_key_pem.bytes(), None)
     builder = x509.CertificateRevocationListBuilder().issuer_name(own.subject)
@@ -54,7 +57,7 @@ def revocation_list(authority: trustme.CA, *revoked: trustme.LeafCert | trustme.
 
 
 def issued(authority: trustme.CA, common_name: str, names: list[x509.GeneralName], key: Any = None) -> tuple[str, str]:
-    """An authority's certificate with these alternative names, or without any, and its key; both as PEM."""
+    """Return an authority's certificate with these alternative names, and its key, both as PEM."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     above = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
@@ -69,7 +72,7 @@ def issued(authority: trustme.CA, common_name: str, names: list[x509.GeneralName
 
 
 def hostile(names: list[str], common_name: str) -> bytes:
-    """A certificate in DER form with whatever names."""
+    """Return a certificate in DER form with any names."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())

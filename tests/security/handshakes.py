@@ -1,4 +1,4 @@
-"""TLS handshakes in memory: a context under test as the client, pyOpenSSL's own server at the other end."""
+"""TLS handshakes in memory: a tested context as the client, pyOpenSSL's server at the other end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PORT = 9093
 
 
 def tls(properties: Mapping[str, Any]) -> TlsContext:
-    """A context of a client's configuration."""
+    """Return a TLS context for a client's configuration."""
     return TlsContext(parse({"bootstrap.servers": HOST, **properties}, "producer"))
 
 
@@ -34,7 +34,7 @@ def key_of(leaf: trustme.LeafCert) -> str:
 
 
 def chain_of(leaf: trustme.LeafCert) -> str:
-    """The certificate and those between it and the authority."""
+    """Return the certificate and those between it and the authority."""
     return "".join(each.bytes().decode() for each in leaf.cert_chain_pems)
 
 
@@ -76,15 +76,15 @@ def server(
 
 @dataclass
 class Outcome:
-    """How a handshake ended, as the C transport sees it."""
+    """The result of a handshake, as in the C transport."""
 
     reason: str
-    """Empty: it succeeded."""
+    """Empty after a success."""
     verify_error: int
     version: str
     cipher: str
     client_names: list[str]
-    """The names in the chain that the client showed."""
+    """The names in the chain that the client presented."""
 
     @property
     def succeeded(self) -> bool:
@@ -92,7 +92,10 @@ class Outcome:
 
 
 def shake(client: TlsContext, listener: SSL.Context | None, host: str = HOST) -> Outcome:
-    """A handshake, and a byte each way. ``listener``: None for one that answers a TLS client with plain text."""
+    """Do a handshake, and send a byte each way.
+
+    Without ``listener`` the server answers in plain text.
+    """
     near = SSL.Connection(client.context, None)
     near.set_connect_state()
     if client.identifies_hosts:
@@ -119,7 +122,7 @@ def _identify(near: SSL.Connection, host: str) -> None:
 
 
 def _run(near: SSL.Connection, far: SSL.Connection | None) -> str:
-    """Carries bytes to and fro until both are done; what the client's OpenSSL says if it fails."""
+    """Move bytes until both ends are done. Return the error of the client's OpenSSL."""
     if far is None:
         _near_step(near)
         near.bio_read(65536)
@@ -128,7 +131,8 @@ def _run(near: SSL.Connection, far: SSL.Connection | None) -> str:
     near_done = far_done = False
     for _ in range(20):
         if near_done:
-            _, reason = _near_step(near, reading=True)  # TLS 1.3: the server's last word may still come
+            # TLS 1.3: the server's last message may still come
+            _, reason = _near_step(near, reading=True)
         else:
             near_done, reason = _near_step(near)
         if reason or (near_done and far_done):
@@ -140,7 +144,7 @@ def _run(near: SSL.Connection, far: SSL.Connection | None) -> str:
 
 
 def _near_step(near: SSL.Connection, *, reading: bool = False) -> tuple[bool, str]:
-    """One step of the client, by the calls that the transport makes: (it is done, OpenSSL's reason if it failed)."""
+    """Do one step of the client with the transport's calls. Return (done, OpenSSL's reason)."""
     lib.ERR_clear_error()
     result = lib.SSL_read(near._ssl, ffi.new("char[1]"), 1) if reading else lib.SSL_do_handshake(near._ssl)
     wants = lib.SSL_get_error(near._ssl, result)
@@ -153,7 +157,7 @@ def _far_step(far: SSL.Connection) -> bool:
     try:
         far.do_handshake()
     except SSL.Error:
-        return False  # its alert tells the client, or the client has failed before
+        return False  # its alert reports that to the client, or the client has failed before
     return True
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 STEP_S = 0.05
 END_S = 6.0
-"""How long a script goes on: a client without a time limit waits for so long."""
+"""The duration of a script. A client without a time limit waits that long."""
 Script = Callable[[socket.socket], None]
 
 
 def drip(connection: socket.socket, data: bytes, begin: bytes = b"") -> None:
-    """Sends the beginning at once and then byte by byte, again and again, until the end."""
+    """Send the beginning at once, and then the data byte by byte, repeatedly, until the end."""
     connection.sendall(begin)
     end, at = time.monotonic() + END_S, 0
     while time.monotonic() < end:
@@ -26,42 +26,42 @@ def drip(connection: socket.socket, data: bytes, begin: bytes = b"") -> None:
 
 
 def silent(connection: socket.socket) -> None:
-    """Says nothing."""
+    """Send nothing."""
     time.sleep(END_S)
 
 
 def dripping_headers(connection: socket.socket) -> None:
-    """The first header doesn't end."""
+    """Send a first header without an end."""
     drip(connection, b"x", b"HTTP/1.1 200 OK\r\nX-Long: ")
 
 
 def dripping_status(connection: socket.socket) -> None:
-    """The status line doesn't end."""
+    """Send a status line without an end."""
     drip(connection, b" ", b"HTTP/1.1 200 ")
 
 
 def dripping_body(connection: socket.socket) -> None:
-    """The body has a length, and comes byte by byte."""
+    """Send a body with a length, byte by byte."""
     drip(connection, b" ", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
 
 
 def dripping_chunks(connection: socket.socket) -> None:
-    """Chunks of one byte."""
+    """Send chunks of one byte."""
     drip(connection, b"1\r\n \r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
 
 
 def continuing(connection: socket.socket) -> None:
-    """Says "go on" for ever."""
+    """Send "100 Continue" for ever."""
     drip(connection, b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
 def dripping_handshake(connection: socket.socket) -> None:
-    """The head of a TLS record of 16 KiB, then its bytes one by one."""
+    """Send the head of a TLS record of 16 KiB, then its bytes one by one."""
     drip(connection, b"\x02", b"\x16\x03\x03\x40\x00")
 
 
 class SlowServer:
-    """A context manager; each connection gets the script on a thread of its own."""
+    """A context manager. Each connection runs the script on its own thread."""
 
     def __init__(self, script: Script, context: ssl.SSLContext | None = None) -> None:
         self._script = script

@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: signatures that botocore makes, too, and that the mock cluster's check accepts."""
+"""AWS_MSK_IAM: signatures equal to botocore's, which the mock cluster's check accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens for the identity that a cloud has given a machine, from endpoints of the tests' own."""
+"""Tokens for a machine's cloud identity, from endpoints of the tests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenEndpoint]:
 
 
 def mechanism(**more: Any) -> OAuthBearer:
-    """As a client makes it."""
+    """Return a mechanism as a client makes it."""
     made = mechanism_of(parse({**OIDC, **more}, "producer"))
     assert isinstance(made, OAuthBearer)
     return made
@@ -71,7 +71,7 @@ def aws_mechanism(endpoint: TokenEndpoint, more: str = "") -> OAuthBearer:
 
 
 def refusal(**conf: Any) -> str:
-    """What making a client says."""
+    """Return the error text of making a client."""
     with pytest.raises(KafkaException) as caught:
         mechanism(**conf)
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG
@@ -111,7 +111,7 @@ def test_azures_refusal_is_told_in_its_words(azure: TokenEndpoint) -> None:
 
 
 def test_a_producer_gets_in_with_azures_token(azure: TokenEndpoint) -> None:
-    """The mock cluster takes tokens that nobody signed."""
+    """The mock cluster accepts unsigned tokens."""
     unsigned = jwt.encode({"sub": "machine-7", "exp": EXPIRES}, "", "none")
     azure.answer = lambda asked: (200, {"access_token": unsigned})
     with MockCluster(1, security=ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])) as cluster:

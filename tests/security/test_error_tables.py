@@ -1,4 +1,5 @@
-"""What the guide's tables of errors quote is what is said: each text is made here, or stands in the C source."""
+"""The guide's tables quote real error texts. The tests make each one, or find it in the C source.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +24,11 @@ OLD = AUTHORITY.issue_cert(HOST, not_before=NOW - 9 * DAY, not_after=NOW - 2 * D
 YOUNG = AUTHORITY.issue_cert(HOST, not_before=NOW + timedelta(days=2), not_after=NOW + timedelta(days=3))
 OWN, OTHER = (AUTHORITY.issue_cert(f"{name}@example.org", common_name=name) for name in ("client", "other"))
 BY_CERTIFICATE = {62: BROKER, 10: OLD, 9: YOUNG, 20: BROKER, 18: BROKER, 23: BROKER, 3: BROKER, 12: BROKER}
-"""By OpenSSL's number of what is wrong with it."""
+"""The certificates by OpenSSL's error number."""
 NAMELESS = der_of_pem(issued(AUTHORITY, HOST, [])[0])
 BELOW = AUTHORITY.create_child_ca()
 BELOW_AND_ITS_CA = der_of(BELOW.issue_cert(HOST)) + der_of_pem(pem(BELOW))
-"""A broker's certificate, and the CA above it that is the cause."""
+"""A broker's certificate, and the CA above it that causes the error."""
 REASONS = (
     "wrong version number",
     "unexpected eof while reading",
@@ -38,7 +39,10 @@ REASONS = (
 
 
 def quoted(page: str) -> list[str]:
-    """The texts in backticks of the rows under ``the error says``: all of the first column, sentences of the other."""
+    """Return the quoted texts under ``the error says``:
+
+    the first column, and sentences of the second.
+    """
     text = (ROOT / "docs" / "guide" / page).read_text(encoding="utf-8")
     table = re.search(r"\| the error says \|.*\n\|[-|]+\n((?:\|.*\n)+)", text)
     assert table is not None
@@ -51,13 +55,13 @@ def quoted(page: str) -> list[str]:
 
 
 def pattern(text: str) -> str:
-    """A quoted text; ``...`` stands for anything, a date for any."""
+    """Return a pattern for a quoted text. ``...`` matches anything, a date matches any date."""
     escaped = re.escape(text).replace(re.escape("..."), ".*")
     return re.sub(r"\d{4}\\-\d\d\\-\d\d", r"\\d{4}-\\d\\d-\\d\\d", escaped)
 
 
 def of_handshakes(properties: dict[str, Any]) -> Iterator[str]:
-    """What is said of handshakes that fail."""
+    """Yield the errors of failed handshakes."""
     context = tls(properties)
     for error, leaf in BY_CERTIFICATE.items():
         yield context.explain("certificate verify failed", error, "b3", PORT, der_of(leaf))
@@ -69,7 +73,7 @@ def of_handshakes(properties: dict[str, Any]) -> Iterator[str]:
 
 
 def of_properties(properties: dict[str, Any]) -> str:
-    """What is said of properties that can't be used."""
+    """Return the error of unusable properties."""
     with pytest.raises(KafkaException) as caught:
         tls(properties)
     return str(caught.value.args[0].str())

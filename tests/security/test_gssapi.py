@@ -1,4 +1,4 @@
-"""GSSAPI: what is asked of the Kerberos library, with a stand-in for it. tests/broker has a real one."""
+"""GSSAPI: the calls to a fake Kerberos library. tests/broker has a real one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONF = {"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext", "sasl
 
 
 class GSSError(Exception):
-    """The library's."""
+    """The library's exception."""
 
 
 class Flag(enum.IntFlag):
@@ -29,7 +29,7 @@ class Flag(enum.IntFlag):
 
 
 class Context:
-    """A context that is there after one answer of the server's; wrapped is turned around."""
+    """A context that is complete after one answer of the server. wrap() reverses the bytes."""
 
     made: list[dict[str, Any]] = []  # noqa: RUF012 - emptied by the fixture
 
@@ -128,7 +128,7 @@ def test_the_command_is_run_where_it_is_set_and_again_in_time(tmp_path: Path) ->
 
 
 def test_a_command_that_fails_is_quoted_but_for_its_own_words(tmp_path: Path) -> None:
-    """A password may be among them. What the command names by its property is no secret."""
+    """Its own words may contain a password. The name of its property is no secret."""
     script = tmp_path / "kinit"
     script.write_text("#!/bin/sh\necho no such principal of $1 >&2\necho $2 isn\\'t right >&2\nexit 3\n")
     script.chmod(0o755)

@@ -1,4 +1,4 @@
-"""OAUTHBEARER: RFC 7628's messages, tokens and their renewal, where they come from."""
+"""OAUTHBEARER: RFC 7628's messages, tokens, their renewal and their sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BASE = {"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext", "sasl
 
 
 class Source:
-    """Tokens that last 100 s, or a failure."""
+    """Returns tokens that last 100 s, or fails."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -146,7 +146,7 @@ def test_a_token_that_has_expired_is_no_token() -> None:
 
 
 def test_a_time_that_is_no_number_is_no_expiry() -> None:
-    """Nothing is earlier or later: the token would be replaced again and again."""
+    """Such a time has no order, so the client would renew the token again and again."""
     mechanism = OAuthBearer(lambda: Token("t", float("nan")), clock=lambda: 1000.0)
     with pytest.raises(SaslError, match="expiry time isn't a number"):
         mechanism.refresh()

@@ -1,4 +1,4 @@
-"""Tokens of a provider: both grants, over HTTP and HTTPS, and everything that can be wrong with an answer."""
+"""Tokens of a provider: both grants, over HTTP and HTTPS, and all invalid answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def endpoint() -> Iterator[TokenEndpoint]:
 
 
 def mechanism(url: str, **more: Any) -> OAuthBearer:
-    """As a client makes it."""
+    """Return a mechanism as a client makes it."""
     made = mechanism_of(parse({**OIDC, "sasl.oauthbearer.token.endpoint.url": url, **more}, "producer"))
     assert isinstance(made, OAuthBearer)
     return made
@@ -124,7 +124,7 @@ def test_the_subject_may_be_another_claim(endpoint: TokenEndpoint) -> None:
 
 
 def test_a_token_expires_when_brokers_think_so(endpoint: TokenEndpoint) -> None:
-    """They cut what is behind the whole seconds."""
+    """Brokers truncate the expiry to whole seconds."""
     endpoint.answer = lambda asked: (200, {"access_token": jwt.encode({"exp": EXPIRES + 0.9}, "key" * 20, "HS256")})
     assert token_of(endpoint.url).expires == EXPIRES
 
@@ -377,7 +377,7 @@ def test_files_that_are_too_long_or_no_text_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_producer_gets_in_with_the_providers_token() -> None:
-    """The mock cluster takes tokens that nobody signed."""
+    """The mock cluster accepts unsigned tokens."""
     unsigned = jwt.encode({"sub": "alice", "exp": time.time() + 600}, "", "none")
     security = ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])
     with (

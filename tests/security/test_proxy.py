@@ -1,4 +1,4 @@
-"""What ``proxy.url`` may be, and that no mistake in it shows what is in it."""
+"""The valid values of ``proxy.url``. No error text shows its content."""
 
 from __future__ import annotations
 

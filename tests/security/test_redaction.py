@@ -1,4 +1,4 @@
-"""Secrets that a provider or a broker repeats, in every spelling, and none of them where somebody can see it."""
+"""Secrets that a provider or a broker repeats, in every encoding, never appear in visible texts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .slow_server import SlowServer
 from .token_endpoint import Asked, TokenEndpoint
 
 SECRET = 's3cret/"w&rd" é+\\=<%>~end'
-"""Each of its signs is written in another way by somebody."""
+"""Each of its characters has another form in some encoding."""
 PARTS = ("s3cret", "w&rd", "rd", "~end")
 CLIENT_ID = "the-app"
 LOGIN = f"{CLIENT_ID}:{SECRET}"
@@ -81,7 +81,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 
 def traces(text: str, *secrets: str) -> list[str]:
-    """What of the secrets is in a text: eight characters in a row of them in any spelling."""
+    """Return the parts of secrets in a text: eight consecutive characters in any encoding."""
     found = []
     for secret in secrets:
         for name, spelled in SPELLINGS.items():
@@ -124,7 +124,7 @@ def test_a_secret_at_the_place_where_a_text_is_cut_is_taken_out_whole() -> None:
 )
 @pytest.mark.parametrize("name", ["as it is", "ascii", "json in json", "quoted twice", "html"])
 def test_no_text_and_no_secret_takes_long(secret: str, name: str) -> None:
-    """One that nearly is the secret, again and again."""
+    """The text almost repeats the secret, many times."""
     nearly = SPELLINGS[name](secret[:-1]).strip("'\"")
     began = time.process_time()
     for text in (nearly * 50, nearly[:1] * 100_000):
@@ -134,7 +134,8 @@ def test_no_text_and_no_secret_takes_long(secret: str, name: str) -> None:
 
 @pytest.mark.parametrize("sign", ["\\", "%5c", "%25"])
 def test_a_text_of_a_megabyte_takes_no_time(sign: str) -> None:
-    """A search holds Python's lock, and a provider decides about the text and, with its tokens, about the secrets."""
+    """A search holds the GIL. A provider controls the text, and with its tokens also the secrets.
+    """
     text = sign * ((1 << 20) // len(sign))
     began = time.process_time()
     said = shown(text, ["~+/-._" * 20 + "~" * number for number in range(16)])
@@ -147,7 +148,7 @@ KAFKAS = "SASL authentication failed: Invalid username or password (kafka) for u
 
 @pytest.mark.parametrize("secret", ["a", "e", "n", "\n", "on", "pass", "red", "ü", "üü", "%", "+", "\\", "0", " ", ""])
 def test_a_short_secret_does_not_break_words(secret: str) -> None:
-    """The gaps would tell it."""
+    """The gaps would reveal it."""
     said = shown(KAFKAS, [secret])
     assert said.replace("[redacted]", "").split()[:7] == KAFKAS.split()[:7]
     assert len(said) <= len(KAFKAS) + 10
@@ -176,7 +177,7 @@ def test_a_very_long_secret_takes_no_time() -> None:
 
 
 def echoes(asked: Asked) -> str:
-    """Everything that came."""
+    """Return the whole request."""
     return f"{asked.path} {asked.headers} {asked.headers.get('Authorization')} {asked.form} {urlencode(asked.form)}"
 
 
@@ -197,7 +198,7 @@ KINDS: dict[str, Callable[[Asked], tuple[int, Any]]] = {
 
 
 def conf_of(grant: str, url: str, folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """A configuration, and what it sends that is secret."""
+    """Return a configuration, and its secrets."""
     conf: dict[str, Any] = {**OIDC, URL: f"{url}?code={QUERY_SECRET}&resource=api://kafka"}
     if grant == "client_credentials":
         return conf, [SECRET, LOGIN, base64.b64encode(LOGIN.encode()).decode(), QUERY_SECRET]
@@ -210,7 +211,7 @@ def conf_of(grant: str, url: str, folder: Path) -> tuple[dict[str, Any], list[st
 
 
 def everything(error: BaseException) -> str:
-    """What can be seen of an exception."""
+    """Return all visible parts of an exception."""
     return "".join([repr(error), str(error), *traceback.format_exception(error), *chain(error)])
 
 
@@ -234,7 +235,7 @@ def test_a_provider_that_repeats_what_it_got(grant: str, kind: str, tmp_path: Pa
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 ", b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: "])
 def test_a_server_that_answers_with_the_request_itself(head: bytes, tmp_path: Path) -> None:
-    """The library's own errors have in their texts what they didn't understand."""
+    """The library's own errors contain the text that they couldn't parse."""
     with SlowServer(
         lambda connection: connection.sendall(head + connection.recv(65536).replace(b"\r\n", b" "))
     ) as server:
@@ -294,7 +295,7 @@ def test_a_broker_that_repeats_awss_request() -> None:
 
 
 def test_what_oauth_cb_raises(caplog: pytest.LogCaptureFixture) -> None:
-    """It was told sasl.oauthbearer.config, and its HTTP library may repeat it."""
+    """It gets sasl.oauthbearer.config, and its HTTP library may repeat it."""
     config = "client_secret=s3cret/of mine"
 
     def oauth_cb(config: str) -> Any:

@@ -1,4 +1,4 @@
-"""SCRAM: the RFCs' examples, a server that proves who it is, and one that doesn't."""
+"""SCRAM: the RFCs' examples, a server that proves its identity, and one that doesn't."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mechanism(name: str = "SCRAM-SHA-256", password: str = PASSWORD, nonce: str 
 
 
 class Server:
-    """The other side, from the RFC's formulas and not from our code."""
+    """The server, written from the RFC's formulas and not from our code."""
 
     def __init__(self, password: str = PASSWORD, hash_name: str = "sha256", iterations: int = 4096) -> None:
         self.hash, self.iterations, self.salt = hash_name, iterations, b"some salt"
@@ -61,7 +61,7 @@ def test_example_of_rfc_7677() -> None:
 
 
 def test_example_of_rfc_5802() -> None:
-    """With SHA-1, which no broker has: the formulas are the same."""
+    """It uses SHA-1, which no broker has, but the formulas are the same."""
     scram = mechanism(nonce="fyko+d2lbbFgONRv9qkxdawL")
     scram.hash = "sha1"
     exchange = scram.exchange("h", 1)
@@ -156,7 +156,7 @@ def test_keys_are_derived_once_until_something_changes(monkeypatch: pytest.Monke
     assert len(hashed) == 1
     scram.set_credentials(Credentials("user", "pencils"))
     assert converse(scram, Server("pencils")).done
-    assert len(hashed) == 3  # the server's, too
+    assert len(hashed) == 3  # including the server's
     for iterations in range(4096, 4096 + 40):
         scram.keys("pencils", b"salt", iterations)
     assert len(scram._keys) <= 16

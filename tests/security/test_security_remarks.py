@@ -1,4 +1,4 @@
-"""What a client warns of once: log-ins that others can read and use, over the brokers' connections or to a provider."""
+"""Warnings of a client about logins that others can read and use, to brokers or to a provider."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def warnings_of(**conf: Any) -> list[str]:
-    """What a client's logger is warned of while it is made."""
+    """Return the warnings in the log while a client is made."""
     logger = Plain()
     with Producer({**SASL, **conf, "logger": logger, "error_cb": lambda error: None}):
         pass
@@ -148,7 +148,7 @@ def test_a_login_in_an_endpoints_url_is_refused_unseen(url: str, kind: str) -> N
 
 @pytest.mark.parametrize("url", IN_URLS)
 def test_it_is_not_shown_where_it_is_not_used_either(url: str) -> None:
-    """With another security.protocol nobody looks at the URL, but debug=conf shows it."""
+    """Other security protocols ignore the URL, but debug=conf shows it."""
     logger = Plain()
     own = {"bootstrap.servers": "127.0.0.1:1", URL: f"{url}?code=s3cret-code", "debug": "all", "logger": logger}
     with Producer(own) as producer:
@@ -174,7 +174,7 @@ def test_a_private_key_is_not_shown_wherever_somebody_has_put_it() -> None:
 
 
 def test_a_callback_is_shown_by_its_name() -> None:
-    """A partial's repr has its arguments."""
+    """The repr of a partial contains its arguments."""
     from functools import partial
 
     def fetch(config: str, password: str) -> Any:

@@ -1,4 +1,4 @@
-"""The ssl.* properties at work: whom a client trusts, and what it shows of itself."""
+"""The ssl.* properties in use: which brokers a client trusts, and its own certificate."""
 
 from __future__ import annotations
 

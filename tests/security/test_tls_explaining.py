@@ -1,4 +1,4 @@
-"""What a user reads when a handshake fails."""
+"""The error texts of failed handshakes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BROKER = AUTHORITY.issue_cert(HOST, "10.0.0.1")
 def told(
     context: TlsContext, leaf: trustme.LeafCert = BROKER, *, host: str = HOST, listener: SSL.Context | None = None
 ) -> str:
-    """The sentence about a handshake that really fails."""
+    """Return the error text of a real failed handshake."""
     outcome = shake(context, listener or server(leaf), host)
     assert not outcome.succeeded
     return context.explain(outcome.reason, outcome.verify_error, host, PORT, der_of(leaf))
@@ -96,7 +96,8 @@ def test_revoked(tmp_path: Path) -> None:
 
 
 def test_revoked_above(tmp_path: Path) -> None:
-    """The one above the broker's certificate that is the cause follows it, as the transport gives them."""
+    """The CA that causes the error follows the broker's certificate, as the transport passes them.
+    """
     path, below = tmp_path / "crl.pem", AUTHORITY.create_child_ca()
     own = x509.load_pem_x509_certificate(below.cert_pem.bytes())
     both = der_of(below.issue_cert(HOST)) + der_of_pem(pem(below))
@@ -142,7 +143,7 @@ def test_key_that_is_too_weak(reason: str) -> None:
 
 @pytest.mark.parametrize("reason", ["record too small", "length too small", "data too small"])
 def test_nobody_can_bring_up_the_advice_to_weaken_tls(reason: str) -> None:
-    """An empty record is all that it takes to fail with "too small"."""
+    """A peer can cause a "too small" failure with an empty record."""
     text = trusting().explain(reason, 0, HOST, PORT, b"")
     assert "SECLEVEL" not in text
     assert text == f"the TLS handshake with b1.example:9093 failed (OpenSSL: {reason})"
@@ -225,7 +226,7 @@ def test_certificates_that_cannot_be_read(error: int, certificate: bytes) -> Non
 @given(
     st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=8), st.sampled_from(range(4))
 )
-@example([(14, 83)], 0)  # a version that there isn't
+@example([(14, 83)], 0)  # a version that doesn't exist
 def test_damaged_certificates_are_no_errors(changes: list[tuple[int, int]], which: int) -> None:
     certificate = bytearray(SOME_CERTIFICATES[which])
     for place, value in changes:

@@ -1,4 +1,4 @@
-"""What is wrong with the ssl.* properties is said by name, and no secret with it."""
+"""An error of an ssl.* property names the property, and shows no secret."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ X25519 = x25519.X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateF
 
 
 def refused(properties: dict[str, Any]) -> str:
-    """The error's text, which has no secret in it, nor has what a traceback shows."""
+    """Return the error's text. Neither it nor a traceback contains a secret."""
     with pytest.raises(KafkaException) as caught:
         tls({"ssl.ca.pem": pem(AUTHORITY), **properties})
     assert caught.value.args[0].code() in (KafkaError._INVALID_ARG, KafkaError._SSL)
@@ -216,7 +216,7 @@ def test_function_that_the_transport_needs() -> None:
 
 
 def _without(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
-    """The library as an older cryptography has it."""
+    """Remove a function, as in an older cryptography package."""
     own = openssl.lib
     monkeypatch.setattr(openssl, "lib", SimpleNamespace(**{n: getattr(own, n) for n in dir(own) if n != function}))
 

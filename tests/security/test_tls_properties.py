@@ -1,4 +1,4 @@
-"""Each ssl.* property, by what a handshake makes of it."""
+"""The effect of each ssl.* property on a handshake."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def broker(authority: trustme.CA) -> trustme.LeafCert:
 
 @pytest.fixture(scope="module")
 def own(authority: trustme.CA) -> trustme.LeafCert:
-    """A client's certificate, two authorities below the root."""
+    """Return a client's certificate, two authorities below the root."""
     below = authority.create_child_ca().create_child_ca()
     return below.issue_cert("client@example.org", common_name="the client", organization_name="Client")
 
@@ -59,7 +59,7 @@ def test_own_certificate_from_texts(authority: trustme.CA, broker: trustme.LeafC
     outcome = shake(tls(properties), server(broker, clients=authority))
     assert outcome.succeeded
     assert len(outcome.client_names) == 3, "the authorities between go with it"
-    # A password for a key that has none does no harm.
+    # A password for an unencrypted key has no effect.
     assert shake(tls({**properties, "ssl.key.password": "x"}), server(broker, clients=authority)).succeeded
 
 
@@ -175,14 +175,15 @@ def test_revocation_list(authority: trustme.CA, broker: trustme.LeafCert, tmp_pa
     assert shake(tls(properties), server(broker)).verify_error == 3, "no list of this issuer: nobody is let in"
     path.write_text(revocation_list(authority, days=-2))
     assert shake(tls(properties), server(broker)).verify_error == 12
-    # Whoever is in the file of the lists isn't trusted for it.
+    # A CA in the file of revocation lists isn't trusted.
     path.write_text(revocation_list(authority) + pem(authority))
     other = {"ssl.ca.pem": pem(trustme.CA()), "ssl.crl.location": str(path)}
     assert not shake(tls(other), server(broker)).succeeded
 
 
 def test_revoked_intermediate(authority: trustme.CA, tmp_path: Path) -> None:
-    """Root, intermediate, broker: with ssl.crl.check=chain an intermediate that is revoked takes its brokers along."""
+    """With ssl.crl.check=chain a revoked intermediate invalidates the certificates of its brokers.
+    """
     below = authority.create_child_ca()
     leaf, path = below.issue_cert(HOST), tmp_path / "crl.pem"
     chain = {"ssl.ca.pem": pem(authority), "ssl.crl.location": str(path), "ssl.crl.check": "chain"}
@@ -206,7 +207,7 @@ def test_list_that_is_missing_for_a_chain(authority: trustme.CA, tmp_path: Path)
     assert shake(tls({**chain, "ssl.crl.check": "leaf"}), server(leaf)).succeeded
     path.write_text(revocation_list(authority, days=-2) + revocation_list(below))
     assert shake(tls(chain), server(leaf)).verify_error == 12
-    # An authority that is trusted without its root: nothing says whether it is revoked.
+    # A trusted authority without its root: no list says whether it is revoked.
     path.write_text(revocation_list(authority) + revocation_list(below))
     assert shake(tls({**chain, "ssl.ca.pem": pem(below)}), server(leaf)).verify_error == 2
     assert shake(tls({**chain, "ssl.ca.pem": pem(below) + pem(authority)}), server(leaf)).succeeded
@@ -222,7 +223,7 @@ def test_versions_are_1_2_and_1_3(authority: trustme.CA, broker: trustme.LeafCer
     listener.set_max_proto_version(SSL.TLS1_2_VERSION)
     outcome = shake(tls({"ssl.ca.pem": pem(authority)}), listener)
     assert (outcome.succeeded, outcome.version) == (True, "TLSv1.2")
-    # A client that offers no more than TLS 1.1 has nothing to say.
+    # A client that offers at most TLS 1.1 has no usable version.
     context = tls({"ssl.ca.pem": pem(authority), "ssl.cipher.suites": "ALL@SECLEVEL=0"})
     context.context.set_max_proto_version(SSL.TLS1_1_VERSION)
     assert "no protocols available" in shake(context, server(broker)).reason
@@ -245,7 +246,7 @@ def test_cipher_suites(authority: trustme.CA, broker: trustme.LeafCert) -> None:
     listener.set_max_proto_version(SSL.TLS1_2_VERSION)
     listener.set_cipher_list(b"ECDHE-ECDSA-AES256-GCM-SHA384")
     assert "handshake failure" in shake(tls(both), listener).reason
-    # Those of TLS 1.3 alone leave TLS 1.2 out.
+    # Suites of TLS 1.3 only leave TLS 1.2 out.
     outcome = shake(tls({**both, "ssl.cipher.suites": newer}), listener)
     assert "protocol version" in outcome.reason or "handshake failure" in outcome.reason
 
@@ -307,7 +308,7 @@ def test_changed_files_are_noticed(authority: trustme.CA, own: trustme.LeafCert,
 
 
 def test_change_behind_a_symbolic_link_is_noticed(authority: trustme.CA, tmp_path: Path) -> None:
-    """As Kubernetes swaps the files of a secret."""
+    """Kubernetes swaps the files of a secret like this."""
     for version in ("v1", "v2"):
         (tmp_path / version).mkdir()
         (tmp_path / version / "ca.pem").write_text(pem(authority))

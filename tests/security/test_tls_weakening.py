@@ -1,4 +1,4 @@
-"""What would weaken TLS is refused, or the log warns of it: suites, names, keys."""
+"""Settings that weaken TLS are refused, or the log warns about them: suites, names, keys."""
 
 from __future__ import annotations
 

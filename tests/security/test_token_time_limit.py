@@ -1,4 +1,4 @@
-"""A token is there within a time limit or not at all, whatever the provider, the network or the resolver does."""
+"""A token request ends within a time limit, whatever the provider, network or resolver does."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def in_time(least_s: float = LIMIT_S) -> Iterator[None]:
-    """What is done within fails when the limit is over, not before and not much later."""
+    """The block must fail when the limit is over, not before and not much later."""
     began = time.monotonic()
     with pytest.raises(SaslError, match=r"in 0\.7 s"):
         yield
@@ -96,7 +96,7 @@ def test_a_tls_handshake_that_does_not_end() -> None:
 
 @contextmanager
 def full_listener() -> Iterator[int]:
-    """The port of a listener that takes no further connection and refuses none."""
+    """Yield the port of a listener that neither accepts nor refuses further connections."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -123,7 +123,7 @@ def test_a_resolver_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_resolver_that_hangs_gets_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that never answers is given up again and again."""
+    """A resolver that never answers is given up repeatedly."""
     release = threading.Event()
     monkeypatch.setattr(time_limit, "FETCH_S", 0.02)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: release.wait(60) and [])
@@ -140,7 +140,7 @@ def test_a_resolver_that_hangs_gets_few_threads(monkeypatch: pytest.MonkeyPatch)
         release.set()
     wait_for(lambda: threading.active_count() == before)
     with pytest.raises(SaslError, match=r"provider\.example/token"):
-        mechanism.refresh()  # asked again as soon as there is a thread
+        mechanism.refresh()  # it asks again as soon as there is a thread
 
 
 @pytest.mark.parametrize("script", [slow_server.silent, slow_server.dripping_headers, slow_server.dripping_body])
@@ -155,7 +155,7 @@ def test_awss_token_service(script: slow_server.Script, monkeypatch: pytest.Monk
 
 
 def test_a_proxy_on_the_way_to_awss_token_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    """botocore takes it from the environment."""
+    """botocore reads it from the environment."""
     pytest.importorskip("botocore")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret-word")
@@ -179,7 +179,7 @@ def test_awss_token_service_answers_with_too_much(monkeypatch: pytest.MonkeyPatc
 
 
 def test_aws_credentials_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A role's credentials come over HTTP, too, from the machine or the container."""
+    """A role's credentials also come over HTTP, from the machine or the container."""
     pytest.importorskip("botocore")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
@@ -196,7 +196,7 @@ def test_aws_credentials_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_body_that_does_not_end_is_not_read_to_its_end() -> None:
-    """Chunk after chunk, as fast as it can."""
+    """The chunks come as fast as possible."""
 
     def endless(connection: socket.socket) -> None:
         connection.recv(65536)
@@ -210,7 +210,7 @@ def test_a_body_that_does_not_end_is_not_read_to_its_end() -> None:
 
 
 def test_compressed_answers_are_not_unpacked() -> None:
-    """A few bytes may become gigabytes."""
+    """A few compressed bytes may become gigabytes."""
     import gzip
 
     packed = gzip.compress(b'{"access_token": "opaque", "expires_in": 300}')
@@ -269,7 +269,7 @@ ended.wait(10)
 
 
 def test_under_gevent() -> None:
-    """The security thread is one of the system's there, too."""
+    """The security thread is a system thread there too."""
     pytest.importorskip("gevent")
 
     def fetched(port: int) -> str:

@@ -1,4 +1,4 @@
-"""A token endpoint on this machine, which answers what a test says and keeps what it was asked."""
+"""A local token endpoint. It sends the test's answers and keeps the requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 
 class Asked(NamedTuple):
-    """One request."""
+    """One request that the endpoint received."""
 
     path: str
     headers: dict[str, str]
@@ -20,7 +20,7 @@ class Asked(NamedTuple):
 
 
 class TokenEndpoint:
-    """A context manager; ``answer`` makes (status, body) of each request."""
+    """A context manager. ``answer`` makes (status, body) for each request."""
 
     def __init__(self, answer: Callable[[Asked], tuple[int, Any]], context: ssl.SSLContext | None = None) -> None:
         self.asked: list[Asked] = []

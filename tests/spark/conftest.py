@@ -26,9 +26,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.resolve().parents[1]
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m chooses
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test that wants a session is slow: a session takes seconds to start."""
+    """Mark every test that uses a session as slow: a session takes seconds to start."""
     for item in items:
         if item.path.is_relative_to(HERE) and "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def idle_clients() -> Iterator[None]:
-    """Clients that workers keep for the next task end with the file."""
+    """Close the clients that workers keep for the next task at the end of the file."""
     yield
     producers.close_idle()
     range_reader.close_idle()
@@ -44,7 +44,7 @@ def idle_clients() -> Iterator[None]:
 
 
 def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
-    """A session with the data source registered, small and quiet; a task that fails is tried once more."""
+    """Make a small and quiet session with the data source. A failed task is retried once."""
     os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = worker_python(), sys.executable
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(each for each in paths if each))
@@ -58,7 +58,8 @@ def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        "spark.python.unix.domain.socket.enabled": "true",  # sessions that tests start as programs use TCP
+        # sessions that tests start as programs use TCP
+        "spark.python.unix.domain.socket.enabled": "true",
         **{name.replace("_", "."): value for name, value in conf.items()},
     }
     for name, value in settings.items():
@@ -70,14 +71,14 @@ def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
 
 
 def connector(request: pytest.FixtureRequest) -> dict[str, str]:
-    """What the session must be told from the start, if a test of this run wants Spark's own connector."""
+    """Return the settings for Spark's own connector, if a test of this run needs it."""
     wanted = any("connected" in getattr(item, "fixturenames", ()) for item in request.session.items)
     return jvm.options() if wanted and not jvm.missing() else {}
 
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """The session."""
+    """Yield the session."""
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
     session = make_session(**connector(request))
@@ -89,20 +90,20 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def mock_cluster() -> Iterator[MockCluster]:
-    """Three brokers in this process."""
+    """Yield three brokers in this process."""
     with MockCluster(brokers=3) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def kafka(spark: SparkSession, mock_cluster: MockCluster) -> Kafka:
-    """Topics of the mock cluster and how Spark reads them."""
+    """Return topics of the mock cluster and the way in which Spark reads them."""
     return Kafka(mock_cluster, spark)
 
 
 @pytest.fixture(scope="session")
 def connected(spark: SparkSession) -> SparkSession:
-    """The session, which knows Spark's own connector, too."""
+    """Return a session that also has Spark's own connector."""
     why = jvm.missing()
     if why:
         pytest.skip(f"no connector of Spark's: {why}")
@@ -111,19 +112,22 @@ def connected(spark: SparkSession) -> SparkSession:
 
 @pytest.fixture(scope="module")
 def apache() -> Cluster:
-    """A real Apache Kafka of one broker."""
+    """Return a real Apache Kafka of one broker."""
     return shared_or_skip(1)
 
 
 @pytest.fixture(scope="module")
 def kafka3() -> Cluster:
-    """Three brokers, which don't all know the same at the same time."""
+    """Return three brokers, whose metadata may differ for a moment."""
     return shared_or_skip(3)
 
 
 @pytest.fixture
 def new_topic(request: pytest.FixtureRequest) -> Iterator[TopicMaker]:
-    """Makes topics with names of their own and deletes them at the end of the test."""
+    """Yield a function that makes topics with unique names.
+
+    They are deleted at the end of the test.
+    """
     made: list[tuple[Cluster, str]] = []
     yield TopicMaker(request.node.name, made)
     delete_topics(made)
@@ -131,14 +135,14 @@ def new_topic(request: pytest.FixtureRequest) -> Iterator[TopicMaker]:
 
 @pytest.fixture
 def no_consumer_left() -> Iterator[None]:
-    """Closes the consumers that readers keep, after each test of the modules that ask for it."""
+    """Close the consumers that readers keep, after each test of modules that ask for it."""
     yield
     range_reader.close_idle()
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[MockCluster]:
-    """One broker that makes no topics by itself, for a module that reads by itself."""
+    """Yield one broker without automatic topic creation."""
     with MockCluster(brokers=1, auto_create_topics=False) as running:
         yield running
         range_reader.close_idle()

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector, fetched once through Maven: what ours is held against, in tests and in benchmarks."""
+"""Spark's own Kafka connector, fetched once through Maven, for comparisons and benchmarks."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ JARS = downloads.JarSet(f"spark-connector-{VERSION}", Path(__file__).parent / "c
 
 
 def missing() -> str | None:
-    """Why the connector can't be had here; None if it can."""
+    """Return why the connector is missing here, or None."""
     return java.missing()
 
 
 def jars() -> Path:
-    """The folder with the connector's jars and those that Spark doesn't bring along."""
+    """Return the folder with the connector's jars and those that Spark lacks."""
     return downloads.jars(JARS)
 
 
 def options() -> dict[str, str]:
-    """What a session needs to know the format `kafka`. It counts for the first session of a process only."""
+    """Return a session's settings for the format `kafka`. They need the first session of a process.
+    """
     return {"spark.driver.extraClassPath": f"{jars()}/*", "spark.executor.extraClassPath": f"{jars()}/*"}

@@ -1,4 +1,4 @@
-"""What the tests that kill Spark share: a command in processes of its own, and answers that are held back meanwhile."""
+"""Common parts of tests that kill Spark: a command in its own processes, and delayed answers."""
 
 from __future__ import annotations
 
@@ -15,36 +15,39 @@ from tests.spark.conftest import ROOT
 from tests.spark.streams import WAIT_S, wait_for
 
 EVER = 1_000_000
-"""So many answers pass a gate."""
+"""This number of answers passes a gate."""
 CLUSTER = "local-cluster[2,1,1024]"
 _CONF = {"spark.driver.memory": "1g", "spark.driver.host": "127.0.0.1", "spark.executor.memory": "512m"}
 
 
 class Gate:
-    """Holds answers of a mock cluster back, until it is opened."""
+    """Delays answers of a mock cluster until it is opened."""
 
     def __init__(self) -> None:
-        """Shut."""
+        """Start closed."""
         self._open = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def hold(self) -> None:
-        """Called by a connection's thread: waits."""
+        """Wait. A connection's thread calls it."""
         if not self._open.is_set():
             self._threads.append(threading.current_thread())
             self._open.wait(WAIT_S)
 
     @property
     def port(self) -> int:
-        """Of the client whose answer is held back, the first of them, after which its thread is named; 0: none is."""
+        """Return the port of the first client whose answer is delayed, or 0.
+
+        The thread's name has it.
+        """
         return int(self._threads[0].name.rpartition("-")[2]) if self._threads else 0
 
     def open(self) -> None:
-        """Nothing is held back any more."""
+        """Delay no further answers."""
         self._open.set()
 
     def drained(self) -> None:
-        """Opens it, and waits until the cluster has done all that clients who are dead now have asked for."""
+        """Open the gate, and wait until the cluster has executed the requests of dead clients."""
         self.open()
         for thread in self._threads:
             thread.join(WAIT_S)
@@ -53,7 +56,7 @@ class Gate:
 
 @contextlib.contextmanager
 def shut() -> Iterator[Gate]:
-    """A gate that is opened at the end, for the connections' threads have to end, too."""
+    """Yield a gate that is opened at the end, because the connections' threads must end too."""
     gate = Gate()
     try:
         yield gate
@@ -65,33 +68,33 @@ class Command:
     """``python -m kafka_native.spark ...``, with its JVM, executors, planner and Python workers."""
 
     def __init__(self, said: Path, master: str, *arguments: object) -> None:
-        """Starts it; what it says goes into a file."""
+        """Start the command. Its output goes into a file."""
         self._said = said
         conf = [f"--conf={name}={value}" for name, value in _CONF.items()]
         command = [sys.executable, "-m", "kafka_native.spark", *map(str, arguments), "--master", master, *conf]
         self._process = started(*command, output=said, cwd=ROOT, start_new_session=True)
 
     def said(self) -> str:
-        """All that it has said."""
+        """Return all of its output."""
         return self._said.read_text(encoding="utf-8", errors="replace")
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        """Until something is the case, for which the command must be there."""
+        """Wait until a condition holds while the command runs."""
         wait_for(lambda: condition() or self._process.poll() is not None, what, self.said)
         assert self._process.poll() is None, self.said()
 
     def completed(self) -> None:
-        """Waits for its end, which must be a good one."""
+        """Wait for its successful end."""
         assert self._process.wait(WAIT_S) == 0, self.said()
 
     def kill(self) -> None:
-        """All of its processes with SIGKILL, unless it has ended."""
+        """Kill all of its processes with SIGKILL, unless it has ended."""
         if self._process.poll() is None:
             kill_all(self._process.pid)
             self._process.wait(WAIT_S)
 
     def kill_executor(self, port: int) -> None:
-        """With SIGKILL the executor alone whose worker has this connection; its worker ends by itself."""
+        """Kill only the executor whose worker has this connection. The worker ends by itself."""
         worker = owner(port, descendants(self._process.pid))
         assert worker is not None, self.said()
         executor = next(each for each in ancestors(worker) if name_of(each) == "java")
@@ -101,7 +104,7 @@ class Command:
 
 
 def _command_line(pid: int) -> bytes:
-    """Empty if the process has ended."""
+    """Return a command line, or nothing if the process has ended."""
     with contextlib.suppress(OSError):
         return (PROC / str(pid) / "cmdline").read_bytes()
     return b""
@@ -109,7 +112,7 @@ def _command_line(pid: int) -> bytes:
 
 @contextlib.contextmanager
 def running(said: Path, master: str, *arguments: object) -> Iterator[Command]:
-    """A command that is killed at the end, if it is still there."""
+    """Yield a command, and kill it at the end if it still runs."""
     command = Command(said, master, *arguments)
     try:
         yield command

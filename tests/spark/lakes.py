@@ -1,4 +1,4 @@
-"""What the tests of the direct pipelines share: records as the source gives them, lakes, Spark's part without Spark."""
+"""Common parts of the direct pipelines' tests: records, lakes, and a fake of Spark's part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
 
 
 def records(offsets: range, stamps_ms: list[int | None] | None = None, partition: int = 0) -> pa.RecordBatch:
-    """A batch as the source gives it."""
+    """Return a batch as the source returns it."""
     stamps = stamps_ms or [NOON_MS + offset for offset in offsets]
     count = len(offsets)
     values = {
@@ -34,7 +34,7 @@ def records(offsets: range, stamps_ms: list[int | None] | None = None, partition
 
 
 def stage(lake: Lake, *batches: pa.RecordBatch, query: str = "q", batch: int = 0, **settings: int) -> list[LakeFile]:
-    """What a task does."""
+    """Stage a batch, as a task does."""
     folder = f"{LOG}/staging/{query}/{batch}/attempt"
     partition = batches[0].column(0)[0].as_py()
     writer = RangeWriter(lake, folder, f"{query}-{batch}", "orders", partition, ParquetSettings(**settings))
@@ -44,7 +44,8 @@ def stage(lake: Lake, *batches: pa.RecordBatch, query: str = "q", batch: int = 0
 
 
 class FakeFrame:
-    """A frame of ranges whose tasks run here, one after the other: what the driver's side needs of Spark."""
+    """A frame of ranges whose tasks run here in sequence: the part of Spark that the driver uses.
+    """
 
     def __init__(
         self, ranges: list[tuple[str, int, int, int]], query: str = "query", topic_id: str | None = None

@@ -1,4 +1,4 @@
-"""A micro-batch as Spark runs it, step by step and in one process, for tests that end it between two steps."""
+"""A micro-batch as Spark runs it, but step by step in one process, so that tests can stop it."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ Rows = Mapping[int, list[str]]
 
 
 class Attempts:
-    """Numbers of attempts, none of which comes twice."""
+    """Unique numbers of attempts."""
 
     last = 0
 
     @classmethod
     def next(cls) -> int:
-        """One more."""
+        """Return the next number."""
         cls.last += 1
         return cls.last
 
 
 @contextmanager
 def task_context(partition: int, query: str | None, batch_id: int, attempt: int = 0) -> Iterator[None]:
-    """As in a task of Spark's."""
+    """Act as a Spark task within the block."""
     context = object.__new__(TaskContext)
     context._partitionId, context._attemptNumber = partition, attempt
     context._taskAttemptId = Attempts.next()
@@ -55,10 +55,10 @@ def task_context(partition: int, query: str | None, batch_id: int, attempt: int 
 
 
 class MicroBatch:
-    """One run of a micro-batch; a repetition is another one."""
+    """One run of a micro-batch. A repetition is another run."""
 
     def __init__(self, options: Mapping[str, str], batch_id: int, query: str = "q") -> None:
-        """The driver begins it: it makes a writer, and pickles that for the tasks."""
+        """Begin as the driver: make a writer, and pickle it for the tasks."""
         self._options = options
         self._batch_id = batch_id
         self._query = query
@@ -66,7 +66,7 @@ class MicroBatch:
         self.messages: list[Written | None] = []
 
     def task(self, number: int, rows: Rows, topic: str | None = None, attempt: int = 0) -> Written:
-        """A task writes rows, and has ended well."""
+        """Run a successful task that writes rows."""
         partitions = [partition for partition, texts in rows.items() for _ in texts]
         values = [text.encode() for texts in rows.values() for text in texts]
         batch = pa.RecordBatch.from_pydict(
@@ -83,16 +83,16 @@ class MicroBatch:
         return written
 
     def commit(self) -> None:
-        """The driver ends it, with another writer."""
+        """Commit as the driver, with another writer."""
         stream_writer(self._options, SCHEMA, False).commit(self.messages, self._batch_id)
 
     def abort(self) -> None:
-        """A task has failed for good: the driver gives it up."""
+        """Abort as the driver after a task has failed for good."""
         stream_writer(self._options, SCHEMA, False).abort([*self.messages, None], self._batch_id)
 
 
 def run(options: Mapping[str, str], batch_id: int, rows: Rows, query: str = "q") -> None:
-    """A whole micro-batch, with a task for each partition."""
+    """Run a whole micro-batch, with a task for each partition."""
     batch = MicroBatch(options, batch_id, query)
     for partition, texts in rows.items():
         batch.task(partition, {partition: texts})
@@ -100,7 +100,7 @@ def run(options: Mapping[str, str], batch_id: int, rows: Rows, query: str = "q")
 
 
 def seen(bootstrap: str, topic: str, partitions: int, isolation: str = "read_committed") -> dict[int, list[str]]:
-    """What a reader has of each partition that has something."""
+    """Return a reader's values of each non-empty partition."""
     conf = {"bootstrap.servers": bootstrap, "isolation.level": isolation, "enable.partition.eof": True}
     found: dict[int, list[str]] = {}
     with Consumer(conf) as consumer:

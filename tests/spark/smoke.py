@@ -1,4 +1,4 @@
-"""What the package is for, once through, on the mock cluster, with whatever PySpark is imported: see versions.py."""
+"""The main features once, on the mock cluster, with the imported PySpark: see versions.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIT_S = 300
 
 
 def session() -> SparkSession:
-    """A small local session that knows the format."""
+    """Return a small local session that knows the format."""
     builder = SparkSession.builder.master("local[2]").appName("smoke").config("spark.driver.memory", "1g")
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
@@ -29,7 +29,7 @@ def session() -> SparkSession:
 
 
 def write(spark: SparkSession, servers: str, topic: str, first: int) -> None:
-    """ROWS rows from a number on, as a batch."""
+    """Write ROWS rows from a number on, as a batch."""
     rows = spark.range(first, first + ROWS, 1, 2)
     rows = rows.selectExpr("cast(cast(id as string) as binary) key", "cast(concat('value ', id) as binary) value")
     writer = rows.write.format("kafka_native").mode("append").option("kafka.bootstrap.servers", servers)
@@ -37,13 +37,13 @@ def write(spark: SparkSession, servers: str, topic: str, first: int) -> None:
 
 
 def read(spark: SparkSession, servers: str, topic: str) -> DataFrame:
-    """All of a topic, as a batch."""
+    """Read all of a topic, as a batch."""
     reader = spark.read.format("kafka_native").option("kafka.bootstrap.servers", servers)
     return reader.option("subscribe", topic).load()
 
 
 def stream(spark: SparkSession, servers: str, source: str, target: str, checkpoint: Path) -> None:
-    """What is new in one topic to another one, with a checkpoint."""
+    """Copy new records from one topic to another, with a checkpoint."""
     reader = spark.readStream.format("kafka_native").option("kafka.bootstrap.servers", servers)
     frame = reader.option("subscribe", source).option("startingOffsets", "earliest").load()
     writer = frame.select("key", "value").writeStream.format("kafka_native").option("topic", target)
@@ -53,12 +53,12 @@ def stream(spark: SparkSession, servers: str, source: str, target: str, checkpoi
 
 
 def values(frame: DataFrame) -> list[str]:
-    """The values in order, as text."""
+    """Return the values in order, as text."""
     return sorted(bytes(row.value).decode() for row in frame.select("value").collect())
 
 
 def main() -> int:
-    """Batch and stream, both ways, with a restart on a checkpoint."""
+    """Run batch and stream, both ways, with a restart on a checkpoint."""
     spark = session()
     with mock_cluster() as servers, tempfile.TemporaryDirectory() as folder:
         with AdminClient({"bootstrap.servers": servers}) as admin:

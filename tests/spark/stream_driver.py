@@ -1,7 +1,4 @@
-"""A Spark driver for a test to kill: a stream into Parquet files, in small batches, until then.
-
-python stream_driver.py OPTIONS-AS-JSON CHECKPOINT FILES
-"""
+"""A Spark driver for a test to kill: it streams into Parquet files in small batches until then."""
 
 from __future__ import annotations
 

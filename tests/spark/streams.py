@@ -1,4 +1,4 @@
-"""What the tests of streams share: waiting, and starting on a machine that is busy."""
+"""Common parts of the streams' tests: waits, and starts on a busy machine."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tests import waiting
 T = TypeVar("T")
 
 WAIT_S = 240
-"""How long to wait for what comes within a second or two on an idle machine."""
+"""The timeout for events that take a second or two on an idle machine."""
 
 TOO_SLOW = "Python worker failed to connect back"
-"""How a query ends for which Spark's Python process has taken longer than ten seconds to start."""
+"""The error of a query whose Python process took longer than ten seconds to start."""
 _STARTING = ("Initializing sources", "Initializing StreamExecution")
 
 
 def wait_for(condition: Callable[[], T], what: str, more: Callable[[], str] = str) -> T:
-    """What the condition returns once it is true; ``more`` tells what was the case if it isn't in time."""
+    """Return the condition's first true value. After the timeout ``more`` describes the state."""
     return waiting.wait_for(condition, lambda: f"{what}\n{more()}", WAIT_S)
 
 
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """A query whose sources are there, or that has ended; started again where the machine was too busy for Spark."""
+    """Return a query with its sources, or an ended one. Start it again if Spark was too slow."""
     for _ in range(8):
         query = start()
         wait_for(lambda it=query: not it.isActive or it.status["message"] not in _STARTING, "the query's sources")
@@ -35,7 +35,7 @@ def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
 
 
 def completed(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """A query that has ended by itself."""
+    """Return a query that has ended by itself."""
     query = started(start)
     assert query.awaitTermination(WAIT_S), query.status
     return query

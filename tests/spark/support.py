@@ -1,4 +1,4 @@
-"""What the tests of the Spark data source share."""
+"""Common parts of the tests of the Spark data source."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from tests.client.support import Client
 
 FORMAT = "kafka_native"
 FIRST_MS = 1_700_000_000_000
-"""The timestamp of the first record that `Kafka.fill()` writes into a topic; each next one is a second younger."""
+"""The timestamp of the first record of `Kafka.fill()`. Each further one is a second later."""
 
 
 @dataclass
 class Kafka(Client):
-    """A cluster and a session, and what tests do with them."""
+    """A cluster and a session, with helpers for tests."""
 
     spark: SparkSession
 
     def options(self, topic: str, **options: Any) -> dict[str, str]:
-        """What a source of this topic is told; ``kafka.`` properties by ``**{"kafka.x": ...}``."""
+        """Return the options of a source. ``kafka.`` properties come as ``**{"kafka.x": ...}``."""
         return source_options(self.bootstrap, topic, **options)
 
     def read(self, topic: str, **options: Any) -> DataFrameReader:
-        """``spark.read`` of a topic; call load()."""
+        """Return ``spark.read`` of a topic. Call load()."""
         return self.spark.read.format(FORMAT).options(**self.options(topic, **options))
 
     def read_stream(self, topic: str, **options: Any) -> DataStreamReader:
-        """``spark.readStream`` of a topic; call load()."""
+        """Return ``spark.readStream`` of a topic. Call load()."""
         return self.spark.readStream.format(FORMAT).options(**self.options(topic, **options))
 
     def produce(self, topic: str, records: Iterable[dict[str, Any]], **conf: Any) -> None:
-        """Produces what ``produce()`` takes as keywords; returns when all are written."""
+        """Produce records from keywords of ``produce()``, and return when all are written."""
         with self.producer(**conf) as producer:
             for record in records:
                 producer.produce(topic, **record)
             assert producer.flush(30) == 0
 
     def fill(self, topic: str, count: int, *, partition: int = 0, start: int = 0, **conf: Any) -> None:
-        """Produces the numbers from ``start`` on as texts, each with a key and a header."""
+        """Produce the numbers from ``start`` on as texts, each with a key and a header."""
         self.produce(topic, (numbered(number, partition) for number in range(start, start + count)), **conf)
 
 
 def numbered(number: int, partition: int) -> dict[str, Any]:
-    """The record that `Kafka.fill()` writes for a number."""
+    """Return the record of `Kafka.fill()` for a number."""
     return {
         "value": str(number).encode(),
         "key": f"key-{number}".encode(),
@@ -58,7 +58,7 @@ def numbered(number: int, partition: int) -> dict[str, Any]:
 
 
 def source_options(bootstrap: str, topic: str, **options: Any) -> dict[str, str]:
-    """The options of a source that reads one topic."""
+    """Return the options of a source that reads one topic."""
     base = {"kafka.bootstrap.servers": bootstrap}
     if not {"assign", "subscribePattern"} & set(options):
         base["subscribe"] = topic

@@ -1,4 +1,4 @@
-"""archive: tasks on the mock cluster, the driver's side without Spark, the whole with it, and kill -9."""
+"""archive: tasks on the mock cluster, the driver's side without Spark, whole runs, and kill -9."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.spark.lakes import NOON_MS, FakeFrame
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 200.0
-"""For what starts a JVM, on a busy machine."""
+"""For a test that starts a JVM, on a busy machine."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def fill(cluster: MockCluster, count: int, topic: str = "orders", partitions: int = 3, **conf: Any) -> None:
-    """Numbers, round about the partitions; some without key, value or headers."""
+    """Produce numbers to the partitions in turn, some without key, value or headers."""
     with Producer({"bootstrap.servers": cluster.bootstrap_servers, **conf}) as producer:
         for number in range(count):
             producer.produce(
@@ -66,13 +66,13 @@ def options_of(cluster: MockCluster, **more: str) -> SourceOptions:
 
 
 def offsets_in(lake: Lake) -> Counter[tuple[str, int, int]]:
-    """How often each record is in the lake."""
+    """Return how often each record is in the lake."""
     columns = lake.dataset().to_table(["topic", "partition", "offset"]).to_pydict()
     return Counter(zip(columns["topic"], columns["partition"], columns["offset"], strict=True))
 
 
 def stored(cluster: MockCluster, *topics: str) -> Counter[tuple[str, int, int]]:
-    """What the lake should hold: each record once."""
+    """Return the expected content of the lake: each record once."""
     found: Counter[tuple[str, int, int]] = Counter()
     for topic in topics:
         for partition in range(len(cluster.topics[topic].partitions)):
@@ -156,7 +156,8 @@ def test_offsets_that_the_lake_has_are_refused_or_left_out(cluster: MockCluster,
 
 
 def test_offsets_that_are_gone_are_listed_as_skipped_and_not_as_read(cluster: MockCluster, tmp_path: Path) -> None:
-    """Deleted before the start, cut off at the end, all of it, and what the planner says of its own."""
+    """Offsets lost at the start, at the end, all of them, and those that the planner skips.
+    """
     fill(cluster, 300, **{"batch.num.messages": 10})
     cluster.move_log_start("orders", 0, 40)
     cluster.truncate("orders", 1, 50)
@@ -192,7 +193,10 @@ def test_offsets_that_are_gone_are_listed_as_skipped_and_not_as_read(cluster: Mo
 
 
 def test_topic_made_anew_is_refused_by_the_lake_of_the_old_one(cluster: MockCluster, tmp_path: Path) -> None:
-    """Also where it is longer, and though overlaps are to be skipped: its offsets are those of other records."""
+    """This holds even for a longer topic and with skipped overlaps:
+
+    its offsets are of other records.
+    """
     lake = Lake(tmp_path)
     fill(cluster, 300)
     archive_part(lake, cluster, 0, 0, 100)
@@ -206,7 +210,7 @@ def test_topic_made_anew_is_refused_by_the_lake_of_the_old_one(cluster: MockClus
 
 
 def archive_part(lake: Lake, cluster: MockCluster, batch: int, start: int, end: int) -> None:
-    """One batch with a part of the first partition."""
+    """Archive a part of the first partition as one batch."""
     frame = FakeFrame([("orders", 0, start, end)], topic_id=str(Uuid.from_bytes(cluster.topic_id("orders"))))
     a_run(lake, cluster, overlap="skip").commit(frame, batch)  # type: ignore[arg-type]
 
@@ -257,7 +261,7 @@ def test_batch_that_spark_asks_for_again_is_skipped(cluster: MockCluster, tmp_pa
 def test_driver_that_dies_while_it_publishes_loses_and_doubles_nothing(
     cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    """Dies at each point where it touches the lake's log, one after the other, and Spark runs the batch again."""
+    """It dies at each access to the lake's log in turn, and Spark runs the batch again."""
     fill(cluster, 300)
     frame = FakeFrame([("orders", partition, 0, 100) for partition in range(3)])
     original = getattr(Lake, at)
@@ -363,7 +367,7 @@ def test_archive_goes_on_where_it_ended(spark: SparkSession, mock_cluster: MockC
     lake = Lake(tmp_path)
     assert offsets_in(lake) == stored(mock_cluster, "bills-eu", "bills-us")
     assert lake.gaps() == []
-    # the two other ways of reading it that the guide names
+    # the two other ways of reading it in the guide
     for frame in (
         spark.read.option("basePath", lake.root).parquet(*lake.paths()),
         spark.read.parquet(lake.root),

@@ -82,7 +82,7 @@ def test_filters_narrow_what_is_read(kafka: Kafka) -> None:
 
 
 def test_an_upper_bound_of_timestamps_leaves_nothing_out(kafka: Kafka) -> None:
-    """Older records may come behind younger ones, so nothing is cut off where the first young one is."""
+    """Older records may follow younger ones, so the first young record is not the end."""
     topic = kafka.topic()
     seconds = [0, 9, 1, 8, 2, 7, 3, 6, 4, 5]
     kafka.produce(topic, ({"value": b"%d" % each, "timestamp": FIRST_MS + each * 1000} for each in seconds))
@@ -96,7 +96,7 @@ def test_an_upper_bound_of_timestamps_leaves_nothing_out(kafka: Kafka) -> None:
     assert found("timestamp <= {0}") == [0, 1, 2, 3]
     assert found("timestamp between {0} and {1}") == [3, 4, 5, 6]
     assert found("timestamp = {1}") == [6]
-    # an ending time is an offset: where the first record is as young
+    # an ending time is an offset: that of the first record that isn't older
     ending = kafka.read(topic, endingTimestamp=FIRST_MS + 8000).load()
     assert [bytes(row.value) for row in ending.orderBy("offset").collect()] == [b"0"]
 
@@ -129,7 +129,7 @@ def test_secrets_are_in_no_plan_and_no_error(kafka: Kafka, capfd: pytest.Capture
     with pytest.raises(PySparkException) as refused:
         kafka.read(topic, **{"kafka.sasl.jaas.config": "s3cret-3"}).load()
     sasl = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
-    with pytest.raises(PySparkException) as unsupported:  # PLAIN wants a user, too
+    with pytest.raises(PySparkException) as unsupported:  # PLAIN needs a user too
         kafka.read(topic, **sasl, **{"kafka.sasl.password": "s3cret-4"}).load().collect()
     out, err = capfd.readouterr()
     for text in (shown, str(raised.value), str(refused.value), str(unsupported.value), out, err):
@@ -153,7 +153,7 @@ finally:
 
 @pytest.mark.slow
 def test_executors_of_a_cluster_read(kafka: Kafka, tmp_path: Path) -> None:
-    """Executors are processes of their own here, with workers of theirs."""
+    """Executors are separate processes here, with their own workers."""
     topic = kafka.topic(2)
     for partition in range(2):
         kafka.fill(topic, 500, partition=partition)

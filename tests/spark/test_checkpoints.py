@@ -1,4 +1,4 @@
-"""A stream changes from Spark's own connector to ours and back on one checkpoint, and goes on where it stopped."""
+"""A stream switches from Spark's connector to ours and back on one checkpoint."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(900)]  #
 
 
 class Job:
-    """A stream that is started anew for each batch of records, with one format or the other."""
+    """A stream that starts again for each batch of records, with either format."""
 
     def __init__(self, spark: SparkSession, kafka: Cluster, topic: str, folder: Path) -> None:
         self._spark, self._kafka, self._topic = spark, kafka, topic
         self._checkpoint = folder / "checkpoint"
-        self.seen: list[tuple[int, list[str]]] = []  # batches with their values, as they came
+        # batches with their values, in order of arrival
+        self.seen: list[tuple[int, list[str]]] = []
         self._written = 0
 
     def produce(self, count: int) -> list[str]:
-        """More records, over all partitions; their values."""
+        """Produce more records to all partitions, and return their values."""
         values = [f"{number:06}" for number in range(self._written, self._written + count)]
         self._written += count
         producer = our_producer(self._kafka)
@@ -41,21 +42,21 @@ class Job:
         return values
 
     def start(self, format_: str, then: Callable[[DataFrame, int], None] | None = None) -> StreamingQuery:
-        """The stream over all that is there now."""
+        """Start the stream over all current records."""
         reader = self._spark.readStream.format(format_).option("kafka.bootstrap.servers", self._kafka.bootstrap)
         frame = reader.option("subscribe", self._topic).option("startingOffsets", "earliest").load()
         writer = frame.writeStream.foreachBatch(then or self._keep).option("checkpointLocation", str(self._checkpoint))
         return writer.trigger(availableNow=True).start()
 
     def run(self, format_: str) -> None:
-        """To the end of what is there now."""
+        """Run to the end of the current records."""
         completed(lambda: self.start(format_))
 
     def _keep(self, frame: DataFrame, number: int) -> None:
         self.seen.append((number, sorted(bytes(row.value).decode() for row in frame.select("value").collect())))
 
     def offsets(self) -> list[dict[str, int]]:
-        """Where each planned batch ends, from the checkpoint: each is one line of JSON with Spark's own around it."""
+        """Return the ends of the planned batches, from the JSON lines of the checkpoint."""
         files = [path for path in (self._checkpoint / "offsets").iterdir() if path.name.isdigit()]
         found = []
         for path in sorted(files, key=lambda path: int(path.name)):
@@ -67,7 +68,7 @@ class Job:
 
 @pytest.fixture
 def job(connected: SparkSession, apache: Cluster, new_topic: TopicMaker, tmp_path: Path) -> Job:
-    """A stream on a topic of its own."""
+    """Return a stream on a topic of its own."""
     return Job(connected, apache, new_topic(apache, partitions=PARTITIONS), tmp_path)
 
 
@@ -96,6 +97,6 @@ def test_a_batch_that_failed_is_made_again_by_the_other_format(job: Job, order: 
         completed(lambda: job.start(first, fail))
     later = job.produce(30)
     job.run(then)
-    # The planned batch has the range that was logged for it, though there is more by now.
+    # The planned batch has its logged range, though there are more records now.
     assert job.seen == [(0, done), (1, planned), (2, later)]
     assert job.offsets() == [{str(number): end for number in range(PARTITIONS)} for end in (10, 20, 30)]

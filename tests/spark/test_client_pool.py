@@ -1,4 +1,4 @@
-"""What a Python worker keeps for its next task."""
+"""The clients that a Python worker keeps for its next task."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from kafka_native.spark.pipelines.session import map_numbers
 
 ROUNDS = 3
 MANY = 10_000
-"""Objects; the modules of PySpark, pyarrow and kafka_native are many more."""
+"""The number of objects. The modules of PySpark, pyarrow and kafka_native have many more."""
 
 
 @pytest.fixture
 def unsettled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As at the end of a worker's first task; afterwards nothing is left out of garbage collection."""
+    """Act as at the end of a worker's first task. Afterwards nothing is frozen for the collector.
+    """
     monkeypatch.setattr(client_pool, "_frozen_modules", 0)
     monkeypatch.setattr(TaskContext, "get", lambda: object())
     yield
@@ -32,7 +33,7 @@ def unsettled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def is_left_out(wanted: object) -> bool:
-    """Whether the collector doesn't look at it any more."""
+    """Return whether the garbage collector ignores an object."""
     return not any(each is wanted for each in gc.get_objects())
 
 

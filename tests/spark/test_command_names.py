@@ -30,14 +30,14 @@ from tests.waiting import WAIT_S
 
 TOPIC = f"topic{MARKS}"
 DRAWING = re.compile(r"\x1b\[(\?25[hl]|2K|1A)|\r")
-"""What rich draws a line over with."""
+"""The sequences with which rich redraws a line."""
 EVERY = "(?s).*"
-"""A pattern of every topic: a name may have a line end."""
+"""A pattern that matches every topic: a name may have a line end."""
 
 
 @contextmanager
 def hostile_cluster() -> Iterator[MockCluster]:
-    """A cluster whose only topic has a hostile name, and two records."""
+    """Yield a cluster whose only topic has a hostile name, and two records."""
     with pytest.MonkeyPatch.context() as patch, MockCluster(brokers=1, auto_create_topics=False) as cluster:
         for module in ("cluster", "handlers.metadata"):
             patch.setattr(f"kafka_native.mock.{module}.is_valid_name", bool)
@@ -52,14 +52,14 @@ def hostile_cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[MockCluster]:
-    """One for all tests."""
+    """Yield one cluster for all tests."""
     with hostile_cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[MockCluster]:
-    """Another cluster."""
+    """Yield another cluster."""
     with MockCluster(brokers=1, auto_create_topics=False) as cluster:
         cluster.create_topic("mirrored", 1)
         yield cluster
@@ -204,7 +204,7 @@ def test_logs_and_tracebacks_are_escaped() -> None:
 
 @pytest.mark.slow  # a JVM of its own
 def test_on_a_terminal_what_spark_logs_is_escaped() -> None:
-    """A task fails with the topic's name in its error: Spark logs the traceback of the worker."""
+    """A task fails with the topic's name in its error: Spark logs the worker's traceback."""
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
 
@@ -220,7 +220,7 @@ def test_on_a_terminal_what_spark_logs_is_escaped() -> None:
             status = screen.end()
     shown = DRAWING.sub("", COLOURS.sub("", screen.shown))
     assert status == 1
-    # the error's own str() has escaped the name, so that the line's escape doubles backslashes
+    # the error's str() has escaped the name, so the line's escape doubles backslashes
     assert len(re.findall(r"^spark: .*topic\\+x1b\[35m", shown, re.M)) > 0, shown
     assert "Error: " in shown
     assert "topic\x1b" not in screen.shown

@@ -1,4 +1,5 @@
-"""Micro-batches as transactions, step by step, on the mock cluster, with both versions of them; then by Spark."""
+"""Micro-batches as transactions, step by step on the mock cluster, in both versions, then in Spark.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ SOON = {"kafka.retry.backoff.ms": "10", "kafka.reconnect.backoff.ms": "10"}
 
 @pytest.fixture(params=[1, 2])
 def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
-    """Two brokers with a topic of three partitions; no client that a test left behind."""
+    """Yield two brokers with a topic of three partitions, without clients of earlier tests."""
     with MockCluster(brokers=2, auto_create_topics=False, transaction_version=request.param) as running:
         running.create_topic("t", 3)
         yield running
@@ -48,7 +49,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
 
 
 def told(cluster: MockCluster, **more: str) -> dict[str, str]:
-    """What the sink is told."""
+    """Return the options of the sink."""
     options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "kafka.transactional.id": ID, "topic": "t", **SOON}
     return {**options, **{f"kafka.{name.replace('_', '.')}": value for name, value in more.items()}}
 
@@ -96,7 +97,7 @@ def test_driver_dies_after_the_commit_and_the_repetition_is_left_out(cluster: Mo
 
 @pytest.mark.parametrize("tasks", [0, 1, 2])
 def test_driver_dies_before_the_commit_and_the_repetition_alone_is_seen(cluster: MockCluster, tasks: int) -> None:
-    """After so many tasks; the one that died wakes up again when it is too late."""
+    """It dies after so many tasks. The dead driver wakes up again when it is too late."""
     run(told(cluster), 0, {0: ["a"]})
     dead = MicroBatch(told(cluster), 1)
     for number in range(tasks):
@@ -108,7 +109,7 @@ def test_driver_dies_before_the_commit_and_the_repetition_alone_is_seen(cluster:
     if tasks:
         with pytest.raises(ExactlyOnceError, match=r"micro-batch 1 can't be committed: its transaction is over \("):
             dead.commit()
-        dead.abort()  # isn't the other one's end
+        dead.abort()  # doesn't end the other one
     again.commit()
     assert committed(cluster) == {0: ["a", "b"], 1: ["c"]}
 
@@ -173,7 +174,7 @@ def test_rows_name_their_topics(cluster: MockCluster) -> None:
 
 
 def test_query_with_another_checkpoint_begins_anew(cluster: MockCluster) -> None:
-    """The ids of its batches are the same; what tells them apart is the query's id."""
+    """Its batches have the same ids. The query's id distinguishes them."""
     run(told(cluster), 5, {0: ["a"]}, "first")
     run(told(cluster), 5, {0: ["b"]}, "second")
     run(told(cluster), 5, {0: ["c"]}, "second")
@@ -191,7 +192,7 @@ def test_task_that_is_tried_again_fails_the_batch(cluster: MockCluster) -> None:
     ):
         batch.task(0, {0: ["a"]}, attempt=1)
     again = MicroBatch(told(cluster), 0)
-    again.task(0, {0: ["a"]}, attempt=1)  # the first attempt had come to nothing
+    again.task(0, {0: ["a"]}, attempt=1)  # the first attempt had failed
     again.commit()
     assert committed(cluster) == {0: ["a"]}
 
@@ -315,14 +316,14 @@ def test_partitions_are_those_of_javas_partitioner() -> None:
 
 
 class Copy:
-    """A stream from a topic into another one, exactly once; started again and again."""
+    """A stream from one topic to another, exactly once, which can be restarted."""
 
     def __init__(self, kafka: Kafka, folder: Path) -> None:
         self.kafka, self.folder = kafka, folder
         self.source, self.target = kafka.topic(2), kafka.topic(3)
 
     def run(self, *, split: bool = False, sink: Mapping[str, str] = NOTHING, **options: Any) -> str:
-        """To the end of what there is; what has gone wrong, which is empty if nothing has."""
+        """Run to the end of the records. Return the error, or an empty text."""
         frame = self.kafka.read_stream(self.source, startingOffsets="earliest", **options).load().select("key", "value")
         frame = frame.selectExpr("*", "CAST(1 AS int) AS partition") if split else by_partition(frame, 3)
         told = {"kafka.bootstrap.servers": self.kafka.bootstrap, "kafka.transactional.id": self.target, **SOON, **sink}
@@ -338,7 +339,7 @@ class Copy:
         raise AssertionError(TOO_SLOW)
 
     def forget(self, batch_id: int) -> None:
-        """As if Spark had died after the commit of this batch and before it could note it."""
+        """Act as if Spark had died between the commit of this batch and its note of it."""
         for name in (f"{batch_id}", f".{batch_id}.crc"):
             (self.folder / "commits" / name).unlink()
 
@@ -377,7 +378,8 @@ def test_error_at_the_beginning_of_a_batch_is_the_querys(kafka: Kafka, tmp_path:
 
 
 def test_places_are_partitions(cluster: MockCluster) -> None:
-    """Claims stand where offsets of the topic's own partitions would: also brokers that check that take them."""
+    """Claims look like offsets of the topic's own partitions, so brokers with checks accept them.
+    """
     run(told(cluster), 0, {2: ["a"]})
     groups = [ID, ID + exactly_once.CLAIMING, ID + exactly_once.CLAIMED]
     with AdminClient({"bootstrap.servers": cluster.bootstrap_servers}) as admin:

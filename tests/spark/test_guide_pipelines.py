@@ -1,4 +1,4 @@
-"""The snippets of the guide about mirror, snapshot and profile run, on the mock cluster."""
+"""The guide's snippets about mirror, snapshot and profile run on the mock cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECTIONS = ("mirror", "snapshot", "profile")
 
 
 def snippets(section: str) -> list[str]:
-    """Those of one section, in order."""
+    """Return the snippets of one section, in order."""
     guide = (ROOT / "docs" / "guide" / "pipelines.md").read_text(encoding="utf-8")
     text = guide.partition(f"\n## {section}:")[2].partition("\n## ")[0]
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -1,4 +1,4 @@
-"""The snippets of the guide about secured clusters run, on mock clusters with TLS."""
+"""The guide's snippets about secured clusters run on mock clusters with TLS."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_passwords(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_certificates(spark: SparkSession, tmp_path: Path) -> None:
-    """The key is encrypted; a file with both, as Java has it, does as well."""
+    """The key is encrypted. One file with both, as in Java, works too."""
     with MockCluster(brokers=2, security=ListenerSecurity("ssl", client_certificates="required")) as cluster:
         own = cluster.certificates.client("alice")
         key: Any = load_pem_private_key(own.key_pem.encode(), None)

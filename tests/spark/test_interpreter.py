@@ -1,4 +1,4 @@
-"""The Python that Spark starts: the PySpark that is installed, never the zip files of it."""
+"""Spark's Python workers use the installed PySpark, never its zip files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASK = "import json, pyspark, sys; print(json.dumps([pyspark.__file__, sys.execut
 
 
 def answer(python: str, *paths: str) -> list[str | list[str]]:
-    """What a process says of itself that is started as Spark starts its workers."""
+    """Return the output of a process that is started as Spark starts its workers."""
     zips = sorted(map(str, (HOME / "python" / "lib").glob("*.zip")))
     assert len(zips) == 2, "pyspark.zip, and Py4J's"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*zips, *paths])}
@@ -45,7 +45,7 @@ def test_installed_pyspark_is_found_and_the_rest_of_the_path_is_kept(tmp_path: P
 
 
 def test_plain_python_finds_the_zip_file() -> None:
-    """Otherwise the file would be of no use."""
+    """Otherwise the test's file would be useless."""
     found, *_ = answer(sys.executable)
     assert found == str(HOME / "python" / "lib" / "pyspark.zip" / "pyspark" / "__init__.py")
 

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector and ours, side by side on a real Apache Kafka: one word apart, the same rows."""
+"""Spark's own Kafka connector and ours on a real Apache Kafka: one word differs, equal rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ pytestmark = pytest.mark.broker
 
 JVM, OURS = "kafka", "kafka_native"
 SCHEMA = "key binary, value binary, partition int, headers array<struct<key:string,value:binary>>"
-# Everything that a record may lack or have twice; in a partition each, so that both order them alike.
+# All optional and repeated parts of records, each in its own partition, so that both order them
+# alike.
 ROWS = [
     (None, None, 0, None),
     (b"", b"", 1, []),
@@ -29,7 +30,7 @@ ROWS = [
 
 
 def read(spark: SparkSession, format_: str, apache: Cluster, topic: str, **options: Any) -> DataFrame:
-    """A topic by either connector; an underscore in an option's name stands for a dot."""
+    """Read a topic with either connector. An underscore in an option's name stands for a dot."""
     reader = spark.read.format(format_).option("kafka.bootstrap.servers", apache.bootstrap)
     if not {"assign", "subscribePattern"} & options.keys():
         reader = reader.option("subscribe", topic)
@@ -37,12 +38,12 @@ def read(spark: SparkSession, format_: str, apache: Cluster, topic: str, **optio
 
 
 def rows(frame: DataFrame) -> list[Row]:
-    """All rows in the order of their topics, partitions and offsets."""
+    """Return all rows, sorted by topic, partition and offset."""
     return sorted(frame.collect(), key=lambda row: (row.topic, row.partition, row.offset))
 
 
 def plain(found: Iterable[Row]) -> list[tuple[Any, ...]]:
-    """Rows as ROWS has them."""
+    """Return rows in the form of ROWS."""
     return [
         (
             *(None if part is None else bytes(part) for part in (row.key, row.value)),
@@ -83,8 +84,10 @@ def test_keys_choose_the_same_partitions(connected: SparkSession, apache: Cluste
 
 @pytest.fixture
 def mixed(apache: Cluster, new_topic: TopicMaker) -> str:
-    """A topic of three partitions: all codecs, timestamps of their own, and a transaction that was aborted."""
-    topic = new_topic(apache, partitions=3, retention_ms="-1")  # or the broker deletes what has such old timestamps
+    """Return a topic of three partitions: all codecs, own timestamps, and an aborted transaction.
+    """
+    # otherwise the broker deletes records with such old timestamps
+    topic = new_topic(apache, partitions=3, retention_ms="-1")
     for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
         producer = their_producer(apache, compression_type=codec)
         for index in range(60):
@@ -99,13 +102,13 @@ def mixed(apache: Cluster, new_topic: TopicMaker) -> str:
         producer.begin_transaction()
         for partition in range(3):
             producer.produce(topic, b"committed" if commit else b"aborted", partition=partition)
-        flush(producer)  # what is aborted before it was sent is in no log
+        flush(producer)  # a record that is aborted before it is sent is in no log
         (producer.commit_transaction if commit else producer.abort_transaction)(30)
     return topic
 
 
 def by_partition(topic: str, values: dict[int, int]) -> str:
-    """Offsets or timestamps as an option takes them."""
+    """Return offsets or timestamps in an option's form."""
     return json.dumps({topic: {str(number): value for number, value in values.items()}})
 
 
@@ -148,7 +151,7 @@ def test_both_end_by_time_where_times_are_in_no_order(
     for each in (0, 9, 1, 8, 2, 7, 3, 6, 4, 5):
         producer.produce(topic, b"%d" % each, timestamp=first_ms + each)
     flush(producer)
-    at = first_ms + 4  # the first record that is as young has offset 1
+    at = first_ms + 4  # the first record that isn't older has offset 1
     choices: list[tuple[dict[str, Any], int]] = [
         ({"startingTimestamp": at}, 9),
         ({"endingTimestamp": at}, 1),
@@ -191,7 +194,7 @@ def test_both_refuse_the_same(
 
 @pytest.fixture(scope="module")
 def two_partitions(apache: Cluster) -> str:
-    """A topic that isn't written to any more."""
+    """Return a topic that isn't written to any more."""
     maker = TopicMaker("refused", [])
     topic = maker(apache, partitions=2)
     producer = confluent_kafka.Producer({"bootstrap.servers": apache.bootstrap})

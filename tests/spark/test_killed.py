@@ -29,18 +29,18 @@ pytestmark = pytest.mark.slow
 
 PARTITIONS = 2
 RECORDS = 100
-"""Of each partition."""
+"""In each partition."""
 FIRST = 50
-"""So many of them are done before the run that is killed."""
+"""So many are done before the run that is killed."""
 HELD = 75
-"""Where in partition 1 an answer is held back."""
+"""The offset in partition 1 at which an answer is delayed."""
 FIRST_MS = 1_600_000_000_000
 
 Rows = list[tuple[Any, ...]]
 
 
 def with_topic(close_idle: Callable[[], object]) -> Iterator[MockCluster]:
-    """A cluster whose clients in this process are closed before it ends."""
+    """Yield a cluster, and close its clients in this process before its end."""
     with MockCluster(brokers=2, auto_create_topics=False) as cluster:
         cluster.create_topic("t", PARTITIONS)
         yield cluster
@@ -62,7 +62,7 @@ def conf(cluster: MockCluster) -> dict[str, str]:
 
 
 def fill(cluster: MockCluster, start: int, end: int) -> None:
-    """In batches of ten, so that tasks get a part and wait for the next one."""
+    """Produce in batches of ten, so that tasks get a part and wait for the next one."""
     with Producer({**conf(cluster), "batch.num.messages": 10, "linger.ms": 1000}) as producer:
         for partition in range(PARTITIONS):
             for number in range(start, end):
@@ -80,7 +80,7 @@ def stored(cluster: MockCluster, partition: int) -> Rows:
 
 
 def archived(lake: Lake, partition: int) -> list[tuple[int, bytes]]:
-    """What the lake has of a partition."""
+    """Return the lake's records of a partition."""
     rows = lake.dataset().to_table(["partition", "offset", "value"]).sort_by("offset").to_pylist()
     return [(row["offset"], row["value"]) for row in rows if row["partition"] == partition]
 
@@ -97,7 +97,7 @@ def assert_archived_once(lake: Lake, source: MockCluster) -> None:
 
 
 def hold_fetch(source: MockCluster, gate: Gate) -> None:
-    """Partition 1 isn't answered from HELD on."""
+    """Delay the answers for partition 1 from HELD on."""
     mark = b"1-%03d" % HELD
 
     def rewrite(frame: bytes) -> bytes:
@@ -109,13 +109,13 @@ def hold_fetch(source: MockCluster, gate: Gate) -> None:
 
 
 def archive_command(source: MockCluster, lake: Lake) -> list[object]:
-    """Writes what comes at once, and asks for a batch of records at a time."""
+    """Return a command that writes at once, and fetches one batch at a time."""
     small = ["--row-group-rows", "10", "--config", "fetch.message.max.bytes=1"]
     return ["archive", "--bootstrap", source.bootstrap_servers, "--topics", "t", "--lake", lake.root, *small]
 
 
 def half_staged(lake: Lake) -> bool:
-    """Both partitions are written in part or whole, and not published."""
+    """Return whether both partitions are partly or fully written, and not published."""
     return len(list(Path(lake.root, LOG).glob("staging/**/*.staged"))) == PARTITIONS
 
 
@@ -154,7 +154,8 @@ def test_archive_goes_on_without_the_executor_that_is_killed(source: MockCluster
 
 
 def assert_mirrored(source: MockCluster, target: MockCluster, checkpoint: Path) -> None:
-    """Nothing is missing or strange, all is in order at first; who goes on by a translated offset misses nothing."""
+    """Check that no record is lost or foreign, and that translated offsets skip nothing.
+    """
     for partition in range(PARTITIONS):
         wanted, found = stored(source, partition), stored(target, partition)
         assert len(wanted) == RECORDS
@@ -167,7 +168,7 @@ def assert_mirrored(source: MockCluster, target: MockCluster, checkpoint: Path) 
 
 
 def hold_produce(target: MockCluster, gate: Gate) -> None:
-    """What is written to partition 1 from HELD on is there, but isn't acknowledged."""
+    """Delay the acknowledgements of writes to partition 1 from HELD on."""
 
     def edit(answer: Any) -> None:
         parts = [part for topic in answer.responses for part in topic.partition_responses]
@@ -178,18 +179,18 @@ def hold_produce(target: MockCluster, gate: Gate) -> None:
 
 
 def mirror_command(source: MockCluster, target: MockCluster, checkpoint: Path) -> list[object]:
-    """Writes in batches of ten records."""
+    """Return a command that writes in batches of ten records."""
     to = ["--to-bootstrap", target.bootstrap_servers, "--to-config", "batch.num.messages=10"]
     return ["mirror", "--bootstrap", source.bootstrap_servers, "--topics", "t", "--checkpoint", checkpoint, *to]
 
 
 def one_is_mirrored(target: MockCluster) -> bool:
-    """All of partition 0 is there."""
+    """Return whether all of partition 0 is copied."""
     return len(stored(target, 0)) == RECORDS
 
 
 def firsts_of(rows: Rows) -> Rows:
-    """Each row where it comes first."""
+    """Return each row where it comes first."""
     found: Rows = []
     for row in rows:
         if row not in found:

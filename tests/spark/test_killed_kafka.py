@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.broker]
 
 PARTITIONS = 2
 RECORDS = 10_000
-"""Of each partition."""
+"""In each partition."""
 RATE = 2000
 
 
@@ -47,12 +47,12 @@ def witness(apache: Cluster) -> Iterator[confluent_kafka.Consumer]:
 
 
 def partition_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> list[Record]:
-    """All of it."""
+    """Return all records of a partition."""
     return read(witness, topic, [partition], end_of(witness, topic, partition))
 
 
 def rows_of(records: list[Record]) -> list[tuple[Any, ...]]:
-    """What a mirror keeps."""
+    """Return the parts of records that a mirror keeps."""
     return [(each.key, each.value, each.timestamp) for each in records]
 
 

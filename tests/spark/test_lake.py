@@ -25,7 +25,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def on_disk(lake: Lake) -> set[str]:
-    """The Parquet files that somebody sees who lists folders."""
+    """Return the Parquet files that a listing of folders shows."""
     root = Path(lake.root)
     return {str(path.relative_to(root)) for path in root.glob("topic=*/**/*.parquet")}
 
@@ -75,7 +75,8 @@ def test_batch_is_published_once(lake: Lake) -> None:
 
 @pytest.mark.parametrize("moved", [0, 1, 2, 3])
 def test_decided_batch_is_finished_by_the_next_driver(lake: Lake, moved: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver ends after it has moved none, some or all of three files, or before it renames the intent."""
+    """The driver ends after it moved 0 to 3 files, or before it renames the intent.
+    """
     days = [NOON_MS + offset // 10 * DAY_MS for offset in range(30)]
     files = stage(lake, records(range(30), list(days)))
     assert len(files) == 3
@@ -183,7 +184,7 @@ def test_a_lake_can_be_sent_to_a_worker(lake: Lake) -> None:
 
 
 def test_a_lake_on_another_file_system(tmp_path: Path) -> None:
-    """Anything that is no local file system: what fsync and atomic renames aren't asked of."""
+    """Any file system that isn't local: fsync and atomic renames aren't used there."""
     fs = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
     lake = Lake("far/away", filesystem=fs)
     assert not lake.is_local

@@ -1,4 +1,5 @@
-"""The mirror: what a task copies, what is refused before anything is copied, offsets of groups; whole runs on Spark."""
+"""The mirror: a task's copies, refusals before the start, offsets of groups, whole runs on Spark.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def there() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def topic(here: MockCluster, there: MockCluster) -> str:
-    """A topic of two partitions on both clusters."""
+    """Return a topic of two partitions on both clusters."""
     name = f"orders-{next(_numbers)}"
     here.create_topic(name, 2)
     there.create_topic(name, 2)
@@ -70,7 +71,7 @@ def sink_of(cluster: MockCluster, **more: str) -> SinkOptions:
 
 
 def fill(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> None:
-    """Records of every kind, one after the other."""
+    """Produce records of every kind in turn."""
     with Producer(conf(cluster)) as producer:
         for number in range(count):
             headers = [("trace", b"%d" % number), ("trace", None)] if number % 3 == 0 else None
@@ -132,7 +133,8 @@ def test_part_of_a_partition_behind_other_records(here: MockCluster, there: Mock
 
 
 def test_connection_that_breaks_costs_nothing(here: MockCluster, there: MockCluster, topic: str) -> None:
-    """The answer to a batch is lost: idempotence keeps it from being there twice, and the offsets are right."""
+    """The answer to a batch is lost: idempotence prevents a duplicate, and the offsets are right.
+    """
     fill(here, topic, 300)
     there.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
     copied = copy_range(source_of(here, topic, batchRows="50"), sink_of(there), OffsetRange(topic, 0, 0, 300), topic)
@@ -244,7 +246,7 @@ def test_group_goes_on_in_the_mirror(here: MockCluster, there: MockCluster, topi
     assert (told.group, told.offset, told.target, told.target_offset, told.error) == ("readers", 42, topic, 53, "")
     with Consumer(conf(there, **{"group.id": "readers"})) as consumer:
         assert consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 53
-        here.set_committed("readers", {(topic, 0): 20})  # back on the source: not on the target
+        here.set_committed("readers", {(topic, 0): 20})  # back on the source, but not on the target
         sync_groups(conf(here), conf(there), kept, ["readers"])
         assert consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 53
         here.set_committed("readers", {(topic, 0): 60})
@@ -341,7 +343,7 @@ def test_topic_that_was_made_anew_is_refused_by_its_old_checkpoint(
         with pytest.raises(PipelineError, match=f"topic {topic} was deleted and made anew.* new checkpoint"):
             call(conf(here), conf(there), topics=[topic], checkpoint=checkpoint)
     assert len(there.messages(topic, 0)) == 10
-    found = OffsetRange(topic, 0, 10, 60, topic_id="another")  # made anew after the plan
+    found = OffsetRange(topic, 0, 10, 60, topic_id="another")  # recreated after the plan
     with pytest.raises(PipelineError, match="made anew"):
         copy_task(source_of(here, topic), sink_of(there), "{topic}", None, None, {topic: old}, found)
 
@@ -384,7 +386,8 @@ def test_source_that_grows_beyond_its_mirror_is_told_and_copied_when_there_is_ro
     mirror(spark, conf(here), to, str(tmp_path), topics=[topic])
     assert stored(there, topic, 2) == stored(here, topic, 2)
     assert stored(there, topic)[:40] == stored(here, topic)[:40]
-    assert set(map(str, stored(there, topic)[40:])) == set(map(str, stored(here, topic)[40:]))  # perhaps twice
+    # perhaps twice
+    assert set(map(str, stored(there, topic)[40:])) == set(map(str, stored(here, topic)[40:]))
 
 
 def test_task_that_fails_is_told_in_a_line(

@@ -1,4 +1,5 @@
-"""The mirror with a transaction a batch: what is copied again is seen once. Step by step, then by Spark."""
+"""The mirror with a transaction a batch: repeated copies are visible once. By steps, then in Spark.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ Batch = Callable[..., None]
 
 @pytest.fixture(params=[1, 2])
 def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
-    """A topic of two partitions with a hundred records each, and one for its mirror."""
+    """Yield a topic of two partitions with a hundred records each, and one for its mirror."""
     with MockCluster(brokers=1, auto_create_topics=False, transaction_version=request.param) as running:
         for name in ("t", "copy"):
             running.create_topic(name, 2)
@@ -57,7 +58,7 @@ def wanted(end: int) -> dict[int, list[str]]:
 
 @pytest.fixture
 def batch(cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
-    """``batch(id, start, end)``: copies these offsets of both partitions, as a driver that has just been started."""
+    """Return ``batch(id, start, end)``, which copies these offsets as a newly started driver."""
     (tmp_path / "metadata").write_text('{"id":"q"}')
 
     def run(batch_id: int, start: int, end: int) -> None:
@@ -128,7 +129,7 @@ def test_spark_mirrors_each_record_once(cluster: MockCluster, spark: SparkSessio
         return mirror(spark, conf(cluster), once(cluster), str(checkpoint), topics=["t"], to="copy").records
 
     assert run() == 200
-    for name in ("0", ".0.crc"):  # as if Spark had died before it could note the batch
+    for name in ("0", ".0.crc"):  # as if Spark had died before it noted the batch
         (checkpoint / "commits" / name).unlink()
     fill(cluster, 100, 120)
     assert run() == 40

@@ -1,4 +1,4 @@
-"""Offsets JSON, and what the cluster makes of starts and ends; without a JVM."""
+"""Offsets JSON, and the resolution of starts and ends on a cluster, without a JVM."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def topic(mock_cluster: MockCluster) -> str:
-    """Two partitions: the first has offsets 0 to 9, one a second, and begins at 2; the second 0 to 4."""
+    """Return two partitions: the first has offsets 0 to 9, one a second, and begins at 2;
+
+    the second 0 to 4.
+    """
     name = f"offsets-{next(_numbers)}"
     mock_cluster.create_topic(name, 2)
     with Producer({"bootstrap.servers": mock_cluster.bootstrap_servers, "batch.num.messages": 1}) as producer:
@@ -48,7 +51,7 @@ def options_of(cluster: MockCluster, topic: str, **more: Any) -> SourceOptions:
 
 
 def planned(cluster: MockCluster, topic: str, **more: Any) -> list[tuple[int, int, int]]:
-    """The ranges of a batch query, as partition, start and end."""
+    """Return the ranges of a batch query, as partition, start and end."""
     ranges = BatchReader(options_of(cluster, topic, **more)).partitions()
     return [(each.partition, each.start, each.end) for each in ranges]
 
@@ -90,7 +93,7 @@ def test_a_batch_query_reads_all_there_is(mock_cluster: MockCluster, topic: str)
 def test_offsets_by_partition(mock_cluster: MockCluster, topic: str) -> None:
     starts, ends = json.dumps({topic: {"0": 4, "1": -2}}), json.dumps({topic: {"0": -1, "1": 3}})
     assert planned(mock_cluster, topic, startingOffsets=starts, endingOffsets=ends) == [(0, 4, 10), (1, 0, 3)]
-    # a start behind the end: nothing to be read
+    # a start after the end: nothing to read
     starts = json.dumps({topic: {"0": 4, "1": 4}})
     assert planned(mock_cluster, topic, startingOffsets=starts, endingOffsets=ends) == [(0, 4, 10)]
 
@@ -105,7 +108,7 @@ def test_timestamps(mock_cluster: MockCluster, topic: str) -> None:
 
 
 def test_a_start_after_the_last_record_is_an_error_unless_told_otherwise(mock_cluster: MockCluster, topic: str) -> None:
-    start = FIRST_MS + 7000  # the second partition has nothing as young
+    start = FIRST_MS + 7000  # the second partition has no record as late
     with pytest.raises(OptionError, match=rf"option startingTimestamp: {topic} \[1\] has no record at .* {start}"):
         planned(mock_cluster, topic, startingTimestamp=start)
     found = planned(mock_cluster, topic, startingTimestamp=start, startingOffsetsByTimestampStrategy="latest")
@@ -136,7 +139,7 @@ def test_what_does_not_exist_is_named(mock_cluster: MockCluster, topic: str) -> 
         planned(mock_cluster, topic, subscribe=f"{topic},absent")
     with pytest.raises(KafkaException, match=rf"option assign: {topic} has no partition 7"):
         planned(mock_cluster, topic, assign=json.dumps({topic: [0, 7]}))
-    assert "absent" not in mock_cluster.topics  # asking has not made it
+    assert "absent" not in mock_cluster.topics  # the request has not created it
 
 
 def test_questions_are_asked_again(mock_cluster: MockCluster, topic: str) -> None:
@@ -148,7 +151,7 @@ def test_questions_are_asked_again(mock_cluster: MockCluster, topic: str) -> Non
     mock_cluster.push_request_errors(ApiKey.LIST_OFFSETS, refused * 2, topic=topic, partition=0)
     with OffsetReader(options_of(mock_cluster, topic)) as reader:
         assert reader.earliest([(topic, 0), (topic, 1)]) == {(topic, 0): 2, (topic, 1): 0}
-        reader.close()  # and connect anew
+        reader.close()  # and connect again
         assert reader.latest([(topic, 0)]) == {(topic, 0): 10}
         assert reader.latest([]) == {}
 

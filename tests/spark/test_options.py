@@ -1,4 +1,4 @@
-"""What a source and a sink are told, without a JVM."""
+"""The options of a source and a sink, without a JVM."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_secrets_are_shown_nowhere(name: str, caplog: pytest.LogCaptureFixture) 
         try:
             parsed = make(options if make is SourceOptions.parse else {**BASE, name: SECRETS[name]})
             shown += [repr(parsed), str(parsed)]
-        except OptionError as error:  # this version may not have it
+        except OptionError as error:  # this version may lack it
             shown.append(repr(error) + str(error))
     assert "localhost:9092" in shown[0]
     assert "s3cret" not in "".join(shown) + caplog.text

@@ -1,4 +1,4 @@
-"""Ranges and their splitting, and what filters leave of them; without a JVM."""
+"""Ranges, their splitting, and the effect of filters, without a JVM."""
 
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ def test_splitting_loses_nothing_and_repeats_nothing(
 
 
 def narrowed(*filters: Filter, times: dict[Any, int | None] | None = None) -> tuple[list[OffsetRange], list[Filter]]:
-    """Ranges of two topics of two partitions, 0 to 100 each, and the filters left to Spark."""
+    """Return ranges of two topics of two partitions, 0 to 100 each, and the filters left to Spark.
+    """
     narrowing = Narrowing()
     left = [each for each in filters if not narrowing.take(each)]
     keys = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
@@ -168,7 +169,7 @@ def test_what_can_not_be_narrowed_stays_with_spark() -> None:
 
 
 def test_pyspark_takes_the_reader_with_and_without_push_down() -> None:
-    """It refuses readers that override pushFilters() where push-down is off; this is its test."""
+    """PySpark refuses readers with pushFilters() if push-down is off. This is its check."""
     from pyspark.sql.datasource import DataSourceReader
 
     reader = BatchReader(SourceOptions.parse({"kafka.bootstrap.servers": "x:1", "subscribe": "a"}))

@@ -1,4 +1,4 @@
-"""Profiles: what is measured and merged, the report that shows it, and whole runs on Spark."""
+"""Profiles: measurements, merges, the report, and whole runs on Spark."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_time_buckets_widen_when_there_are_many_and_keep_their_sums() -> None:
 
 
 def batch_of(rows: list[tuple[Any, Any, Any, int | None]]) -> Any:
-    """Rows of key, value, headers, timestamp in microseconds."""
+    """Return rows of key, value, headers, timestamp in microseconds."""
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     kinds = {"key": pa.binary(), "value": pa.binary(), "headers": header, "timestamp": pa.timestamp("us", tz="UTC")}
     columns = {name: pa.array([row[at] for row in rows], kind) for at, (name, kind) in enumerate(kinds.items())}
@@ -158,7 +158,7 @@ def test_compression_tells_text_from_noise() -> None:
 
 
 def fill(cluster: MockCluster, count: int) -> str:
-    """One key has half of all records."""
+    """Produce records, half of which have the same key."""
     topic = f"clicks-{next(_numbers)}"
     cluster.create_topic(topic, 3)
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
@@ -208,7 +208,7 @@ def test_command_writes_figures_and_report(cluster: MockCluster, spark: SparkSes
 
 
 def check_page(page: str) -> None:
-    """It is well formed, and nothing in it runs or is fetched."""
+    """Check that a page is well-formed, and neither runs nor fetches anything."""
     body = page.partition("<body>")[2].partition("</body>")[0]
     root = ElementTree.fromstring(f'<body xmlns:xlink="http://www.w3.org/1999/xlink">{body}</body>')
     for element in root.iter():
@@ -220,7 +220,7 @@ def check_page(page: str) -> None:
 
 
 def odd_profile(**changes: Any) -> Profile:
-    """A profile with names, keys and times that no well-behaved cluster has."""
+    """Return a profile with names, keys and times that no normal cluster has."""
     measured = Measured()
     measured.add(batch_of([(NASTY.encode(), b"\xff" * 10_000_000, None, -(2**62)), (b"", b"", None, 2**62)]))
     from kafka_native.spark.pipelines import profile as module

@@ -1,4 +1,4 @@
-"""Reading of ranges as a Python worker does it, without a JVM."""
+"""Reading of ranges as in a Python worker, without a JVM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def topic(mock_cluster: MockCluster) -> str:
-    """A topic of two partitions; the first has the numbers from 0 to 99."""
+    """Return a topic of two partitions. The first has the numbers from 0 to 99."""
     name = f"fetched-{next(_numbers)}"
     mock_cluster.create_topic(name, 2)
     fill(mock_cluster, name, range(100))
@@ -128,7 +128,7 @@ def test_the_consumer_is_kept_for_the_next_range(mock_cluster: MockCluster, topi
         [kept] = range_reader._consumers.idle
         used.append(kept.client)
     assert len(set(map(id, used))) == 1
-    # another configuration has a consumer of its own
+    # another configuration has its own consumer
     other = options_of(mock_cluster, topic, **{"kafka.client.id": "other"})
     assert values(range_reader.read_range(other, wanted[0])) == list(range(50))
     assert len(range_reader._consumers.idle) == 2
@@ -232,7 +232,7 @@ def topic_id(cluster: MockCluster, topic: str) -> str:
 
 
 def make_anew(cluster: MockCluster, topic: str) -> None:
-    """With as many records, and other ones."""
+    """Create it again, with as many different records."""
     cluster.delete_topic(topic)
     cluster.create_topic(topic, 2)
     fill(cluster, topic, range(1000, 1100))
@@ -240,7 +240,7 @@ def make_anew(cluster: MockCluster, topic: str) -> None:
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_range_of_a_topic_that_was_made_anew_is_lost(mock_cluster: MockCluster, topic: str, kept: bool) -> None:
-    """Its offsets are those of other records, whether the consumer knows the old topic or the new one only."""
+    """Its offsets are of other records, whichever of the two topics the consumer knows."""
     quick = {"fetchOffset.numRetries": 1}
     options = options_of(mock_cluster, topic, failOnDataLoss="false", **quick)
     old = OffsetRange(topic, 0, 20, 100, topic_id=topic_id(mock_cluster, topic))
@@ -276,7 +276,7 @@ def test_a_topic_that_is_made_anew_while_a_range_is_read_ends_it(
 
 
 def test_a_topic_that_does_not_exist_is_an_error(mock_cluster: MockCluster, topic: str) -> None:
-    """Nobody can tell a deleted topic from one that isn't known yet but by waiting."""
+    """Only waiting distinguishes a deleted topic from a new one."""
     quick = {"kafka.topic.metadata.propagation.max.ms": 1000}
     options = options_of(mock_cluster, topic, **{"kafkaConsumer.pollTimeoutMs": 20000}, **quick)
     with pytest.raises(DataLossError, match=r"gone-topic .* doesn't exist any more"):
@@ -287,7 +287,7 @@ def test_a_topic_that_does_not_exist_is_an_error(mock_cluster: MockCluster, topi
 def test_a_topic_that_is_missing_is_waited_for_as_long_as_a_new_one_may_take(
     mock_cluster: MockCluster, topic: str, comes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The consumer says in the first second that it is missing. That alone loses nothing."""
+    """The consumer reports in the first second that it is missing. That alone loses nothing."""
     name, heard = f"{topic}-late", []
     limit = {"kafka.topic.metadata.propagation.max.ms": 20_000 if comes else 1500, "failOnDataLoss": "false"}
     options = options_of(mock_cluster, name, **limit)

@@ -16,11 +16,11 @@ from tests.spark.support import source_options
 pytestmark = [pytest.mark.usefixtures("no_consumer_left"), pytest.mark.broker, pytest.mark.slow]
 
 EACH = 10
-"""Records of a transaction; its end is a record, too, that nobody sees."""
+"""Records of a transaction. Its marker is also a record, which no reader sees."""
 
 
 def transactions(kafka: Cluster, topic: str) -> None:
-    """Three transactions, the second of which is aborted: records at 0-9, 11-20 and 22-31."""
+    """Write three transactions, the second aborted: records at 0-9, 11-20 and 22-31."""
     producer: confluent_kafka.Producer = their_producer(kafka, transactional_id=topic)
     producer.init_transactions(60)
     for number in range(3):
@@ -51,7 +51,7 @@ def test_a_range_ends_by_its_last_offset_whether_it_has_a_record_or_not(apache: 
         [whole] = BatchReader(options).partitions()
         assert whole == OffsetRange(topic, 0, 0, 33)
         assert offsets(options, whole) == expected
-        # each edge there can be: before, in and behind what has no record
+        # all edges: before, in and after offsets without a record
         for end in range(1, 34):
             assert offsets(options, OffsetRange(topic, 0, 0, end)) == [each for each in expected if each < end]
         pieces = [offsets(options, OffsetRange(topic, 0, start, start + 3)) for start in range(0, 33, 3)]

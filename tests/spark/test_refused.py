@@ -1,4 +1,4 @@
-"""Whom no broker lets in is told so at once, with the reason; without a JVM."""
+"""A client that every broker refuses gets the reason at once, without a JVM."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def properties(cluster: MockCluster, password: str) -> dict[str, str]:
-    """As a Spark job has them, without ``kafka.``."""
+    """Return properties as a Spark job has them, without ``kafka.``."""
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     return {
         "bootstrap.servers": cluster.bootstrap_servers,
@@ -80,7 +80,7 @@ def test_a_wrong_password_is_the_error(
     assert error.code() == KafkaError._AUTHENTICATION
     assert "SASL authentication of user 'alice' with SCRAM-SHA-512 failed" in error.str()
     assert WRONG not in f"{raised.value}{caplog.text}"
-    if work is not fetch:  # there is no record to be fetched
+    if work is not fetch:  # there is no record to fetch
         assert work(properties(cluster, RIGHT))
         producers.close_idle()
 
@@ -107,7 +107,7 @@ def test_a_mirror_is_told_by_its_target(cluster: MockCluster) -> None:
 
 
 def test_brokers_that_are_down_may_come_up(cluster: MockCluster) -> None:
-    """They refuse nobody: whoever asks them waits as long as the options say."""
+    """They don't refuse the client, so it waits as long as the options allow."""
     given = sink(properties(cluster, RIGHT)).producer
     down = {"bootstrap.servers": "127.0.0.1:1"}
     consumer = admitted(Consumer({"log_level": 0, **down}))

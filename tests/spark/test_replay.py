@@ -1,4 +1,4 @@
-"""replay: what is read in which order, tasks on the mock cluster, progress, and the whole with Spark."""
+"""replay: the order of reading, tasks on the mock cluster, progress, and whole runs with Spark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def a_lake(path: Path, partitions: int = 3, count: int = 100) -> Lake:
-    """Records whose dates alternate, so that each partition's offsets go to and fro between two files."""
+    """Return records with alternating dates, so that offsets alternate between two files.
+    """
     lake = Lake(path)
     lake.prepare()
     for partition in range(partitions):
@@ -93,7 +94,10 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def test_files_of_anybody_make_lanes_by_their_partitions(tmp_path: Path) -> None:
-    """As Spark's own sink writes them: several partitions in a file, in any order, some files beside the data."""
+    """As in Spark's own sink:
+
+    several partitions in a file, in any order, and other files next to them.
+    """
     rows = [{"topic": "orders", "partition": offset % 2, "offset": offset // 2, "value": b"v"} for offset in range(40)]
     write(tmp_path / "a.parquet", [row for row in rows if row["offset"] % 2])
     write(tmp_path / "b.parquet", [row for row in reversed(rows) if row["offset"] % 2 == 0])
@@ -187,7 +191,7 @@ def test_records_go_to_the_topic_that_their_column_names(cluster: MockCluster, t
 def test_task_that_is_killed_goes_on_behind_what_was_acknowledged(
     cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends right after it has written progress down for the third time."""
+    """It ends right after it has written its progress for the third time."""
     lake = a_lake(tmp_path / "lake", partitions=1, count=1000)
     task = a_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")
     original = Progress.write
@@ -205,7 +209,7 @@ def test_task_that_is_killed_goes_on_behind_what_was_acknowledged(
     def dying(self: Progress, lane: Lane, position: int, number: int) -> None:
         original(self, lane, position, number)
         written.append(position)
-        assert position <= len(cluster.messages("copy", 0))  # acknowledged before it is written down
+        assert position <= len(cluster.messages("copy", 0))  # acknowledged before it is noted
         if len(written) == 3:
             raise KilledError
 
@@ -237,7 +241,10 @@ def test_progress_never_passes_a_record_that_was_refused(cluster: MockCluster, t
 
 
 def test_rate_holds_back_what_comes_too_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a clock that only moves while it waits: 1000 records at 100 a second take 10 s and never run ahead."""
+    """The clock moves only during waits:
+
+    1000 records at 100 a second take 10 s and are never early.
+    """
     clock = SimpleNamespace(now=0.0)
     sent: list[tuple[float, int]] = []
 
@@ -280,7 +287,7 @@ def test_rate_holds_back_what_comes_too_early(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("topic", ["x/../../y", "/y", "..", "or ders", "€", " ac", "a%2Fb", "a/b", "\0", "\n"])
 def test_progress_stays_in_its_folder_whatever_a_topic_is_called(tmp_path: Path, topic: str) -> None:
-    """The names of topics are those that the files say."""
+    """The files contain the names of topics."""
     write(tmp_path / "files/a.parquet", [{"topic": topic, "partition": 0, "offset": 0, "value": b"v"}])
     [lane] = lanes_of(tmp_path / "files")
     checkpoint = tmp_path / "checkpoint"

@@ -1,4 +1,4 @@
-"""Clusters with TLS and SASL, by the options of Spark's own connector: both read the same, no secret is shown."""
+"""Clusters with TLS and SASL, with Spark's own options: equal rows, and no visible secrets."""
 
 from __future__ import annotations
 
@@ -45,25 +45,28 @@ COMMON_NAME = "RULE:^CN=([^,]*),.*$/$1/,DEFAULT"
 
 
 class Secured(NamedTuple):
-    """A broker, and the options by which Spark reaches each of its listeners."""
+    """A broker, and the options for each of its listeners."""
 
     cluster: Cluster
     options: dict[str, dict[str, str]]
 
     def of(self, format_: str, listener: str) -> dict[str, str]:
-        """What a connector is told. Ours gets the key behind a password, which Kafka's Java client can't decrypt."""
+        """Return a connector's options.
+
+        Ours gets an encrypted key, which Kafka's Java client can't decrypt.
+        """
         locked = {name: locked_key(value) for name, value in self.options[listener].items() if name == KEY}
         if format_ == JVM or not locked:
             return self.options[listener]
         return {**self.options[listener], **locked, "kafka.ssl.key.password": KEY_SECRET}
 
     def properties(self, listener: str) -> dict[str, str]:
-        """The same for a pipeline."""
+        """Return the same for a pipeline."""
         return {name.removeprefix("kafka."): value for name, value in self.of(OURS, listener).items()}
 
 
 def locked_key(key: str) -> str:
-    """A private key, encrypted."""
+    """Return an encrypted private key."""
     private: Any = load_pem_private_key(key.encode(), None)
     locked: bytes = private.private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(KEY_SECRET.encode())
@@ -72,12 +75,12 @@ def locked_key(key: str) -> str:
 
 
 def login(password: str) -> str:
-    """A JAAS configuration, as Spark jobs have it."""
+    """Return a JAAS configuration, as in Spark jobs."""
     return f'{MODULES}.scram.ScramLoginModule required username="alice" password="{password}";'
 
 
 def pem_options(authority: Authority) -> dict[str, dict[str, str]]:
-    """Of the listener for passwords, and of the one for certificates."""
+    """Return the options of the listeners for passwords and for certificates."""
     certificate, key = (Path(name).read_text(encoding="ascii") for name in authority.client("alice"))
     trust = {
         "kafka.ssl.truststore.type": "PEM",
@@ -114,7 +117,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def rows(spark: SparkSession, format_: str, options: dict[str, str], topic: str) -> list[Row]:
-    """A topic by either connector, in order."""
+    """Return a topic's rows from either connector, in order."""
     frame = spark.read.format(format_).options(**options).option("subscribe", topic).load()
     return sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
 
@@ -177,7 +180,7 @@ WRONG = "s3cret-but-wrong"
 def test_a_wrong_password_ends_queries_with_the_reason(
     connected: SparkSession, secured: Secured, new_topic: TopicMaker, tmp_path: Path
 ) -> None:
-    """Each waits a minute for its first question, or two for its first row, where it isn't told at once."""
+    """Without the immediate error each would wait for one or two minutes."""
     topic = new_topic(secured.cluster)
     options = {**secured.options["SASLTLS"], "kafka.sasl.jaas.config": login(WRONG)}
     said = r"_AUTHENTICATION.*SASL authentication of user 'alice' with SCRAM-SHA-512 failed"
@@ -193,7 +196,7 @@ def test_a_wrong_password_ends_queries_with_the_reason(
 
 
 def redaction() -> str:
-    """What the guide has Spark redact beside passwords and tokens."""
+    """Return the pattern with which Spark redacts other secrets, from the guide."""
     guide = (ROOT / "docs" / "guide" / "spark.md").read_text(encoding="utf-8")
     [found] = re.findall(r'"spark\.sql\.redaction\.options\.regex", r"(.+?)"\)', guide)
     return str(found)
@@ -263,7 +266,8 @@ finally:
 def test_secrets_are_in_no_plan_log_checkpoint_or_error(
     connected: SparkSession, secured: Secured, new_topic: TopicMaker, tmp_path: Path
 ) -> None:
-    """All that a driver says at level INFO, and Spark's event log, from which its history server makes the UI."""
+    """The driver's log at level INFO, and the event log of Spark's history server.
+    """
     folder = tmp_path / "left"
     (folder / "events").mkdir(parents=True)
     topic, copy = new_topic(secured.cluster), new_topic(secured.cluster)

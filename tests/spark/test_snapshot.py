@@ -1,4 +1,4 @@
-"""Snapshots: what a task keeps of its range, how parts come together; whole runs on Spark beside CompactedTable."""
+"""Snapshots: a task's part, the merge of parts, and whole runs compared with CompactedTable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _numbers = itertools.count()
 
 
 def fill(cluster: MockCluster, count: int, keys: int, partitions: int = 1, seed: int = 1, topic: str = "") -> str:
-    """Updates and tombstones of some keys."""
+    """Produce updates and tombstones of some keys."""
     chance = random.Random(seed)
     if not topic:
         topic = f"profiles-{next(_numbers)}"
@@ -42,7 +42,7 @@ def fill(cluster: MockCluster, count: int, keys: int, partitions: int = 1, seed:
 
 
 def compacted(cluster: MockCluster, topic: str, partitions: int = 1) -> dict[bytes, bytes]:
-    """What CompactedTable makes of it."""
+    """Return the content of a CompactedTable."""
     table = CompactedTable()
     with Consumer({"bootstrap.servers": cluster.bootstrap_servers}) as consumer:
         for number in range(partitions):
@@ -60,7 +60,7 @@ def source_of(cluster: MockCluster, topic: str) -> SourceOptions:
 
 
 def rows_of(*rows: tuple[Any, ...], start: int = 0) -> Any:
-    """A batch of keys and values."""
+    """Return a batch of keys and values."""
     columns = {
         "key": pa.array([row[0] for row in rows], pa.binary()),
         "value": pa.array([row[1] for row in rows], pa.binary()),
@@ -128,7 +128,7 @@ BAD_TOPICS = ["x/../../y", "../y", "..", ".", "", "a/b", "a\\b", "a\n", "a\0", "
 
 @pytest.mark.parametrize("topic", BAD_TOPICS)
 def test_no_path_is_made_of_what_is_no_topic_name(topic: str) -> None:
-    """A broker could name a topic so that its files are outside of the folder."""
+    """A broker could name a topic so that its files are outside the folder."""
     makers: list[Callable[[], str]] = [
         lambda: snapshots.file_of("/lake", topic, 0),
         lambda: latest.part_path("/lake", OffsetRange(topic, 0, 0, 1)),
@@ -148,7 +148,7 @@ def test_a_topic_that_would_be_outside_of_the_folder_is_refused_before_anything_
     with MockCluster(brokers=1, auto_create_topics=False) as hostile:
         hostile.create_topic("x/../../y", 1)
         conf = {"bootstrap.servers": hostile.bootstrap_servers}
-        session: Any = None  # it isn't asked
+        session: Any = None  # it isn't used
         output = tmp_path / "a" / "b"
         for call in (lambda: plan_snapshot(conf, str(output), pattern=".*"),
                      lambda: snapshot(session, conf, str(output), pattern=".*")):  # fmt: skip

@@ -1,4 +1,4 @@
-"""Streams on the mock cluster: limits, new topics, restarts, and what is killed on the way."""
+"""Streams on the mock cluster: limits, new topics, restarts, and killed processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DRIVER = Path(__file__).with_name("stream_driver.py")
 
 
 class Lake:
-    """A stream into Parquet files, whose sink takes each batch once; it is started and stopped."""
+    """A stream into Parquet files, whose sink takes each batch once. It can be restarted."""
 
     def __init__(self, kafka: Kafka, topic: str, folder: Path) -> None:
         self._kafka, self._topic, self._folder = kafka, topic, folder
@@ -43,21 +43,21 @@ class Lake:
         return started(lambda: writer.trigger(**trigger).start(str(self.files)))
 
     def run(self, **options: Any) -> StreamingQuery:
-        """To the end of what is there now."""
+        """Run to the end of the current records."""
         query = self.start(**options)
         assert query.awaitTermination(WAIT_S), query.status
         return query
 
     def numbers(self) -> list[int]:
-        """What has been written, in order."""
+        """Return the written numbers, in order."""
         return sorted(int(bytes(row.value)) for row in self._kafka.spark.read.parquet(str(self.files)).collect())
 
     def batches(self) -> int:
-        """How many batches are done."""
+        """Return the number of finished batches."""
         return len([each for each in _names(self.checkpoint / "commits") if each.isdigit()])
 
     def ends(self) -> list[dict[str, Any]]:
-        """Where each planned batch ends, from the checkpoint."""
+        """Return the end of each planned batch, from the checkpoint."""
         planned = sorted(int(each) for each in _names(self.checkpoint / "offsets") if each.isdigit())
         texts = [(self.checkpoint / "offsets" / str(each)).read_text() for each in planned]
         return [json.loads(text.splitlines()[-1]) for text in texts]
@@ -69,7 +69,7 @@ def _names(folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def running(query: StreamingQuery) -> Iterator[StreamingQuery]:
-    """A query that is stopped at the end."""
+    """Yield a query, and stop it at the end."""
     try:
         yield query
     finally:
@@ -77,7 +77,7 @@ def running(query: StreamingQuery) -> Iterator[StreamingQuery]:
 
 
 def sizes(query: StreamingQuery) -> list[int]:
-    """Rows of each batch that had any."""
+    """Return the number of rows of each non-empty batch."""
     return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
 
@@ -179,7 +179,7 @@ def test_planner_that_was_killed_ends_the_query_and_a_restart_loses_nothing(kafk
 
 
 def _planners() -> list[int]:
-    """The processes in which streams are planned."""
+    """Return the processes that plan streams."""
     found = []
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):  # it may have ended by now
@@ -214,7 +214,7 @@ def test_driver_that_was_killed_is_replaced_and_nothing_is_lost_or_twice(kafka: 
             wait_for(lambda: lake.batches() >= 2 or driver.poll() is not None, "the driver's batches", said.read_text)
             assert driver.poll() is None, said.read_text()
         finally:
-            os.killpg(driver.pid, signal.SIGKILL)  # the JVM and its Python workers with it
+            os.killpg(driver.pid, signal.SIGKILL)  # the JVM together with its Python workers
             driver.wait(WAIT_S)
     finally:
         ended.set()
@@ -228,7 +228,7 @@ def test_driver_that_was_killed_is_replaced_and_nothing_is_lost_or_twice(kafka: 
 
 @pytest.fixture
 def alone() -> Iterator[MockCluster]:
-    """A cluster of one broker for a test that breaks it."""
+    """Yield a cluster of one broker for a test that breaks it."""
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 4)
         yield cluster
@@ -249,7 +249,7 @@ def test_trigger_costs_one_request(alone: MockCluster) -> None:
         for _ in range(asked):
             made.partitions(start, made.latestOffset(start))
         assert len(alone.requests_of(ApiKey.LIST_OFFSETS)) == asked
-        assert len(alone.requests_of(ApiKey.API_VERSIONS)) == 0  # on the connection that there was
+        assert len(alone.requests_of(ApiKey.API_VERSIONS)) == 0  # on the existing connection
     finally:
         made.stop()
 

@@ -1,4 +1,4 @@
-"""The stream source: what a micro-batch takes, and streams on the mock cluster."""
+"""The stream source: the content of a micro-batch, and streams on the mock cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafka_native.spark.stream_reader import DISCOVERY_S, Planner, StreamReader,
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that a test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -31,14 +31,14 @@ class Clock:
 
 
 class FakeCluster:
-    """Answers as OffsetReader does, and counts the questions."""
+    """Answers like OffsetReader, and counts the requests."""
 
     def __init__(self, **ends: int) -> None:
-        """Ends of partitions: ``t_0=5``."""
+        """The ends of partitions: ``t_0=5``."""
         self.begins: dict[Key, int] = {}
         self.ends: dict[Key, int] = {}
         self.topic_ids: dict[str, str] = {}
-        self.behind: list[set[Key]] = []  # what the next answers about partitions leave out
+        self.behind: list[set[Key]] = []  # what the next answers about partitions omit
         self.asked: list[str] = []
         self.grow(**ends)
 
@@ -79,7 +79,7 @@ class FakeCluster:
 
 
 def options(**given: Any) -> SourceOptions:
-    """Of a stream that starts at the earliest offsets and doesn't wait between attempts."""
+    """Return the options of a stream from the earliest offsets, without waits between attempts."""
     said = {
         "kafka.bootstrap.servers": "nowhere:9092",
         "subscribePattern": ".*",
@@ -109,7 +109,8 @@ def test_limit_is_shared_in_proportion() -> None:
 def test_small_partitions_are_not_starved_and_idle_ones_take_nothing() -> None:
     shared = share_out(at(t_0=0, t_1=0, t_2=7), at(t_0=1_000_000, t_1=1, t_2=7), 10)
     assert shared == at(t_0=9, t_1=1, t_2=7)
-    assert share_out(at(t_0=0, t_1=0), at(t_0=9, t_1=9), 1) == at(t_0=1, t_1=1)  # more partitions than the limit
+    # more partitions than the limit
+    assert share_out(at(t_0=0, t_1=0), at(t_0=9, t_1=9), 1) == at(t_0=1, t_1=1)
 
 
 def test_limit_beyond_what_there_is_takes_everything_and_a_truncated_partition_counts_as_empty() -> None:
@@ -157,7 +158,7 @@ def test_trigger_costs_one_question() -> None:
     cluster.grow(t_0=9)
     after = plan.latest(end)
     assert plan.ranges(end, after) == [OffsetRange("t", 0, 5, 9)]
-    assert plan.ranges(end, after) == [OffsetRange("t", 0, 5, 9)]  # Spark asks again
+    assert plan.ranges(end, after) == [OffsetRange("t", 0, 5, 9)]  # Spark calls again
     assert cluster.asked == ["latest"]
     clock.now += DISCOVERY_S
     plan.latest(after)
@@ -403,7 +404,7 @@ def test_minimum_puts_off_a_batch_until_there_is_enough() -> None:
     cluster, clock = FakeCluster(t_0=5), Clock()
     plan = planner(cluster, clock, maxTriggerDelay="10s")
     start = plan.latest(at(t_0=0), None, 100)
-    assert start == at(t_0=5)  # the first one isn't put off
+    assert start == at(t_0=5)  # the first one isn't delayed
     cluster.grow(t_0=50)
     assert plan.latest(start, None, 100) == start
     cluster.grow(t_0=105)
@@ -431,7 +432,8 @@ def test_initial_offsets_stay_the_same_and_are_the_first_batch_of_a_query_from_l
 def test_first_batch_from_latest_is_planned_again_after_a_crash_without_loss() -> None:
     cluster = FakeCluster(t_0=9, t_1=4)
     plan = planner(cluster, startingOffsets="latest")
-    start = plan.initial()  # Spark asks again, as the first batch's start isn't in its checkpoint
+    # Spark calls again, because the first batch's start isn't in its checkpoint
+    start = plan.initial()
     recorded = at(t_0=5)
     assert plan.ranges(recorded, recorded) == []
     assert plan.ranges(start, recorded) == []
@@ -458,7 +460,7 @@ def test_older_pyspark_that_gives_no_start_is_limited_from_the_second_batch_on()
     cluster = FakeCluster(t_0=100)
     plan = planner(cluster)
     first = plan.latest(plan.seen, 10)
-    assert first == at(t_0=100)  # nobody knows where it starts, so nobody can count
+    assert first == at(t_0=100)  # its start is unknown, so it can't be counted
     assert plan.ranges(plan.initial(), first) == [OffsetRange("t", 0, 0, 100)]
     cluster.grow(t_0=200)
     assert plan.latest(plan.seen, 10) == at(t_0=110)
@@ -531,7 +533,7 @@ def test_offsets_are_in_the_connectors_json() -> None:
 
 def test_checkpoint_of_the_jvm_connector_goes_on_as_it_is() -> None:
     made = reader(FakeCluster(events_0=1248500, events_1=7))
-    recorded = {"events": {"1": 7, "0": 1248500}}  # its order of partitions is another one
+    recorded = {"events": {"1": 7, "0": 1248500}}  # its order of partitions differs
     assert made.latestOffset(recorded, None) is recorded
     assert made.partitions(recorded, recorded) == []
     before = {"events": {"1": 7, "0": 1248000}}
@@ -552,7 +554,8 @@ def test_limits_of_the_options_are_told_and_read_all_overrides_them() -> None:
     both = reader(cluster, minOffsetsPerTrigger=5, maxOffsetsPerTrigger=10)
     assert both.getDefaultReadLimit() == limits.ReadMaxRows(10)
     assert both.latestOffset({"t": {"0": 0}}, limits.ReadMaxRows(10)) == {"t": {"0": 10}}
-    assert both.latestOffset({"t": {"0": 97}}, limits.ReadMaxRows(10)) == {"t": {"0": 97}}  # fewer than 5
+    # fewer than 5
+    assert both.latestOffset({"t": {"0": 97}}, limits.ReadMaxRows(10)) == {"t": {"0": 97}}
     assert both.latestOffset({"t": {"0": 0}}, limits.ReadAllAvailable()) == {"t": {"0": 100}}
 
 

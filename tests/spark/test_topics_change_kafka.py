@@ -1,4 +1,4 @@
-"""Topics of a real Apache Kafka that gain partitions, or are made anew, while streams and pipelines read them."""
+"""Topics of a real Apache Kafka grow or are recreated while streams and pipelines read them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.broker]
 
 PARTITIONS = 3
 EACH = 100
-"""Records that each partition gets before the topic grows once more."""
+"""Records that each partition gets before the topic grows again."""
 PAUSE_S = 0.005
 
 Row = tuple[int, int, bytes]
@@ -37,13 +37,13 @@ Row = tuple[int, int, bytes]
 
 
 def grow(cluster: Cluster, topic: str, partitions: int) -> None:
-    """Returns as soon as the controller says so; brokers hear of it a moment later."""
+    """Return when the controller has the partitions. Brokers learn of it a moment later."""
     with AdminClient(cluster.conf()) as admin:
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(60)
 
 
 class Writer:
-    """Writes to each partition that there is, on a thread of its own, and to a new one as soon as it is made."""
+    """Writes to each partition in its own thread, and to a new one as soon as it exists."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._cluster, self._topic = cluster, topic
@@ -62,7 +62,8 @@ class Writer:
             known: list[Producer] = []
             number = 0
             while not self._ended.wait(PAUSE_S):
-                while len(known) < self._partitions:  # new producers: how long-lived ones cope is tested elsewhere
+                # new producers: other tests cover long-lived ones
+                while len(known) < self._partitions:
                     known.append(producers.enter_context(our_producer(self._cluster, on_delivery=report)))
                 for partition, producer in enumerate(known):
                     producer.produce(self._topic, b"%d-%d" % (partition, number), partition=partition)
@@ -72,7 +73,7 @@ class Writer:
                 flush(producer)
 
     def wait(self) -> None:
-        """Until each partition has got some more records."""
+        """Wait until each partition has got some more records."""
         wanted = {partition: self._delivered[partition] + EACH for partition in range(self._partitions)}
         wait_for(lambda: all(self._delivered[each] >= count for each, count in wanted.items()), "records")
 
@@ -99,7 +100,7 @@ class Writer:
 
 
 def records_of(cluster: Cluster, topic: str) -> list[Record]:
-    """What another client reads, up to the end of each partition, behind which nothing is committed."""
+    """Return another client's records up to the end of each partition."""
     found = []
     with closing(their_consumer(cluster, enable_partition_eof=True)) as witness:
         for partition in range(PARTITIONS):
@@ -116,12 +117,12 @@ def records_of(cluster: Cluster, topic: str) -> list[Record]:
 
 
 def rows_of(cluster: Cluster, topic: str) -> Counter[Row]:
-    """Everything in a topic."""
+    """Return all records of a topic."""
     return Counter((each.partition, each.offset, each.value or b"") for each in records_of(cluster, topic))
 
 
 def values_of(cluster: Cluster, topic: str) -> dict[int, list[bytes | None]]:
-    """Those of each partition, in order."""
+    """Return the values of each partition, in order."""
     found: dict[int, list[bytes | None]] = {}
     for each in records_of(cluster, topic):
         found.setdefault(each.partition, []).append(each.value)
@@ -129,7 +130,7 @@ def values_of(cluster: Cluster, topic: str) -> dict[int, list[bytes | None]]:
 
 
 class Background:
-    """A call on a thread of its own; `result()` waits for what it returns, or raises what it has raised."""
+    """A call in its own thread. `result()` waits for its result or exception."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call, self._result, self._error = call, None, None
@@ -158,7 +159,7 @@ def test_stream_reads_partitions_that_were_just_added(
     kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path, fail: str
 ) -> None:
     topic = new_topic(kafka3)
-    batches: dict[int, Counter[Row]] = {}  # one that is stopped at its end is run again
+    batches: dict[int, Counter[Row]] = {}  # a stopped one is run again
 
     def take(frame: DataFrame, batch_id: int) -> None:
         rows = frame.select("partition", "offset", "value").collect()
@@ -209,7 +210,7 @@ def test_archive_has_the_records_of_partitions_that_were_just_added(
 def test_mirror_copies_partitions_that_were_just_added(
     kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path, once: bool
 ) -> None:
-    """On both sides, first of the target: the mirror finds room for them."""
+    """On both sides, first on the target: the mirror has a place for them."""
     topic, copy, stop = new_topic(kafka3), new_topic(kafka3), threading.Event()
     to, checkpoint = kafka3.conf(**({"transactional.id": copy} if once else {})), str(tmp_path)
     where: dict[str, Any] = {"topics": [topic], "to": copy}

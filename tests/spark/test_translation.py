@@ -1,4 +1,4 @@
-"""Offsets of a mirror: what is said of each offset never skips a record, and the files survive crashes and merging."""
+"""Offsets of a mirror: a translated offset never skips a record, and the files survive crashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLACE = ("orders", 3, "backup.orders")
 
 
 def runs_of(offsets: list[int]) -> list[Run]:
-    """As a task sees them."""
+    """Return runs as a task sees them."""
     found: list[Run] = []
     for row, offset in enumerate(offsets):
         last = found[-1] if found else None
@@ -33,7 +33,10 @@ def runs_of(offsets: list[int]) -> list[Run]:
 
 
 def check_loses_nothing(pieces: list[Piece], places: dict[int, int]) -> int:
-    """Whoever goes on at the translated offset meets every record; how many offsets are known exactly."""
+    """Check that a reader at the translated offset misses nothing.
+
+    Return the number of exact offsets.
+    """
     exact = 0
     for offset in range(min(places) - 2, max(places) + 3):
         found = translate(pieces, offset)
@@ -101,7 +104,7 @@ def test_files_are_read_in_order_and_a_batch_done_again_replaces_its_first_try(t
     assert kept.translate("orders", 3, 0) is None
     kept.write(0, [Piece(*PLACE, 0, 10, 100, 110)])
     kept.write(1, [Piece(*PLACE, 10, 20, 110, 120)])
-    kept.write(1, [Piece(*PLACE, 10, 20, 120, 130)])  # the first try is there, too, from 110 on
+    kept.write(1, [Piece(*PLACE, 10, 20, 120, 130)])  # the first attempt is there too, from 110 on
     again = Translations((tmp_path / "translation").as_uri())
     assert again.load() == {("orders", 3): [Piece(*PLACE, 0, 10, 100, 110), Piece(*PLACE, 10, 20, 120, 130)]}
     assert [again.translate("orders", 3, offset) for offset in (5, 10, 19, 99)] == [105, 120, 129, 130]

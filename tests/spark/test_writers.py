@@ -1,4 +1,4 @@
-"""Sinks: what a frame must have, what becomes of its rows, and what a failure leaves behind."""
+"""Sinks: a frame's columns, the outcome of its rows, and the effects of a failure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SOMEWHERE = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
 
 @pytest.fixture
 def cluster() -> Iterator[MockCluster]:
-    """Two brokers; no producer that a test left behind."""
+    """Yield two brokers, without producers of earlier tests."""
     with MockCluster(brokers=2, auto_create_topics=False) as running:
         yield running
         producers.close_idle()
@@ -52,7 +52,7 @@ def cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def topic(cluster: MockCluster) -> str:
-    """A topic of three partitions."""
+    """Return a topic of three partitions."""
     cluster.create_topic("t", 3)
     return "t"
 
@@ -105,14 +105,17 @@ def test_a_row_needs_a_topic() -> None:
         batch_writer(servers, frame_of(value=StringType()), False)
     with pytest.raises(SchemaError, match="column topic is int, but has to be string"):
         batch_writer(servers, frame_of(value=StringType(), topic=IntegerType()), False)
-    batch_writer(SOMEWHERE, frame_of(value=StringType(), topic=IntegerType()), False)  # the option wins
-    batch_writer(SOMEWHERE, frame_of(value=BinaryType(), timestamp=LongType()), False)  # others aren't looked at
+    # the option wins
+    batch_writer(SOMEWHERE, frame_of(value=StringType(), topic=IntegerType()), False)
+    # others aren't checked
+    batch_writer(SOMEWHERE, frame_of(value=BinaryType(), timestamp=LongType()), False)
 
 
 def test_topics_are_not_overwritten() -> None:
     with pytest.raises(OptionError, match=r'option mode: .*write mode\("append"\)'):
         batch_writer(SOMEWHERE, frame_of(value=StringType()), True)
-    stream_writer(SOMEWHERE, frame_of(value=StringType()), True)  # output mode complete: every result is added
+    # output mode complete: every result is added
+    stream_writer(SOMEWHERE, frame_of(value=StringType()), True)
 
 
 @pytest.mark.parametrize("name", ["key.serializer", "value.serializer"])

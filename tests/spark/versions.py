@@ -19,7 +19,7 @@ TIMEOUT_S = 600
 
 
 def installed(version: str) -> Path:
-    """The folder with this PySpark and the Py4J that it wants."""
+    """Return the folder with this PySpark and its Py4J."""
     folder = ROOT / "build" / f"pyspark-{version}"
     if not folder.exists():
         partial = folder.with_name(folder.name + ".partial")
@@ -30,7 +30,7 @@ def installed(version: str) -> Path:
 
 
 def passes(version: str) -> bool:
-    """Whether the smoke test passes with this PySpark; what it prints is printed."""
+    """Return whether the smoke test passes with this PySpark. Its output is printed."""
     path = os.pathsep.join([str(installed(version)), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
     environment.pop("SPARK_HOME", None)
@@ -45,7 +45,7 @@ def passes(version: str) -> bool:
 
 
 def main() -> int:
-    """The versions named, or all of VERSIONS."""
+    """Test the named versions, or all of VERSIONS."""
     failed = [version for version in sys.argv[1:] or VERSIONS if not passes(version)]
     return 1 if failed else 0
 

@@ -8,7 +8,7 @@ import kafka_native
 
 
 def undocumented() -> list[str]:
-    """Public classes, functions and methods without a docstring."""
+    """Return public classes, functions and methods without a docstring."""
     found = []
     for name in kafka_native.__all__:
         value = getattr(kafka_native, name)

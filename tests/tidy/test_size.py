@@ -1,4 +1,4 @@
-"""Files and functions stay small enough to be read in one go."""
+"""Files and functions are small enough to be read in one go."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.tidy import tree
 FILE_LINES = 1200
 FUNCTION_LINES = 70
 
-# Tables: one row a line, nothing to read through. A table is data, so its length says nothing.
+# Tables with one row a line. A table is data, so its length doesn't matter.
 TABLES = ("kafka_native/_reference/",)
 
 

@@ -1,4 +1,4 @@
-"""Programs are parsed whatever the garbage collector finds meanwhile."""
+"""Programs can be parsed even if a garbage collection runs finalizers meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEEN: list[int] = []
 
 
 class ParsesAtItsEnd:
-    """Only the collector ends it, for it refers to itself."""
+    """An object in a cycle, so that only the garbage collector ends it."""
 
     def __init__(self) -> None:
         self.itself = self

@@ -1,4 +1,4 @@
-"""What the tidy tests look at: the files of the tree and how long the functions in them are."""
+"""The input of the tidy tests: the files of the tree, and the lengths of their functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCE_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".java", ".sh"}
 
 @dataclass(frozen=True)
 class Function:
-    """A function and how many lines it has, its docstring not counted."""
+    """A function and its number of lines without the docstring."""
 
     where: str
     name: str
@@ -25,25 +25,25 @@ class Function:
 
 
 def files() -> list[Path]:
-    """Every file of ours, relative to the root: what git tracks or would track."""
+    """Return every file of ours, relative to the root: the files that git tracks or would track."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return sorted(Path(line) for line in done.stdout.splitlines() if (ROOT / line).is_file())
 
 
 def sources(*suffixes: str, under: str = "") -> list[Path]:
-    """The source files with these suffixes (all of them by default) below a folder."""
+    """Return the source files with these suffixes (by default all) below a folder."""
     wanted = set(suffixes) or SOURCE_SUFFIXES
     return [path for path in files() if path.suffix in wanted and path.as_posix().startswith(under)]
 
 
 def text_of(path: Path) -> str:
-    """A file's text."""
+    """Return a file's text."""
     return (ROOT / path).read_text(encoding="utf-8")
 
 
 def functions(path: Path) -> Iterator[Function]:
-    """The functions of a C, Python or Cython file."""
+    """Yield the functions of a C, Python or Cython file."""
     if path.suffix in {".c", ".h"}:
         yield from c_functions(text_of(path), str(path))
     elif path.suffix == ".py":
@@ -58,7 +58,7 @@ C_NOISE = re.compile(
 
 
 def c_functions(text: str, where: str) -> Iterator[Function]:
-    """Functions by a scan of braces: a block at depth 0 that follows a closing parenthesis."""
+    """Find functions by braces: a block at depth 0 after a closing parenthesis."""
     bare = C_NOISE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
     depth, head_start = 0, 0
     for match in re.finditer(r"[{};]", bare):
@@ -83,7 +83,7 @@ def c_functions(text: str, where: str) -> Iterator[Function]:
 
 
 def python_functions(text: str, where: str) -> Iterator[Function]:
-    """Functions by the syntax tree."""
+    """Find functions in the syntax tree."""
     for node in ast.walk(parsed(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -97,7 +97,8 @@ CYTHON_HEAD = re.compile(r"^(?P<indent> *)(?:async )?(?:def|cdef|cpdef)\b(?P<res
 
 
 def cython_functions(text: str, where: str) -> Iterator[Function]:
-    """Functions by indentation: from a def, cdef or cpdef with a body to the last line indented more."""
+    """Find functions by indentation: from def, cdef or cpdef to the last indented line.
+    """
     lines = text.split("\n")
     for index, line in enumerate(lines):
         match = CYTHON_HEAD.match(line)
@@ -121,7 +122,7 @@ def cython_functions(text: str, where: str) -> Iterator[Function]:
 
 
 def cython_head_end(lines: list[str], index: int) -> int | None:
-    """The line on which a function's head ends with a colon; None for a mere declaration."""
+    """Return the line on which a function's head ends with a colon, or None for a declaration."""
     depth = 0
     for number in range(index, len(lines)):
         code = lines[number].split("#", 1)[0].rstrip()
@@ -132,7 +133,7 @@ def cython_head_end(lines: list[str], index: int) -> int | None:
 
 
 def cython_docstring_lines(lines: list[str], start: int) -> int:
-    """How many lines the docstring takes that begins at start; 0 where there is none."""
+    """Return the number of lines of the docstring that begins at start, or 0."""
     if start >= len(lines) or not re.match(r'\s*[rR]?"""', lines[start]):
         return 0
     if lines[start].count('"""') >= 2:

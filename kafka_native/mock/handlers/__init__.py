@@ -1,7 +1,8 @@
-"""From a request frame to a response: who handles which API.
+"""The handlers of all APIs: they turn a request frame into a response.
 
-A handler takes a ``Call`` and a request and returns a response; it may block, since it runs in the connection's own
-thread. None answers nothing (Produce with acks=0), ``CLOSE`` closes the connection.
+A handler takes a ``Call`` and a request, and returns a response. It may block, because it runs in
+the connection's own thread. None sends no response (Produce with acks=0). ``CLOSE`` closes the
+connection.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ if TYPE_CHECKING:
     Handler = Callable[[Call, Any], "Response | Reply | None"]
 
 
-THROTTLED: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
-"""The APIs whose responses a test may have throttled: those that quotas are about."""
+QUOTA_APIS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
+"""The APIs whose responses carry a throttle time: those that have quotas."""
 
 
 class Close:
-    """The type of ``CLOSE``."""
+    """The type of the constant ``CLOSE``."""
 
 
 CLOSE: Final = Close()
@@ -133,12 +134,14 @@ HANDLERS: dict[int, Handler] = {
 
 
 class Incoming:
-    """A request that was read, and how to answer it."""
+    """A request that the broker has read, and the data for its response."""
 
     __slots__ = ("api_key", "call", "correlation_id", "reply_version", "request")
 
-    def __init__(self, call: Call, request: Request | None, correlation_id: int, reply_version: int) -> None:
-        """Keep it; no request stands for one whose version is refused."""
+    def __init__(
+        self, call: Call, request: Request | None, correlation_id: int, reply_version: int
+    ) -> None:
+        """Store the request. None stands for a request whose version is unsupported."""
         self.call = call
         self.request = request
         self.api_key = call.api_key
@@ -147,16 +150,25 @@ class Incoming:
 
     @classmethod
     def read(cls, frame: bytearray, connection: Connection) -> Incoming | None:
-        """Read a frame; None for what closes the connection. Garbage raises ``ProtocolError``."""
+        """Read a frame. None closes the connection. Raises ``ProtocolError`` for invalid bytes."""
         broker = connection.broker
         cluster = broker.cluster
         try:
             header, request = decode_request(frame)
         except UnsupportedVersion as error:
-            key, version, correlation_id, client = error.api_key, error.api_version, error.correlation_id, ""
+            key, version, correlation_id, client = (
+                error.api_key,
+                error.api_version,
+                error.correlation_id,
+                "",
+            )
             request = None
         else:
-            key, version, correlation_id = header.request_api_key, header.request_api_version, header.correlation_id
+            key, version, correlation_id = (
+                header.request_api_key,
+                header.request_api_version,
+                header.correlation_id,
+            )
             client = header.client_id or ""
         cluster.note_request(broker.id, key, version, correlation_id, client)
         if not connection.login.admits(key):
@@ -166,21 +178,26 @@ class Incoming:
         if request is not None and first <= version <= last:
             return cls(call, request, correlation_id, version)
         if key == ApiKey.API_VERSIONS and last >= 0:
-            return cls(call, None, correlation_id, 0)  # every client can read the refusal in version 0
+            # Every client can read the error in version 0.
+            return cls(call, None, correlation_id, 0)
         return None
 
     def handle(self) -> Response | Reply | Close | None:
-        """The response to the request."""
+        """Return the response to the request."""
         if self.request is None:
             return versions.unsupported(self.call)
         pushed = self.call.cluster.faults.take_error(self.api_key, self.call.broker.id)
         if pushed is not None and pushed.code == ErrorCode.NO_ERROR:
             pushed = None
-        reply = HANDLERS[self.api_key](self.call, self.request) if pushed is None or pushed.done else None
+        reply = (
+            HANDLERS[self.api_key](self.call, self.request)
+            if pushed is None or pushed.done
+            else None
+        )
         if pushed is not None:
             closes = pushed.code == CLOSE_CONNECTION
             return CLOSE if closes else refusals.refuse(self.call, self.request, pushed.code)
-        if self.api_key in THROTTLED and reply is not None and not isinstance(reply, Close):
+        if self.api_key in QUOTA_APIS and reply is not None and not isinstance(reply, Close):
             message: Any = reply.message if isinstance(reply, Reply) else reply
             message.throttle_time_ms = max(
                 self.call.cluster.faults.take_throttle(self.call.broker.id),

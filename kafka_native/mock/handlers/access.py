@@ -1,4 +1,4 @@
-"""Permissions and SCRAM credentials: made, told, deleted."""
+"""Handlers for ACLs and SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -26,19 +26,26 @@ if TYPE_CHECKING:
     from kafka_native.mock.call import Call
 
 MECHANISMS = {1: 32, 2: 64}
-"""The SCRAM mechanisms, and how long their hashes are."""
+"""The SCRAM mechanisms, and the lengths of their hashes in bytes."""
 ITERATIONS = range(4096, 16385)
 
 
 def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Keep permissions; one that is there already stays."""
+    """Store ACLs. An existing equal one stays."""
     response = CreateAclsResponse()
     for each in request.creations:
         result = CreateAclsResponse.Result(error_message=None)
         response.results.append(result)
         numbers = (each.resource_type, each.operation, each.permission_type)
-        if min(numbers) <= ANY or each.resource_pattern_type not in (LITERAL, PREFIXED) or ":" not in each.principal:
-            result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, "it isn't one permission"
+        if (
+            min(numbers) <= ANY
+            or each.resource_pattern_type not in (LITERAL, PREFIXED)
+            or ":" not in each.principal
+        ):
+            result.error_code, result.error_message = (
+                ErrorCode.INVALID_REQUEST,
+                "it isn't a single permission",
+            )
             continue
         acl = Acl(
             each.resource_type,
@@ -67,15 +74,20 @@ def _filter(asked: DescribeAclsRequest | DeleteAclsRequest.Filter) -> AclFilter:
 
 
 def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """The permissions that fit, by resource."""
+    """Return the ACLs that match a filter, by resource."""
     with call.cluster.lock:
         found = sorted(call.cluster.access.found(_filter(request)))
     response = DescribeAclsResponse(error_message=None)
     for (kind, name, pattern), acls in groupby(found, key=lambda acl: acl[:3]):
-        resource = DescribeAclsResponse.Resource(resource_type=kind, resource_name=name, pattern_type=pattern)
+        resource = DescribeAclsResponse.Resource(
+            resource_type=kind, resource_name=name, pattern_type=pattern
+        )
         resource.acls = [
             DescribeAclsResponse.Resource.Acl(
-                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
             )
             for acl in acls
         ]
@@ -84,7 +96,10 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsRespo
 
 
 def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Forget the permissions that fit, and tell them. Filters of one request are matched before any is forgotten."""
+    """Delete the ACLs that match, and return them.
+
+    All filters of a request are matched before any ACL is deleted.
+    """
     response = DeleteAclsResponse()
     matching = DeleteAclsResponse.FilterResult.MatchingAcl
     with call.cluster.lock:
@@ -94,15 +109,17 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
             for acl in acls:
                 access.acls.pop(acl, None)
     for acls in found:
-        told = [matching(error_message=None, **acl._asdict()) for acl in acls]
-        response.filter_results.append(DeleteAclsResponse.FilterResult(error_message=None, matching_acls=told))
+        matches = [matching(error_message=None, **acl._asdict()) for acl in acls]
+        response.filter_results.append(
+            DeleteAclsResponse.FilterResult(error_message=None, matching_acls=matches)
+        )
     return response
 
 
 def describe_user_scram_credentials(
     call: Call, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Mechanisms and iterations of users, or of all."""
+    """Return mechanisms and iterations of some users, or of all."""
     response = DescribeUserScramCredentialsResponse(error_message=None)
     info = DescribeUserScramCredentialsResponse.Result.CredentialInfo
     with call.cluster.lock:
@@ -112,7 +129,8 @@ def describe_user_scram_credentials(
             response.results.append(result)
             if name in users:
                 result.credential_infos = [
-                    info(mechanism=mechanism, iterations=each.iterations) for mechanism, each in users[name].items()
+                    info(mechanism=mechanism, iterations=each.iterations)
+                    for mechanism, each in users[name].items()
                 ]
             else:
                 result.error_code = ErrorCode.RESOURCE_NOT_FOUND
@@ -124,40 +142,53 @@ def alter_user_scram_credentials(
 ) -> AlterUserScramCredentialsResponse:
     """Change the SCRAM credentials of users."""
     response = AlterUserScramCredentialsResponse()
-    names = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
+    names = dict.fromkeys(
+        [each.name for each in request.deletions] + [each.name for each in request.upsertions]
+    )
     with call.cluster.lock:
         users = call.cluster.access.users
         for name in names:
             had = users.get(name, {})
             deletions = [each for each in request.deletions if each.name == name]
             upsertions = [each for each in request.upsertions if each.name == name]
-            code = _why_not(had, deletions, upsertions)
+            code = _error_code(had, deletions, upsertions)
             response.results.append(
-                AlterUserScramCredentialsResponse.Result(user=name, error_code=code, error_message=None)
+                AlterUserScramCredentialsResponse.Result(
+                    user=name, error_code=code, error_message=None
+                )
             )
             if code:
                 continue
             gone = {each.mechanism for each in deletions}
-            new = {each.mechanism: Credential(each.iterations, each.salt, each.salted_password) for each in upsertions}
-            users[name] = {mechanism: each for mechanism, each in had.items() if mechanism not in gone} | new
+            new = {
+                each.mechanism: Credential(each.iterations, each.salt, each.salted_password)
+                for each in upsertions
+            }
+            users[name] = {
+                mechanism: each for mechanism, each in had.items() if mechanism not in gone
+            } | new
             if not users[name]:
                 del users[name]
     return response
 
 
-def _why_not(
+def _error_code(
     had: dict[int, Credential],
     deletions: list[AlterUserScramCredentialsRequest.Deletion],
     upsertions: list[AlterUserScramCredentialsRequest.Upsertion],
 ) -> ErrorCode:
     mechanisms = [each.mechanism for each in deletions] + [each.mechanism for each in upsertions]
     if len(mechanisms) > 1:
-        return ErrorCode.DUPLICATE_RESOURCE  # one change of a user at a time, as Apache Kafka has it
+        # One change of a user at a time, as in Apache Kafka.
+        return ErrorCode.DUPLICATE_RESOURCE
     if not set(mechanisms) <= MECHANISMS.keys():
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM
     if any(each.mechanism not in had for each in deletions):
         return ErrorCode.RESOURCE_NOT_FOUND
     for each in upsertions:
-        if each.iterations not in ITERATIONS or len(each.salted_password) != MECHANISMS[each.mechanism]:
+        if (
+            each.iterations not in ITERATIONS
+            or len(each.salted_password) != MECHANISMS[each.mechanism]
+        ):
             return ErrorCode.UNACCEPTABLE_CREDENTIAL
     return ErrorCode.NO_ERROR

@@ -33,11 +33,13 @@ _BOOLEAN, _STRING, _LONG = 1, 2, 5
 
 
 def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """The settings of topics, brokers and the rest that has some."""
+    """Return the settings of topics, brokers and other resources."""
     response = DescribeConfigsResponse()
     for resource in request.resources:
         answer = DescribeConfigsResponse.Resource(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         )
         response.results.append(answer)
         with call.cluster.lock:
@@ -68,7 +70,8 @@ def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | Er
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return {
-            key: (topic.config(key), _FROM_TOPIC if key in topic.configs else _FROM_DEFAULT) for key in TOPIC_DEFAULTS
+            key: (topic.config(key), _FROM_TOPIC if key in topic.configs else _FROM_DEFAULT)
+            for key in TOPIC_DEFAULTS
         }
     if kind == BROKER:
         return {
@@ -79,12 +82,15 @@ def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | Er
         }
     if kind in DEFAULTS and name and not _is_elsewhere(call, kind, name):
         values = cluster.resources.values(kind, name)
-        return {key: (value, SOURCES[kind] if is_set else _FROM_DEFAULT) for key, (value, is_set) in values.items()}
+        return {
+            key: (value, SOURCES[kind] if is_set else _FROM_DEFAULT)
+            for key, (value, is_set) in values.items()
+        }
     return ErrorCode.INVALID_REQUEST
 
 
 def _is_elsewhere(call: Call, kind: int, name: str) -> bool:
-    """Whether another broker has to be asked: for its log levels."""
+    """Return whether only another broker can answer: each broker has its own log levels."""
     return kind == BROKER_LOGGER and name != str(call.broker.id)
 
 
@@ -99,16 +105,23 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsRespo
     response = AlterConfigsResponse()
     for topic, resource in _changes(call, request, response):
         assert topic is not None
-        topic.configs = {each.name: each.value for each in resource.configs if each.value is not None}
+        topic.configs = {
+            each.name: each.value for each in resource.configs if each.value is not None
+        }
     return response
 
 
-def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    """Change settings of topics and of the rest that can be changed while the cluster runs."""
+def incremental_alter_configs(
+    call: Call, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Change single settings of topics and of other resources."""
     response = IncrementalAlterConfigsResponse()
     for topic, resource in _changes(call, request, response):
         if topic is None:
-            changes = {each.name: None if each.config_operation == _DELETE else each.value for each in resource.configs}
+            changes = {
+                each.name: None if each.config_operation == _DELETE else each.value
+                for each in resource.configs
+            }
             call.cluster.resources.change(resource.resource_type, resource.resource_name, changes)
             continue
         for config in resource.configs:
@@ -124,17 +137,23 @@ def _changes(
     request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
     response: Any,
 ) -> Iterator[tuple[Topic | None, Any]]:
-    """Each topic that is to be changed, under the cluster's lock, and its change; None for what is no topic.
+    """Yield each resource to change, under the cluster's lock: its topic, or None, and its change.
 
-    All answers are in the response. Only single changes can be made to what is no topic.
+    The function adds all results to the response. Only IncrementalAlterConfigs can change resources
+    that are not topics.
     """
     for resource in request.resources:
         answer = type(response).Resource(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         )
         response.responses.append(answer)
         with call.cluster.lock:
-            if isinstance(request, IncrementalAlterConfigsRequest) and resource.resource_type in DEFAULTS:
+            if (
+                isinstance(request, IncrementalAlterConfigsRequest)
+                and resource.resource_type in DEFAULTS
+            ):
                 if _may_change(call, resource, answer) and not request.validate_only:
                     yield None, resource
                 continue
@@ -148,10 +167,13 @@ def _may_change(
     resource: Any,
     answer: AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource,
 ) -> bool:
-    """Whether a change of what is no topic can be made; the answer says why not."""
+    """Return whether a resource that is not a topic can be changed. If not, set the error."""
     kind, name = resource.resource_type, resource.resource_name
     if not name or _is_elsewhere(call, kind, name):
-        answer.error_code, answer.error_message = ErrorCode.INVALID_REQUEST, f"{name!r} isn't of this broker"
+        answer.error_code, answer.error_message = (
+            ErrorCode.INVALID_REQUEST,
+            f"{name!r} doesn't belong to this broker",
+        )
         return False
     for one in resource.configs:
         problem = call.cluster.resources.refusal(kind, one.name, one.value)
@@ -162,8 +184,13 @@ def _may_change(
     return True
 
 
-def list_config_resources(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    """What has settings, of these kinds; in version 0, and by name only, client metrics resources."""
+def list_config_resources(
+    call: Call, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """Return the resources of these kinds that have settings.
+
+    Version 0 returns only client metrics resources, by name.
+    """
     cluster = call.cluster
     with cluster.lock:
         brokers = [str(broker) for broker in cluster.broker_ids]
@@ -178,7 +205,11 @@ def list_config_resources(call: Call, request: ListConfigResourcesRequest) -> Li
     if not set(kinds) <= set(known):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     kind = ListConfigResourcesResponse.ConfigResource
-    found = [kind(resource_name=name, resource_type=each) for each in dict.fromkeys(kinds) for name in known[each]]
+    found = [
+        kind(resource_name=name, resource_type=each)
+        for each in dict.fromkeys(kinds)
+        for name in known[each]
+    ]
     return ListConfigResourcesResponse(config_resources=found)
 
 
@@ -187,11 +218,13 @@ def _topic_to_change(
     resource: AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource,
     answer: AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource,
 ) -> Topic | None:
-    """The topic that a change is for; None, and the answer says why, where it can't be made."""
+    """Return the topic of a change, or None and set the error."""
     is_topic = resource.resource_type == TOPIC
     topic = call.cluster.topics.get(resource.resource_name) if is_topic else None
     if topic is None:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic else ErrorCode.INVALID_REQUEST
+        answer.error_code = (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic else ErrorCode.INVALID_REQUEST
+        )
         return None
     for one in resource.configs:
         if one.name not in TOPIC_DEFAULTS or getattr(one, "config_operation", _SET) > _DELETE:

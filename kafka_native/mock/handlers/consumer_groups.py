@@ -13,7 +13,7 @@ from kafka_native.mock.consumer_groups import (
     LEAVE_FOR_A_WHILE_EPOCH,
     ConsumerGroup,
     ConsumerMember,
-    check_wish,
+    check_first_heartbeat,
 )
 from kafka_native.mock.handlers.groups import check_own
 from kafka_native.mock.membership import GroupError
@@ -23,7 +23,10 @@ from kafka_native.protocol.group_admin import (
     ConsumerGroupDescribeResponse,
     MemberAssignment,
 )
-from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kafka_native.protocol.groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 
 if TYPE_CHECKING:
     from kafka_native.mock.assignors import Key
@@ -35,18 +38,20 @@ _CLASSIC_TYPE = 0
 
 
 def heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-    """Join, stay or leave."""
+    """Let a member join, stay or leave."""
     with call.cluster.lock:
         try:
             _check(call, request)
             check_own(call, request.group_id)
             return _heartbeat(call, request)
         except GroupError as error:
-            return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.text, assignment=None)
+            return ConsumerGroupHeartbeatResponse(
+                error_code=error.code, error_message=error.text, assignment=None
+            )
 
 
 def _check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
-    """Raises ``GroupError`` where a request contradicts itself."""
+    """Raise ``GroupError`` if a request contradicts itself."""
     text = ""
     if not request.group_id:
         text = "GroupId can't be empty."
@@ -54,7 +59,9 @@ def _check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
         text = "InstanceId can't be empty."
     elif request.rack_id == "":
         text = "RackId can't be empty."
-    elif not request.member_id and (call.version >= _FIRST_WITH_OWN_IDS or request.member_epoch != JOIN_EPOCH):
+    elif not request.member_id and (
+        call.version >= _FIRST_WITH_OWN_IDS or request.member_epoch != JOIN_EPOCH
+    ):
         text = "MemberId can't be empty."
     elif request.member_epoch == LEAVE_FOR_A_WHILE_EPOCH and request.instance_id is None:
         text = "InstanceId can't be null."
@@ -63,29 +70,36 @@ def _check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
     if text:
         raise GroupError(ErrorCode.INVALID_REQUEST, text=text)
     if request.member_epoch == JOIN_EPOCH:
-        check_wish(request)
+        check_first_heartbeat(request)
     if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
         names = ", ".join(ASSIGNORS)
-        text = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {names}."
+        text = (
+            f"ServerAssignor {request.server_assignor} is not supported. "
+            f"Supported assignors: {names}."
+        )
         raise GroupError(ErrorCode.UNSUPPORTED_ASSIGNOR, text=text)
     if any(map(call.denies_topic, request.subscribed_topic_names or ())):
         raise GroupError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+def _heartbeat(
+    call: Call, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
     joins = request.member_epoch == JOIN_EPOCH
     group = call.cluster.groups.for_heartbeat(request.group_id, make=joins)
     if request.member_epoch in (LEAVE_EPOCH, LEAVE_FOR_A_WHILE_EPOCH):
         epoch = group.leave(request.member_id, request.instance_id, request.member_epoch)
-        return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=epoch, assignment=None)
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id, member_epoch=epoch, assignment=None
+        )
     if not request.member_id:
         request.member_id = str(uuid.uuid4())
-    member, tells = group.heartbeat(request, call.client_id, call.connection.peer[0])
+    member, sends_assignment = group.heartbeat(request, call.client_id, call.connection.peer[0])
     return ConsumerGroupHeartbeatResponse(
         member_id=member.id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=group.heartbeat_ms(),
-        assignment=_assignment(member.assigned) if tells else None,
+        assignment=_assignment(member.assigned) if sends_assignment else None,
     )
 
 
@@ -100,13 +114,14 @@ def _assignment(assigned: set[Key]) -> ConsumerGroupHeartbeatResponse.Assignment
     part = ConsumerGroupHeartbeatResponse.Assignment.TopicPartitions
     return ConsumerGroupHeartbeatResponse.Assignment(
         topic_partitions=[
-            part(topic_id=topic_id, partitions=indexes) for topic_id, indexes in _by_topic(assigned).items()
+            part(topic_id=topic_id, partitions=indexes)
+            for topic_id, indexes in _by_topic(assigned).items()
         ]
     )
 
 
 def describe(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    """State, epochs and members of groups."""
+    """Return state, epochs and members of groups."""
     response = ConsumerGroupDescribeResponse()
     with call.cluster.lock:
         for name in request.group_ids:
@@ -118,7 +133,11 @@ def describe(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroup
                 check_own(call, name)
                 group = call.cluster.groups.find(name)
                 if not isinstance(group, ConsumerGroup) or isinstance(group, StreamsGroup):
-                    text = f"Group {name} is not a consumer group." if group else f"Group {name} not found."
+                    text = (
+                        f"Group {name} is not a consumer group."
+                        if group
+                        else f"Group {name} not found."
+                    )
                     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
             except GroupError as error:
                 answer.error_code, answer.error_message = error.code, error.text
@@ -130,7 +149,9 @@ def describe(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroup
     return response
 
 
-def _described(call: Call, group: ConsumerGroup, member: ConsumerMember) -> ConsumerGroupDescribeResponse.Group.Member:
+def _described(
+    call: Call, group: ConsumerGroup, member: ConsumerMember
+) -> ConsumerGroupDescribeResponse.Group.Member:
     return ConsumerGroupDescribeResponse.Group.Member(
         member_id=member.id,
         instance_id=member.instance_id,
@@ -147,10 +168,14 @@ def _described(call: Call, group: ConsumerGroup, member: ConsumerMember) -> Cons
 
 
 def named(call: Call, assigned: set[Key]) -> MemberAssignment:
-    """An assignment with the names of its topics."""
+    """Return an assignment with the names of its topics."""
     parts = []
     for topic_id, indexes in _by_topic(assigned).items():
         topic = call.cluster.topic_by_id(topic_id)
         if topic is not None:
-            parts.append(MemberAssignment.TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=indexes))
+            parts.append(
+                MemberAssignment.TopicPartitions(
+                    topic_id=topic_id, topic_name=topic.name, partitions=indexes
+                )
+            )
     return MemberAssignment(topic_partitions=parts)

@@ -1,4 +1,4 @@
-"""Fetch: long poll, sessions, slices of the log instead of copies."""
+"""Fetch: long polls, sessions, and slices of the log instead of copies."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _FIRST_WITH_HINTS = 16
 _FIRST_WITH_SESSIONS = 7
 _FIRST_FROM_FOLLOWERS = 11
-# Errors about the request as a whole; all others stand at each partition.
-_WHOLE = frozenset(
+# Errors for the request as a whole. All others are errors of a partition.
+_REQUEST_ERRORS = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -34,7 +34,7 @@ _WHOLE = frozenset(
 
 
 class _Round:
-    """One look at the wanted partitions."""
+    """One read of the wanted partitions."""
 
     def __init__(self, call: Call, request: FetchRequest) -> None:
         self.call = call
@@ -46,22 +46,28 @@ class _Round:
         self.has_redirect = False
         self.partitions: list[Partition] = []
 
-    def look(self, wanted: Iterable[Wanted]) -> None:
+    def read_all(self, wanted: Iterable[Wanted]) -> None:
         """Read every partition, within the limits of the request."""
         for one in wanted:
-            self._look_at(one)
+            self._read_partition(one)
 
-    def _look_at(self, wanted: Wanted) -> None:
+    def _read_partition(self, wanted: Wanted) -> None:
         answer = FetchResponse.Topic.Partition(
             partition_index=wanted.index, high_watermark=-1, aborted_transactions=None, records=b""
         )
-        any_replica = self.call.version >= _FIRST_FROM_FOLLOWERS and self.call.broker.rack is not None
+        any_replica = (
+            self.call.version >= _FIRST_FROM_FOLLOWERS and self.call.broker.rack is not None
+        )
         epoch = wanted.last_leader_epoch
-        found = find(self.call, wanted.topic, wanted.topic_id, wanted.index, epoch, or_follower=any_replica)
+        found = find(
+            self.call, wanted.topic, wanted.topic_id, wanted.index, epoch, or_follower=any_replica
+        )
         error: int = found.error
         partition = found.partition
         name = wanted.topic if found.topic is None else found.topic.name
-        pushed = self.call.cluster.faults.take_error_within(ApiKey.FETCH, self.call.broker.id, name, wanted.index)
+        pushed = self.call.cluster.faults.take_error_within(
+            ApiKey.FETCH, self.call.broker.id, name, wanted.index
+        )
         if pushed is not None and pushed.code != ErrorCode.NO_ERROR:
             error = pushed.code
         slices: list[memoryview] = []
@@ -101,13 +107,15 @@ class _Round:
         self.answers.append((wanted, answer, slices))
 
     def _closer_replica(self, partition: Partition, offset: int) -> int | None:
-        """The follower in the client's rack that the leader sends it to (KIP-392)."""
+        """Return the follower in the client's rack that the leader recommends (KIP-392)."""
         rack = self.request.rack_id
         if not rack or partition.leader != self.call.broker.id or self.call.broker.rack == rack:
             return None
         cluster = self.call.cluster
         near = [node for node in partition.in_sync() if cluster.rack_of(node) == rack]
-        near = [node for node in near if partition.log.start_offset <= offset <= partition.end_at(node)]
+        near = [
+            node for node in near if partition.log.start_offset <= offset <= partition.end_at(node)
+        ]
         return max(near, key=partition.end_at, default=None)
 
     def _read(self, partition: Partition, wanted: Wanted, end: int) -> list[memoryview]:
@@ -125,7 +133,10 @@ class _Round:
         return slices
 
     def reply(self, session: Session | None, is_full: bool) -> Reply:
-        """The response: of a session only the partitions with news, unless it is the first."""
+        """Return the response.
+
+        In a session it has only the partitions with news, except in the first response.
+        """
         response = FetchResponse(session_id=session.id if session is not None else 0)
         records: list[list[memoryview]] = []
         topic: FetchResponse.Topic | None = None
@@ -142,7 +153,10 @@ class _Round:
                     session.served(wanted)
         response.node_endpoints = [
             FetchResponse.NodeEndpoint(
-                node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack
+                node_id=broker.id,
+                host=broker.endpoint[0],
+                port=broker.endpoint[1],
+                rack=broker.rack,
             )
             for broker in self.hints.brokers.values()
         ]
@@ -156,8 +170,10 @@ class _Round:
         return corrupted(self.call.cluster, name, answer.partition_index, slices)
 
 
-def corrupted(cluster: MockCluster, topic: str, partition: int, slices: list[memoryview]) -> list[memoryview]:
-    """The same slices, or with a byte flipped at the end of the first batch where a test asked for it."""
+def corrupted(
+    cluster: MockCluster, topic: str, partition: int, slices: list[memoryview]
+) -> list[memoryview]:
+    """Return the slices, with a bit flipped in the first batch if a test ordered it."""
     if not cluster.faults.take_corrupt(topic, partition):
         return slices
     data = bytearray(b"".join(slices))
@@ -166,18 +182,23 @@ def corrupted(cluster: MockCluster, topic: str, partition: int, slices: list[mem
     return [memoryview(data)]
 
 
-def _has_news(wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: list[memoryview]) -> bool:
-    """Whether the session's client doesn't know this yet; from now on it does."""
-    told = (wanted.high_watermark, wanted.log_start)
+def _has_news(
+    wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: list[memoryview]
+) -> bool:
+    """Return whether the response is news to the session's client, and remember it as sent."""
+    sent = (wanted.high_watermark, wanted.log_start)
     wanted.high_watermark, wanted.log_start = answer.high_watermark, answer.log_start_offset
-    changed = told != (answer.high_watermark, answer.log_start_offset)
-    # An error is told every time until the client drops the partition or asks at another offset.
+    changed = sent != (answer.high_watermark, answer.log_start_offset)
+    # An error is repeated until the client drops the partition or fetches from another offset.
     is_redirect = answer.preferred_read_replica >= 0
     return changed or bool(slices) or is_redirect or answer.error_code != ErrorCode.NO_ERROR
 
 
 def fetch(call: Call, request: FetchRequest) -> Reply | None:
-    """Answer when there are ``min_bytes``, an error, or when the time is up; not if the client went meanwhile."""
+    """Answer when there are ``min_bytes``, an error, or the time is over.
+
+    A client that has disconnected gets no answer.
+    """
     cluster = call.cluster
     session: Session | None = None
     is_full = True
@@ -197,24 +218,29 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
         with cluster.lock:
             expires = cluster.transactions.expire()
             done = _Round(call, request)
-            done.look(wanted)
+            done.read_all(wanted)
             now = cluster.clock.now()
             left = deadline - now
             is_news = done.has_error or done.has_redirect
-            if is_news or done.size_bytes >= request.min_bytes or left <= 0 or call.connection.is_closing:
+            if (
+                is_news
+                or done.size_bytes >= request.min_bytes
+                or left <= 0
+                or call.connection.is_closing
+            ):
                 return done.reply(session, is_full)
             waiter.watch(cluster.waiters, done.partitions)
         waiter.wait(cluster.lock, min(left, max(expires - now, 0)))
         if call.connection.is_abandoned():
-            return None  # and faults that were armed meanwhile are for who comes next
+            return None  # Faults that a test armed meanwhile stay for the next request.
 
 
 def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
-    """An error for the whole request, or for each of its partitions.
+    """Return an error for the whole request, or for each of its partitions.
 
-    The session is kept, and goes on, where the error is one of partitions.
+    An error of partitions keeps the session.
     """
-    if code in _WHOLE and call.version >= _FIRST_WITH_SESSIONS:
+    if code in _REQUEST_ERRORS and call.version >= _FIRST_WITH_SESSIONS:
         return FetchResponse(error_code=code)
     hints = Hints(call, _FIRST_WITH_HINTS)
     response = FetchResponse()
@@ -234,9 +260,13 @@ def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
                 partition_index=wanted.index, error_code=code, high_watermark=-1, records=b""
             )
             partition = find(call, wanted.topic, wanted.topic_id, wanted.index).partition
-            answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(code, partition)
+            answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(
+                code, partition
+            )
             response.responses.append(
-                FetchResponse.Topic(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[answer])
+                FetchResponse.Topic(
+                    topic=wanted.topic, topic_id=wanted.topic_id, partitions=[answer]
+                )
             )
     response.node_endpoints = [
         FetchResponse.NodeEndpoint(

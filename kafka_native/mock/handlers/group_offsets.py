@@ -29,7 +29,7 @@ _NOTHING = Committed(-1, -1, "")
 
 
 def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Store the offsets of a group."""
+    """Store the committed offsets of a group."""
     with call.cluster.lock:
         try:
             group = _for_commit(call, request)
@@ -43,10 +43,14 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
             for part in topic.partitions:
                 code = _commit(call, group, topic, part)
                 answers.append(
-                    OffsetCommitResponse.Topic.Partition(partition_index=part.partition_index, error_code=code)
+                    OffsetCommitResponse.Topic.Partition(
+                        partition_index=part.partition_index, error_code=code
+                    )
                 )
             response.topics.append(
-                OffsetCommitResponse.Topic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
+                OffsetCommitResponse.Topic(
+                    name=topic.name, topic_id=topic.topic_id, partitions=answers
+                )
             )
         return response
 
@@ -63,9 +67,12 @@ def _for_commit(call: Call, request: OffsetCommitRequest) -> AnyGroup:
 
 
 def _commit(
-    call: Call, group: AnyGroup, topic: OffsetCommitRequest.Topic, part: OffsetCommitRequest.Topic.Partition
+    call: Call,
+    group: AnyGroup,
+    topic: OffsetCommitRequest.Topic,
+    part: OffsetCommitRequest.Topic.Partition,
 ) -> int:
-    """Store one offset; the error code."""
+    """Store one offset, and return the error code."""
     cluster = call.cluster
     by_name = topic.topic_id == ZERO_UUID
     found = cluster.topics.get(topic.name) if by_name else cluster.topic_by_id(topic.topic_id)
@@ -88,20 +95,22 @@ def _commit(
 
 
 def _pushed(call: Call, topic: str, partition: int) -> int:
-    """The error that a test wants for a partition, 0 for none."""
+    """Return the error that a test ordered for a partition, or 0."""
     pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, topic, partition)
     return 0 if pushed is None else pushed.code
 
 
 def commit_refused(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
-    """The same error for every partition."""
+    """Return the same error for every partition."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponse.Topic(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=[
-                    OffsetCommitResponse.Topic.Partition(partition_index=part.partition_index, error_code=code)
+                    OffsetCommitResponse.Topic.Partition(
+                        partition_index=part.partition_index, error_code=code
+                    )
                     for part in topic.partitions
                 ],
             )
@@ -111,7 +120,7 @@ def commit_refused(request: OffsetCommitRequest, code: int) -> OffsetCommitRespo
 
 
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Read the offsets of a group."""
+    """Return the committed offsets of a group."""
     with call.cluster.lock:
         if call.version >= _FIRST_WITH_GROUPS:
             stable = request.require_stable
@@ -122,12 +131,18 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
             offsets = _stored(call, request.group_id, None, -1)
         except GroupError as error:
             return fetch_refused(call, request, error.code)
-        asked = None if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
+        asked = (
+            None
+            if request.topics is None
+            else [(topic.name, topic.partition_indexes) for topic in request.topics]
+        )
         response = OffsetFetchResponse()
         for name, indexes in _visible(call, offsets) if asked is None else asked:
             answer = OffsetFetchResponse.Topic(name=name)
             for index in indexes:
-                found, code = _look_up(call, offsets, name, index, request.group_id if request.require_stable else None)
+                found, code = _look_up(
+                    call, offsets, name, index, request.group_id if request.require_stable else None
+                )
                 answer.partitions.append(
                     OffsetFetchResponse.Topic.Partition(
                         partition_index=index,
@@ -141,8 +156,10 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
         return response
 
 
-def _stored(call: Call, group_id: str, member_id: str | None, epoch: int) -> dict[tuple[str, int], Committed]:
-    """What a group has stored, for one of its members or for anybody. Raises ``GroupError``."""
+def _stored(
+    call: Call, group_id: str, member_id: str | None, epoch: int
+) -> dict[tuple[str, int], Committed]:
+    """Return all offsets of a group, for a member or for any client. Raises ``GroupError``."""
     check_own(call, group_id)
     group = call.cluster.groups.find(group_id)
     if group is None:
@@ -154,7 +171,7 @@ def _stored(call: Call, group_id: str, member_id: str | None, epoch: int) -> dic
 
 
 def _visible(call: Call, offsets: dict[tuple[str, int], Committed]) -> list[tuple[str, list[int]]]:
-    """All that is stored of topics that may be told of."""
+    """Return the stored partitions of all topics that the client may see."""
     found: dict[str, list[int]] = {}
     for name, index in sorted(offsets):
         if not call.denies_topic(name):
@@ -163,9 +180,17 @@ def _visible(call: Call, offsets: dict[tuple[str, int], Committed]) -> list[tupl
 
 
 def _look_up(
-    call: Call, offsets: dict[tuple[str, int], Committed], name: str, index: int, unstable_in: str | None
+    call: Call,
+    offsets: dict[tuple[str, int], Committed],
+    name: str,
+    index: int,
+    unstable_in: str | None,
 ) -> tuple[Committed, int]:
-    """What is stored, or an error; ``unstable_in`` is the group where open transactions are to be waited for."""
+    """Return a stored offset and an error code.
+
+    ``unstable_in`` is a group. An open transaction with offsets of this group gives
+    UNSTABLE_OFFSET_COMMIT.
+    """
     code = _pushed(call, name, index)
     if not code and unstable_in is not None:
         call.cluster.transactions.expire()
@@ -176,7 +201,9 @@ def _look_up(
     return (_NOTHING, code) if code else (offsets.get((name, index), _NOTHING), code)
 
 
-def _of_group(call: Call, asked: OffsetFetchRequest.Group, *, require_stable: bool) -> OffsetFetchResponse.Group:
+def _of_group(
+    call: Call, asked: OffsetFetchRequest.Group, *, require_stable: bool
+) -> OffsetFetchResponse.Group:
     group_id = asked.group_id
     response = OffsetFetchResponse.Group(group_id=group_id)
     try:
@@ -193,7 +220,13 @@ def _of_group(call: Call, asked: OffsetFetchRequest.Group, *, require_stable: bo
     else:
         for topic in asked.topics:
             by_id = cluster.topic_by_id(topic.topic_id)
-            wanted.append((topic.name if by_id is None else by_id.name, topic.topic_id, topic.partition_indexes))
+            wanted.append(
+                (
+                    topic.name if by_id is None else by_id.name,
+                    topic.topic_id,
+                    topic.partition_indexes,
+                )
+            )
     for name, topic_id, indexes in wanted:
         answer = OffsetFetchResponse.Group.Topic(name=name, topic_id=topic_id)
         is_unknown = call.version >= _FIRST_WITH_TOPIC_IDS and cluster.topic_by_id(topic_id) is None
@@ -213,9 +246,12 @@ def _of_group(call: Call, asked: OffsetFetchRequest.Group, *, require_stable: bo
 
 
 def fetch_refused(call: Call, request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
-    """The same error for every group; in version 1, which has no place for that, for every partition."""
+    """Return the same error for every group, or before version 8 for every partition."""
     if call.version >= _FIRST_WITH_GROUPS:
-        groups = [OffsetFetchResponse.Group(group_id=asked.group_id, error_code=code) for asked in request.groups]
+        groups = [
+            OffsetFetchResponse.Group(group_id=asked.group_id, error_code=code)
+            for asked in request.groups
+        ]
         return OffsetFetchResponse(groups=groups)
     response = OffsetFetchResponse(error_code=code)
     for topic in request.topics or ():
@@ -234,7 +270,7 @@ def fetch_refused(call: Call, request: OffsetFetchRequest, code: int) -> OffsetF
 
 
 def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Forget stored offsets, except those of topics that members read."""
+    """Delete stored offsets, except those of topics that members subscribe to."""
     with call.cluster.lock:
         try:
             if not request.group_id:
@@ -249,13 +285,19 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
             return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
         response = OffsetDeleteResponse()
         for topic in request.topics:
-            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else ErrorCode.NO_ERROR
+            code = (
+                ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                if group.is_subscribed(topic.name)
+                else ErrorCode.NO_ERROR
+            )
             answer = OffsetDeleteResponse.Topic(name=topic.name)
             for part in topic.partitions:
                 if code == ErrorCode.NO_ERROR:
                     group.offsets.pop((topic.name, part.partition_index), None)
                 answer.partitions.append(
-                    OffsetDeleteResponse.Topic.Partition(partition_index=part.partition_index, error_code=code)
+                    OffsetDeleteResponse.Topic.Partition(
+                        partition_index=part.partition_index, error_code=code
+                    )
                 )
             response.topics.append(answer)
         return response

@@ -44,14 +44,20 @@ _OF_GROUPS, _OF_TRANSACTIONS = 0, 1
 
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Who looks after groups and transactional ids."""
+    """Return the coordinators of groups or transactional ids."""
     with call.cluster.lock:
         if call.version >= _FIRST_WITH_COORDINATORS:
             keys, kind = request.coordinator_keys, request.key_type
-            return FindCoordinatorResponse(coordinators=[_coordinator(call, key, kind) for key in keys])
+            return FindCoordinatorResponse(
+                coordinators=[_coordinator(call, key, kind) for key in keys]
+            )
         found = _coordinator(call, request.key, request.key_type)
     return FindCoordinatorResponse(
-        error_code=found.error_code, error_message=None, node_id=found.node_id, host=found.host, port=found.port
+        error_code=found.error_code,
+        error_message=None,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
     )
 
 
@@ -64,23 +70,33 @@ def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coo
     if broker is None:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return FindCoordinatorResponse.Coordinator(
-        key=key, node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], error_message=None
+        key=key,
+        node_id=broker.id,
+        host=broker.endpoint[0],
+        port=broker.endpoint[1],
+        error_message=None,
     )
 
 
 def _no_coordinator(key: str, code: int) -> FindCoordinatorResponse.Coordinator:
-    return FindCoordinatorResponse.Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=None)
+    return FindCoordinatorResponse.Coordinator(
+        key=key, node_id=-1, port=-1, error_code=code, error_message=None
+    )
 
 
-def coordinator_refused(call: Call, request: FindCoordinatorRequest, code: int) -> FindCoordinatorResponse:
-    """The same error for every key."""
+def coordinator_refused(
+    call: Call, request: FindCoordinatorRequest, code: int
+) -> FindCoordinatorResponse:
+    """Return the same error for every key."""
     if call.version >= _FIRST_WITH_COORDINATORS:
-        return FindCoordinatorResponse(coordinators=[_no_coordinator(key, code) for key in request.coordinator_keys])
+        return FindCoordinatorResponse(
+            coordinators=[_no_coordinator(key, code) for key in request.coordinator_keys]
+        )
     return FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, port=-1)
 
 
 def check_own(call: Call, group_id: str) -> None:
-    """Whether this broker coordinates a group, and may tell of it. Raises ``GroupError``."""
+    """Raise ``GroupError`` unless this broker coordinates the group and the client may see it."""
     groups = call.cluster.groups
     if call.denies_group(group_id):
         raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -90,7 +106,7 @@ def check_own(call: Call, group_id: str) -> None:
 
 
 def _own_group(call: Call, group_id: str) -> AnyGroup:
-    """A group that this broker coordinates. Raises ``GroupError``."""
+    """Return a group that this broker coordinates. Raises ``GroupError``."""
     if not group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
     check_own(call, group_id)
@@ -104,7 +120,7 @@ def _own_group(call: Call, group_id: str) -> AnyGroup:
 
 
 def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
-    """Join, and wait for the others."""
+    """Let a member join, and wait for the others."""
     with call.cluster.lock:
         try:
             if not request.group_id:
@@ -131,7 +147,9 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
         return response
 
 
-def _joined_consumer_group(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
+def _joined_consumer_group(
+    group: ConsumerGroup, call: Call, request: JoinGroupRequest
+) -> JoinGroupResponse:
     joined = migration.join(group, call, request)
     return JoinGroupResponse(
         generation_id=group.members[joined.id].epoch,
@@ -146,43 +164,54 @@ def _for_leader(group: Group, member: Member) -> JoinGroupResponse.Member:
     metadata = member.protocols.get(group.protocol or "", b"")
     if group.edit_metadata is not None:
         metadata = group.edit_metadata(member.id, metadata)
-    return JoinGroupResponse.Member(member_id=member.id, group_instance_id=member.instance_id, metadata=metadata)
+    return JoinGroupResponse.Member(
+        member_id=member.id, group_instance_id=member.instance_id, metadata=metadata
+    )
 
 
 def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
-    """Give and get the assignment."""
+    """Wait for the assignment. The leader's request contains it."""
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
-            if call.version >= _FIRST_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
+            if call.version >= _FIRST_WITH_PROTOCOL and None in (
+                request.protocol_type,
+                request.protocol_name,
+            ):
                 raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             if not isinstance(group, Group):
                 name, assignment = migration.sync(group, request, call.cluster.topics)
-                return SyncGroupResponse(protocol_type=_CONSUMER, protocol_name=name, assignment=assignment)
+                return SyncGroupResponse(
+                    protocol_type=_CONSUMER, protocol_name=name, assignment=assignment
+                )
             member = group.sync(call, request)
         except GroupError as error:
             return SyncGroupResponse(error_code=error.code)
         return SyncGroupResponse(
-            protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol,
+            assignment=member.assignment,
         )
 
 
 def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Keep the member in its group."""
+    """Restart the member's session."""
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
             if isinstance(group, Group):
                 group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
             else:
-                migration.heartbeat(group, request.member_id, request.group_instance_id, request.generation_id)
+                migration.heartbeat(
+                    group, request.member_id, request.group_instance_id, request.generation_id
+                )
         except GroupError as error:
             return HeartbeatResponse(error_code=error.code)
     return HeartbeatResponse()
 
 
 def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Take members out of their group."""
+    """Remove members from their group."""
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
@@ -193,7 +222,9 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
             return LeaveGroupResponse(error_code=error.code)
         response = LeaveGroupResponse()
         for member in request.members:
-            answer = LeaveGroupResponse.Member(member_id=member.member_id, group_instance_id=member.group_instance_id)
+            answer = LeaveGroupResponse.Member(
+                member_id=member.member_id, group_instance_id=member.group_instance_id
+            )
             response.members.append(answer)
             try:
                 _leave(group, member.member_id, member.group_instance_id, member.reason)
@@ -209,11 +240,11 @@ def _leave(group: AnyGroup, member_id: str, instance_id: str | None, reason: str
         migration.leave(group, member_id, instance_id, reason)
 
 
-# --- seen from outside ---
+# --- descriptions ---
 
 
 def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """State and members of groups; one that doesn't exist is shown as dead."""
+    """Return state and members of groups. A group that doesn't exist is ``Dead``."""
     response = DescribeGroupsResponse()
     with call.cluster.lock:
         for name in request.groups:
@@ -240,7 +271,9 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
                     group_instance_id=member.instance_id,
                     client_id=member.client_id,
                     client_host=f"/{member.host}",
-                    member_metadata=member.protocols.get(group.protocol or "", b"") if is_stable else b"",
+                    member_metadata=member.protocols.get(group.protocol or "", b"")
+                    if is_stable
+                    else b"",
                     member_assignment=member.assignment,
                 )
                 for member in group.members.values()
@@ -249,7 +282,7 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
 
 
 def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
-    """The groups that this broker coordinates."""
+    """Return the groups that this broker coordinates."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     with call.cluster.lock:

@@ -1,4 +1,4 @@
-"""Finding the partition that a request means, and telling who leads it where this broker doesn't (KIP-951)."""
+"""Look-up of the partition that a request names, and hints about its leader (KIP-951)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,34 @@ if TYPE_CHECKING:
     from kafka_native.mock.server import Broker
     from kafka_native.mock.topics import Partition, Topic
 
-ABOUT_LEADERS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 class Found(NamedTuple):
-    """A partition that this broker leads, or why it can't be used (the partition may be known all the same)."""
+    """A partition that this broker leads, or the reason why the request fails.
+
+    With an error the partition may be set too.
+    """
 
     error: ErrorCode
     topic: Topic | None
     partition: Partition | None
 
 
-def find(call: Call, name: str, topic_id: bytes, index: int, epoch: int = -1, *, or_follower: bool = False) -> Found:
-    """Look a partition up by the topic's name or id; ``epoch`` is the leader epoch that the client knows.
+def find(
+    call: Call,
+    name: str,
+    topic_id: bytes,
+    index: int,
+    epoch: int = -1,
+    *,
+    or_follower: bool = False,
+) -> Found:
+    """Find a partition by the topic's name or id.
 
-    With ``or_follower`` any replica will do.
+    ``epoch`` is the leader epoch that the client knows.
+
+    With ``or_follower`` any replica is enough.
     """
     cluster = call.cluster
     if topic_id != ZERO_UUID:
@@ -42,7 +55,9 @@ def find(call: Call, name: str, topic_id: bytes, index: int, epoch: int = -1, *,
         return Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic, None)
     if epoch >= 0 and epoch < partition.leader_epoch:
         return Found(ErrorCode.FENCED_LEADER_EPOCH, topic, partition)
-    if partition.leader != call.broker.id and not (or_follower and call.broker.id in partition.replicas):
+    if partition.leader != call.broker.id and not (
+        or_follower and call.broker.id in partition.replicas
+    ):
         return Found(ErrorCode.NOT_LEADER_OR_FOLLOWER, topic, partition)
     if epoch > partition.leader_epoch:
         return Found(ErrorCode.UNKNOWN_LEADER_EPOCH, topic, partition)
@@ -50,22 +65,25 @@ def find(call: Call, name: str, topic_id: bytes, index: int, epoch: int = -1, *,
 
 
 def name_of(topic: Topic | None, name: str) -> str:
-    """The name of a topic that was found, or the one asked for."""
+    """Return the name of a topic that was found, or else the requested name."""
     return name if topic is None else topic.name
 
 
 class Hints:
-    """Collects the leaders to name in one response, for versions that can."""
+    """Collects the leaders to name in one response, for versions that support it."""
 
     def __init__(self, call: Call, first_version: int) -> None:
-        """Give hints from this version of the API on, if the cluster gives any."""
+        """Give hints from this version of the API on, unless the cluster gives none."""
         self._call = call
         self._wanted = call.cluster.leader_hints and call.version >= first_version
         self.brokers: dict[int, Broker] = {}
 
     def leader(self, error: int, partition: Partition | None) -> tuple[int, int]:
-        """Leader and leader epoch to name next to this error, or (-1, -1); the leader's address is noted."""
-        if not self._wanted or partition is None or error not in ABOUT_LEADERS:
+        """Return the leader and leader epoch to name with this error, or (-1, -1).
+
+        The method also collects the leader's address.
+        """
+        if not self._wanted or partition is None or error not in LEADER_ERRORS:
             return -1, -1
         for broker in self._call.cluster.live_brokers():
             if broker.id == partition.leader:

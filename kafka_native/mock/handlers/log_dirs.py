@@ -1,4 +1,7 @@
-"""DescribeLogDirs and AlterReplicaLogDirs: each broker has two directories, and what is in them has its true size."""
+"""DescribeLogDirs and AlterReplicaLogDirs.
+
+Each broker has two directories. The sizes of their partitions are real.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,17 @@ TOTAL_BYTES = 1 << 40
 
 
 def directories(broker: int) -> tuple[str, str]:
-    """The directories of a broker: partitions begin in the first one."""
+    """Return the two directories of a broker. Partitions start in the first one."""
     return f"/mock/broker-{broker}/data-0", f"/mock/broker-{broker}/data-1"
 
 
 def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """What this broker has."""
-    wanted = None if request.topics is None else {each.topic: set(each.partitions) for each in request.topics}
+    """Return the directories of this broker and their partitions."""
+    wanted = (
+        None
+        if request.topics is None
+        else {each.topic: set(each.partitions) for each in request.topics}
+    )
     kind = DescribeLogDirsResponse.LogDir
     response = DescribeLogDirsResponse()
     with call.cluster.lock:
@@ -34,13 +41,16 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLo
             each
             for topic in call.cluster.topics.values()
             for each in topic.partitions
-            if call.broker.id in each.replicas and (wanted is None or each.index in wanted.get(topic.name, ()))
+            if call.broker.id in each.replicas
+            and (wanted is None or each.index in wanted.get(topic.name, ()))
         ]
         for path in directories(call.broker.id):
             here = [each for each in partitions if _place(call, each) == path]
             found: dict[str, DescribeLogDirsResponse.LogDir.Topic] = {}
             for each in here:
-                found.setdefault(each.topic, kind.Topic(name=each.topic)).partitions.append(_described(call, each))
+                found.setdefault(each.topic, kind.Topic(name=each.topic)).partitions.append(
+                    _described(call, each)
+                )
             used = sum(each.log.size_bytes for each in here)
             response.results.append(
                 kind(
@@ -65,7 +75,9 @@ def _described(call: Call, partition: Partition) -> DescribeLogDirsResponse.LogD
     )
 
 
-def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+def alter_replica_log_dirs(
+    call: Call, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
     """Move partitions to other directories of this broker, at once."""
     found: dict[str, AlterReplicaLogDirsResponse.Topic] = {}
     kind = AlterReplicaLogDirsResponse.Topic
@@ -93,13 +105,16 @@ def _alter(call: Call, path: str, name: str, index: int) -> ErrorCode:
 
 
 def alter_refused(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
-    """The same error for every partition."""
+    """Return the same error for every partition."""
     kind = AlterReplicaLogDirsResponse.Topic
     return AlterReplicaLogDirsResponse(
         results=[
             kind(
                 topic_name=topic.name,
-                partitions=[kind.Partition(partition_index=index, error_code=code) for index in topic.partitions],
+                partitions=[
+                    kind.Partition(partition_index=index, error_code=code)
+                    for index in topic.partitions
+                ],
             )
             for directory in request.dirs
             for topic in directory.topics

@@ -27,13 +27,16 @@ _FIRST_WITH_ERROR = 13
 
 
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
-    """Brokers that are up, topics asked for, leaders."""
+    """Return the brokers that are up, and the requested topics with their leaders."""
     cluster = call.cluster
     with cluster.lock:
         return MetadataResponse(
             brokers=[
                 MetadataResponse.Broker(
-                    node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack
+                    node_id=broker.id,
+                    host=broker.endpoint[0],
+                    port=broker.endpoint[1],
+                    rack=broker.rack,
                 )
                 for broker in cluster.live_brokers()
             ],
@@ -48,7 +51,9 @@ def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponse.Topic
     asked = request.topics
     if asked is None or (not asked and call.version < _FIRST_WITH_NULL_FOR_ALL):
         names = [
-            name for name in cluster.topics if not call.denies_topic(name) and not cluster.faults.take_hidden(name)
+            name
+            for name in cluster.topics
+            if not call.denies_topic(name) and not cluster.faults.take_hidden(name)
         ]
         return [_described(call, cluster.topics[name]) for name in names]
     may_create = cluster.auto_create_topics and (
@@ -62,10 +67,12 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
     if asked.topic_id != ZERO_UUID:
         topic = cluster.topic_by_id(asked.topic_id)
         if topic is not None and call.denies_topic(topic.name):
-            topic = None  # a topic's name isn't told to who may not see it
+            topic = None  # a client that may not see a topic doesn't learn its name
         if topic is None or cluster.faults.take_hidden(topic.name):
             name = None if call.version >= _FIRST_WITH_NULL_NAMES else ""
-            return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=name)
+            return MetadataResponse.Topic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=name
+            )
         return _described(call, topic)
     name = asked.name
     if name is None or not is_valid_name(name):
@@ -84,7 +91,7 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
 
 
 def _pushed(call: Call, topic: str) -> int:
-    """The error that a test wants for a topic, 0 for none."""
+    """Return the error that a test ordered for a topic, or 0."""
     pushed = call.cluster.faults.take_topic_error(call.api_key, call.broker.id, topic)
     return 0 if pushed is None else pushed.code
 
@@ -96,7 +103,9 @@ def _described(call: Call, topic: Topic) -> MetadataResponse.Topic:
     parts = []
     for one in topic.partitions:
         described = _partition(one)
-        pushed = call.cluster.faults.take_partition_error(call.api_key, call.broker.id, topic.name, one.index)
+        pushed = call.cluster.faults.take_partition_error(
+            call.api_key, call.broker.id, topic.name, one.index
+        )
         if pushed is not None and pushed.code:
             described.error_code = pushed.code
         parts.append(described)
@@ -106,7 +115,9 @@ def _described(call: Call, topic: Topic) -> MetadataResponse.Topic:
 def _partition(partition: Partition) -> MetadataResponse.Topic.Partition:
     in_sync = partition.in_sync()
     return MetadataResponse.Topic.Partition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NO_ERROR,
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE
+        if partition.leader == NO_LEADER
+        else ErrorCode.NO_ERROR,
         partition_index=partition.index,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
@@ -117,7 +128,7 @@ def _partition(partition: Partition) -> MetadataResponse.Topic.Partition:
 
 
 def refused(call: Call, request: MetadataRequest, code: int) -> MetadataResponse:
-    """A reply that has the brokers, and an error for each topic asked for."""
+    """Return the brokers, and an error for each requested topic."""
     cluster = call.cluster
     with cluster.lock:
         response = metadata(call, MetadataRequest(topics=[]))
@@ -127,22 +138,26 @@ def refused(call: Call, request: MetadataRequest, code: int) -> MetadataResponse
             (topic.name, topic.id) for topic in cluster.topics.values()
         ]
     may_be_null = call.version >= _FIRST_WITH_NULL_NAMES
-    if code == ErrorCode.REBOOTSTRAP_REQUIRED:  # the one error about the reply as a whole, where there is room for it
+    # This is the only error about the reply as a whole. Older versions have no field for it.
+    if code == ErrorCode.REBOOTSTRAP_REQUIRED:
         response.error_code = code if call.version >= _FIRST_WITH_ERROR else 0
         return response
     response.topics = [
-        MetadataResponse.Topic(error_code=code, name=name if may_be_null else name or "", topic_id=number)
+        MetadataResponse.Topic(
+            error_code=code, name=name if may_be_null else name or "", topic_id=number
+        )
         for name, number in names
     ]
     return response
 
 
 def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """The brokers that are up, and, if they are wanted, those that are fenced."""
+    """Return the brokers that are up, and on request those that are fenced."""
     cluster = call.cluster
     if request.endpoint_type != 1:
         return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message="the endpoints of this cluster are brokers"
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="the endpoints of this cluster are brokers",
         )
     with cluster.lock:
         return DescribeClusterResponse(
@@ -165,8 +180,10 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
         )
 
 
-def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """A page of topics in the order of their names, from the request's cursor on."""
+def describe_topic_partitions(
+    call: Call, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Return a page of topics in the order of their names, from the request's cursor on."""
     cluster = call.cluster
     response = DescribeTopicPartitionsResponse()
     limit = max(request.response_partition_limit, 1)
@@ -175,15 +192,21 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
         first = 0
         if request.cursor is not None:
             names = [name for name in names if name >= request.cursor.topic_name]
-            first = request.cursor.partition_index if names[:1] == [request.cursor.topic_name] else 0
+            first = (
+                request.cursor.partition_index if names[:1] == [request.cursor.topic_name] else 0
+            )
         for name in names:
             if limit <= 0:
-                response.next_cursor = DescribeTopicPartitionsResponse.NextCursor(topic_name=name, partition_index=0)
+                response.next_cursor = DescribeTopicPartitionsResponse.NextCursor(
+                    topic_name=name, partition_index=0
+                )
                 break
             topic = cluster.topics.get(name)
             if topic is None:
                 missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                response.topics.append(DescribeTopicPartitionsResponse.Topic(error_code=missing, name=name))
+                response.topics.append(
+                    DescribeTopicPartitionsResponse.Topic(error_code=missing, name=name)
+                )
                 continue
             page = topic.partitions[first : first + limit]
             response.topics.append(

@@ -30,14 +30,16 @@ LATEST_TIERED = -5
 
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look up offsets by time."""
+    """Return offsets by timestamp."""
     response = ListOffsetsResponse()
     for topic in request.topics:
         answers = []
         for part in topic.partitions:
             answer = ListOffsetsResponse.Topic.Partition(partition_index=part.partition_index)
             with call.cluster.lock:
-                found = find(call, topic.name, ZERO_UUID, part.partition_index, part.current_leader_epoch)
+                found = find(
+                    call, topic.name, ZERO_UUID, part.partition_index, part.current_leader_epoch
+                )
                 answer.error_code = _error_of(call, topic.name, part.partition_index, found.error)
                 if answer.error_code == ErrorCode.NO_ERROR and found.partition is not None:
                     log, epoch = found.partition.log, found.partition.leader_epoch
@@ -59,33 +61,45 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
 
 
 def _error_of(call: Call, topic: str, partition: int, error: int) -> int:
-    """The error that a test wants for this partition, or the one that there is."""
+    """Return the error that a test ordered for this partition, or else the given one."""
     pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, topic, partition)
     return error if pushed is None or pushed.code == ErrorCode.NO_ERROR else pushed.code
 
 
-def _look_up(log: PartitionLog, timestamp: int, leader_epoch: int, answer: ListOffsetsResponse.Topic.Partition) -> None:
+def _look_up(
+    log: PartitionLog,
+    timestamp: int,
+    leader_epoch: int,
+    answer: ListOffsetsResponse.Topic.Partition,
+) -> None:
     if timestamp == LATEST:
         answer.offset, answer.leader_epoch = log.end_offset, leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = log.start_offset
         answer.leader_epoch = log.epoch_at(log.start_offset)
     elif timestamp == MAX_TIMESTAMP or timestamp >= 0:
-        found = log.offset_of_max_time() if timestamp == MAX_TIMESTAMP else log.offset_of_time(timestamp)
+        found = (
+            log.offset_of_max_time()
+            if timestamp == MAX_TIMESTAMP
+            else log.offset_of_time(timestamp)
+        )
         if found is not None:
             answer.offset, answer.timestamp, answer.leader_epoch = found
-    elif timestamp != LATEST_TIERED:  # nothing is tiered: that one has no offset
+    # this cluster has no tiered storage, so there is no such offset
+    elif timestamp != LATEST_TIERED:
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
 
 
 def list_refused(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
-    """The same error for every partition."""
+    """Return the same error for every partition."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.Topic(
                 name=topic.name,
                 partitions=[
-                    ListOffsetsResponse.Topic.Partition(partition_index=part.partition_index, error_code=code)
+                    ListOffsetsResponse.Topic.Partition(
+                        partition_index=part.partition_index, error_code=code
+                    )
                     for part in topic.partitions
                 ],
             )
@@ -94,15 +108,19 @@ def list_refused(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
     )
 
 
-def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    """Where leader epochs ended."""
+def offset_for_leader_epoch(
+    call: Call, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Return the end offsets of leader epochs."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         answers = []
         for part in topic.partitions:
             answer = OffsetForLeaderEpochResponse.Topic.Partition(partition=part.partition)
             with call.cluster.lock:
-                found = find(call, topic.topic, ZERO_UUID, part.partition, part.current_leader_epoch)
+                found = find(
+                    call, topic.topic, ZERO_UUID, part.partition, part.current_leader_epoch
+                )
                 answer.error_code = _error_of(call, topic.topic, part.partition, found.error)
                 if answer.error_code == ErrorCode.NO_ERROR and found.partition is not None:
                     partition = found.partition
@@ -110,17 +128,21 @@ def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) ->
                         part.leader_epoch, partition.leader_epoch
                     )
             answers.append(answer)
-        response.topics.append(OffsetForLeaderEpochResponse.Topic(topic=topic.topic, partitions=answers))
+        response.topics.append(
+            OffsetForLeaderEpochResponse.Topic(topic=topic.topic, partitions=answers)
+        )
     return response
 
 
 def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Drop the beginning of logs."""
+    """Delete the beginning of logs."""
     response = DeleteRecordsResponse()
     for topic in request.topics:
         answers = []
         for part in topic.partitions:
-            answer = DeleteRecordsResponse.Topic.Partition(partition_index=part.partition_index, low_watermark=-1)
+            answer = DeleteRecordsResponse.Topic.Partition(
+                partition_index=part.partition_index, low_watermark=-1
+            )
             with call.cluster.lock:
                 found = find(call, topic.name, ZERO_UUID, part.partition_index)
                 answer.error_code = found.error

@@ -1,4 +1,4 @@
-"""Produce."""
+"""The handler for Produce requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACKS = (-1, 0, 1)
 
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
-    """Append each partition's batch; nothing is answered with acks=0."""
+    """Append each partition's batch. With acks=0 there is no response."""
     if request.acks not in _ACKS:
         return refused(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
     hints = Hints(call, _FIRST_WITH_HINTS)
@@ -41,15 +41,20 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
             failed = failed or answer.error_code != ErrorCode.NO_ERROR
             answers.append(answer)
         response.responses.append(
-            ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+            ProduceResponse.Topic(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
         )
     call.cluster.enforce_retention()
     if request.acks == 0:
         if failed:
-            call.connection.stop()  # all that a broker can do to say that something went wrong
+            # with acks=0 a broker can only close the connection to report an error
+            call.connection.stop()
         return None
     response.node_endpoints = [
-        ProduceResponse.NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
+        ProduceResponse.NodeEndpoint(
+            node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1]
+        )
         for broker in hints.brokers.values()
     ]
     return response
@@ -58,7 +63,10 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
 def _append(
     call: Call, asked: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
 ) -> ProduceResponse.Topic.Partition:
-    """Store a batch, unless a test wants an error; it may want one in spite of the batch being stored."""
+    """Store a batch, unless a test ordered an error.
+
+    An error with ``done`` stores the batch too.
+    """
     found = find(call, asked.name, asked.topic_id, part.index)
     name = asked.name if found.topic is None else found.topic.name
     pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, name, part.index)
@@ -66,7 +74,9 @@ def _append(
         return _store(call, asked, part, hints)
     if pushed.done:
         _store(call, asked, part, hints)
-    answer = ProduceResponse.Topic.Partition(index=part.index, error_code=pushed.code, base_offset=-1)
+    answer = ProduceResponse.Topic.Partition(
+        index=part.index, error_code=pushed.code, base_offset=-1
+    )
     leader, epoch = hints.leader(pushed.code, found.partition)
     answer.current_leader.leader_id, answer.current_leader.leader_epoch = leader, epoch
     return answer
@@ -84,9 +94,13 @@ def _store(
         try:
             store = _checked(call, data, found.topic)
             with call.cluster.lock:
-                # Leader or topic may have changed meanwhile.
+                # The leader or the topic may have changed meanwhile.
                 found = find(call, asked.name, asked.topic_id, part.index)
-                if found.error == ErrorCode.NO_ERROR and found.topic is not None and found.partition is not None:
+                if (
+                    found.error == ErrorCode.NO_ERROR
+                    and found.topic is not None
+                    and found.partition is not None
+                ):
                     now = int(time.time() * 1000) if found.topic.has_append_time else None
                     is_new = store(found.partition, now, answer)
                     if is_new:
@@ -95,22 +109,28 @@ def _store(
             answer.error_code = error.code
             answer.error_message = error.text
             answer.record_errors = [
-                ProduceResponse.Topic.Partition.RecordError(batch_index=index, batch_index_error_message=error.text)
+                ProduceResponse.Topic.Partition.RecordError(
+                    batch_index=index, batch_index_error_message=error.text
+                )
                 for index in error.bad_records
             ]
             return answer
     answer.error_code = found.error
-    answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(found.error, found.partition)
+    answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(
+        found.error, found.partition
+    )
     return answer
 
 
 def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
-    """Verify the records, and return what stores them. Raises ``Refused``."""
+    """Verify the records, and return the function that stores them. Raises ``Refused``."""
     limit = topic.max_message_bytes(call.cluster.message_max_bytes)
     if call.version < _FIRST_WITH_BATCHES:
         messages = legacy.check(data, max_bytes=limit)
 
-        def store_messages(partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition) -> bool:
+        def store_messages(
+            partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition
+        ) -> bool:
             answer.base_offset = partition.log.end_offset
             legacy.store(partition.log, messages, partition.leader_epoch)
             return True
@@ -118,11 +138,17 @@ def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
         return store_messages
     header = check_batches(data, version=call.version, max_bytes=limit)
     if topic.is_compacted:
-        keyless = [at for at, record in enumerate(decode_batches(data)[0].records) if record.key is None]
+        keyless = [
+            at for at, record in enumerate(decode_batches(data)[0].records) if record.key is None
+        ]
         if keyless:
-            raise Refused(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key", keyless)
+            raise Refused(
+                ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key", keyless
+            )
 
-    def store_batch(partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition) -> bool:
+    def store_batch(
+        partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition
+    ) -> bool:
         if header.is_transactional:
             _check_transaction(call, partition, header)
         answer.base_offset, is_new = partition.log.append(data, header, partition.leader_epoch, now)
@@ -134,7 +160,7 @@ def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
 
 
 def _check_transaction(call: Call, partition: Partition, header: BatchHeader) -> None:
-    """Whether a batch belongs to an open transaction. Raises ``Refused``."""
+    """Raise ``Refused`` unless the batch belongs to an open transaction."""
     transactions = call.cluster.transactions
     transactions.expire()
     key = (partition.topic, partition.index)
@@ -145,22 +171,30 @@ def _check_transaction(call: Call, partition: Partition, header: BatchHeader) ->
 
 
 def refused(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
-    """The same error for every partition; hints about leaders go with the errors that have them."""
+    """Return the same error for every partition, with leader hints where the error allows them."""
     hints = Hints(call, _FIRST_WITH_HINTS)
     response = ProduceResponse()
     for topic in request.topic_data:
         answers = []
         for part in topic.partition_data:
-            answer = ProduceResponse.Topic.Partition(index=part.index, error_code=code, base_offset=-1)
+            answer = ProduceResponse.Topic.Partition(
+                index=part.index, error_code=code, base_offset=-1
+            )
             with call.cluster.lock:
                 partition = find(call, topic.name, topic.topic_id, part.index).partition
-                answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(code, partition)
+                answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(
+                    code, partition
+                )
             answers.append(answer)
         response.responses.append(
-            ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+            ProduceResponse.Topic(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
         )
     response.node_endpoints = [
-        ProduceResponse.NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
+        ProduceResponse.NodeEndpoint(
+            node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1]
+        )
         for broker in hints.brokers.values()
     ]
     return response

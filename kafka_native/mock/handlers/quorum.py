@@ -24,26 +24,32 @@ if TYPE_CHECKING:
     from kafka_native.mock.call import Call
 
 _METADATA = "__cluster_metadata"
-_FIRST_WHOLE = 2
-_ONLY_UP = 1
+_FIRST_ATOMIC = 2
+_UPGRADE_ONLY = 1
 _FIRST_WITH_NODES = 2
 
 
 def update_features(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Run features at other levels: all or none, but in versions that answer for each."""
+    """Change the levels of features.
+
+    From version 2 on an error prevents all changes. Older versions return an error for each
+    feature.
+    """
     quorum = call.cluster.quorum
     with call.cluster.lock:
         refused = {
             each.feature: quorum.refusal(
                 each.feature,
                 each.max_version_level,
-                may_go_down=each.allow_downgrade or each.upgrade_type != _ONLY_UP,
+                may_go_down=each.allow_downgrade or each.upgrade_type != _UPGRADE_ONLY,
             )
             for each in request.feature_updates
         }
         problem = next((text for text in refused.values() if text is not None), None)
-        if problem is not None and call.version >= _FIRST_WHOLE:
-            return UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=problem)
+        if problem is not None and call.version >= _FIRST_ATOMIC:
+            return UpdateFeaturesResponse(
+                error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=problem
+            )
         for each in request.feature_updates:
             if refused[each.feature] is None and not request.validate_only:
                 quorum.update(each.feature, each.max_version_level)
@@ -59,7 +65,7 @@ def update_features(call: Call, request: UpdateFeaturesRequest) -> UpdateFeature
 
 
 def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Who votes, and how far they are: everybody has everything."""
+    """Return the voters. All of them have the whole log."""
     topic = DescribeQuorumResponse.Topic
     response = DescribeQuorumResponse(error_message=None)
     with call.cluster.lock:
@@ -84,7 +90,8 @@ def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuoru
             node(
                 node_id=number,
                 listeners=[
-                    node.Listener(name=name, host=host, port=port) for name, host, port in _endpoints(call, number)
+                    node.Listener(name=name, host=host, port=port)
+                    for name, host, port in _endpoints(call, number)
                 ],
             )
             for number in call.cluster.quorum.voters
@@ -115,7 +122,11 @@ def _partition(call: Call) -> DescribeQuorumResponse.Topic.Partition:
 
 
 def _endpoints(call: Call, number: int) -> list[tuple[str, str, int]]:
-    own = [("CONTROLLER", *broker.endpoint) for broker in call.cluster.live_brokers() if broker.id == number]
+    own = [
+        ("CONTROLLER", *broker.endpoint)
+        for broker in call.cluster.live_brokers()
+        if broker.id == number
+    ]
     return call.cluster.quorum.endpoints.get(number, own)
 
 
@@ -124,28 +135,34 @@ def _other_cluster(call: Call, cluster_id: str | None) -> bool:
 
 
 def add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
-    """Let a controller vote that doesn't yet."""
+    """Add a controller to the voters."""
     quorum = call.cluster.quorum
     with call.cluster.lock:
         if _other_cluster(call, request.cluster_id):
-            return AddRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
+            return AddRaftVoterResponse(
+                error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None
+            )
         if request.voter_id in quorum.voters:
-            text = f"{request.voter_id} votes already"
+            text = f"{request.voter_id} is a voter already"
             return AddRaftVoterResponse(error_code=ErrorCode.DUPLICATE_VOTER, error_message=text)
         quorum.voters[request.voter_id] = request.voter_directory_id
-        quorum.endpoints[request.voter_id] = [(each.name, each.host, each.port) for each in request.listeners]
+        quorum.endpoints[request.voter_id] = [
+            (each.name, each.host, each.port) for each in request.listeners
+        ]
         quorum.changed()
     return AddRaftVoterResponse(error_message=None)
 
 
 def remove_raft_voter(call: Call, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
-    """Let a controller vote no more."""
+    """Remove a controller from the voters."""
     quorum = call.cluster.quorum
     with call.cluster.lock:
         if _other_cluster(call, request.cluster_id):
-            return RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
+            return RemoveRaftVoterResponse(
+                error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None
+            )
         if quorum.voters.get(request.voter_id) != request.voter_directory_id:
-            text = f"{request.voter_id} with this directory doesn't vote"
+            text = f"{request.voter_id} with this directory isn't a voter"
             return RemoveRaftVoterResponse(error_code=ErrorCode.VOTER_NOT_FOUND, error_message=text)
         del quorum.voters[request.voter_id]
         quorum.changed()
@@ -153,12 +170,17 @@ def remove_raft_voter(call: Call, request: RemoveRaftVoterRequest) -> RemoveRaft
 
 
 def unregister_broker(call: Call, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """Forget a broker, until it comes up again."""
+    """Unregister a broker until it starts again."""
     cluster = call.cluster
     with cluster.lock:
-        if request.broker_id not in cluster.broker_ids or request.broker_id in cluster.quorum.unregistered:
+        if (
+            request.broker_id not in cluster.broker_ids
+            or request.broker_id in cluster.quorum.unregistered
+        ):
             text = f"broker {request.broker_id} isn't registered"
-            return UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text)
+            return UnregisterBrokerResponse(
+                error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text
+            )
         cluster.remove_broker(request.broker_id)
         cluster.quorum.unregistered.add(request.broker_id)
         cluster.quorum.changed()

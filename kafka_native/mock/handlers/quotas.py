@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas, and what a quota does to Produce and Fetch."""
+"""DescribeClientQuotas and AlterClientQuotas, and the throttle times of Produce and Fetch."""
 
 from __future__ import annotations
 
@@ -25,17 +25,26 @@ if TYPE_CHECKING:
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 
 
-def describe_client_quotas(call: Call, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    """The quotas of the entities that fit."""
+def describe_client_quotas(
+    call: Call, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    """Return the quotas of the matching entities."""
     kinds = [each.entity_type for each in request.components]
-    if len(set(kinds)) < len(kinds) or any(each.match_type not in range(3) for each in request.components):
-        text = "a kind of entity is there twice, or how it is matched isn't known"
-        return DescribeClientQuotasResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text, entries=None)
+    if len(set(kinds)) < len(kinds) or any(
+        each.match_type not in range(3) for each in request.components
+    ):
+        text = "an entity type occurs twice, or a match type is unknown"
+        return DescribeClientQuotasResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message=text, entries=None
+        )
     kind = DescribeClientQuotasResponse.Entry
     with call.cluster.lock:
         found = [
             kind(
-                entity=[kind.Entity(entity_type=of, entity_name=name) for of, name in sorted(entity, key=str)],
+                entity=[
+                    kind.Entity(entity_type=of, entity_name=name)
+                    for of, name in sorted(entity, key=str)
+                ],
                 values=[kind.Value(key=key, value=value) for key, value in values.items()],
             )
             for entity, values in call.cluster.quotas.entries.items()
@@ -61,8 +70,10 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
     for entry in request.entries:
         entity = frozenset((each.entity_type, each.entity_name) for each in entry.entity)
         changes = {each.key: None if each.remove else each.value for each in entry.ops}
-        problem = quotas.unfit(entity, set(changes))
-        bad = [key for key, value in changes.items() if value is not None and not 0 < value < math.inf]
+        problem = quotas.refusal(entity, set(changes))
+        bad = [
+            key for key, value in changes.items() if value is not None and not 0 < value < math.inf
+        ]
         if problem is None and bad:
             problem = f"{bad[0]} must be greater than 0"
         kind = AlterClientQuotasResponse.Entry
@@ -71,7 +82,8 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
                 error_code=ErrorCode.INVALID_REQUEST if problem else ErrorCode.NO_ERROR,
                 error_message=problem,
                 entity=[
-                    kind.Entity(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity
+                    kind.Entity(entity_type=each.entity_type, entity_name=each.entity_name)
+                    for each in entry.entity
                 ],
             )
         )
@@ -82,7 +94,7 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
 
 
 def alter_refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
-    """The same error for every entity."""
+    """Return the same error for every entity."""
     kind = AlterClientQuotasResponse.Entry
     return AlterClientQuotasResponse(
         entries=[
@@ -90,7 +102,8 @@ def alter_refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQu
                 error_code=code,
                 error_message=None,
                 entity=[
-                    kind.Entity(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity
+                    kind.Entity(entity_type=each.entity_type, entity_name=each.entity_name)
+                    for each in entry.entity
                 ],
             )
             for entry in request.entries
@@ -99,17 +112,22 @@ def alter_refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQu
 
 
 def throttle_ms(call: Call, request: Request, reply: Response | Reply) -> int:
-    """What the quota of whoever asked says to this Produce or Fetch."""
+    """Return the throttle time of this Produce or Fetch, by the client's quota."""
     if not call.cluster.quotas.entries:
         return 0
     if isinstance(request, ProduceRequest):
-        key, size = quotas.PRODUCE, sum(_size(part) for topic in request.topic_data for part in topic.partition_data)
+        key, size = (
+            quotas.PRODUCE,
+            sum(_size(part) for topic in request.topic_data for part in topic.partition_data),
+        )
     else:
         records = reply.records if isinstance(reply, Reply) else []
         key, size = quotas.FETCH, sum(len(piece) for pieces in records for piece in pieces)
     user = call.connection.login.principal.partition(":")[2]
     with call.cluster.lock:
-        return call.cluster.quotas.throttle_ms(call.broker.id, user, call.client_id, key, size, time.monotonic())
+        return call.cluster.quotas.throttle_ms(
+            call.broker.id, user, call.client_id, key, size, time.monotonic()
+        )
 
 
 def _size(partition: Any) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def alter_partition_reassignments(
     call: Call, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Begin moves, and end them at once unless a test holds them back; cancel moves."""
+    """Start or cancel reassignments. They complete at once unless a test holds them."""
     kind = AlterPartitionReassignmentsResponse.Topic
     response = AlterPartitionReassignmentsResponse(
         error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
@@ -39,25 +39,43 @@ def alter_partition_reassignments(
     return response
 
 
-def _alter(call: Call, topic: str, asked: AlterPartitionReassignmentsRequest.Topic.Partition, *, fixed: bool) -> None:
+def _alter(
+    call: Call,
+    topic: str,
+    asked: AlterPartitionReassignmentsRequest.Topic.Partition,
+    *,
+    fixed: bool,
+) -> None:
     cluster = call.cluster
     with cluster.lock:
-        partition = cluster.topics[topic].partition(asked.partition_index) if topic in cluster.topics else None
+        partition = (
+            cluster.topics[topic].partition(asked.partition_index)
+            if topic in cluster.topics
+            else None
+        )
         if partition is None:
             raise Refused(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{asked.partition_index}"
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"there is no partition {topic}-{asked.partition_index}",
             )
         if asked.replicas is None:
             if not partition.is_moving:
-                raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "it isn't on its way anywhere")
+                raise Refused(
+                    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is in progress"
+                )
             partition.cancel_move()
             return
         if not asked.replicas or len(set(asked.replicas)) < len(asked.replicas):
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {asked.replicas}")
         if not set(asked.replicas) <= {broker.id for broker in cluster.live_brokers()}:
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"not all brokers of {asked.replicas} are there")
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"not all brokers of {asked.replicas} are up",
+            )
         if fixed and len(asked.replicas) != len(partition.settled_replicas):
-            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas must stay as it is")
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas must stay as it is"
+            )
         partition.begin_move(asked.replicas)
         if not cluster.holds_reassignments:
             partition.end_move()
@@ -66,8 +84,12 @@ def _alter(call: Call, topic: str, asked: AlterPartitionReassignmentsRequest.Top
 def list_partition_reassignments(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The partitions that a test holds back on their way."""
-    wanted = None if request.topics is None else {each.name: set(each.partition_indexes) for each in request.topics}
+    """Return the reassignments in progress, which a test holds."""
+    wanted = (
+        None
+        if request.topics is None
+        else {each.name: set(each.partition_indexes) for each in request.topics}
+    )
     kind = ListPartitionReassignmentsResponse.Topic
     response = ListPartitionReassignmentsResponse(error_message=None)
     with call.cluster.lock:

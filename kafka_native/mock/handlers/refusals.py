@@ -1,4 +1,4 @@
-"""Answers that say nothing but an error, for the codes that tests push."""
+"""Responses with only an error, for the codes that tests push."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ from kafka_native.protocol.groups import (
     JoinGroupResponse,
 )
 from kafka_native.protocol.metadata import MetadataRequest
-from kafka_native.protocol.offsets import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
+from kafka_native.protocol.offsets import (
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
 from kafka_native.protocol.partitions import AlterReplicaLogDirsRequest
 from kafka_native.protocol.produce import ProduceRequest
 from kafka_native.protocol.quotas import AlterClientQuotasRequest
@@ -53,7 +57,7 @@ _FIRST_WITHOUT_PROTOCOL = 7
 
 
 def refuse(call: Call, request: Request, code: int) -> Response | None:
-    """The response that carries ``code`` wherever the API has a place for it."""
+    """Return the response with ``code`` in every place that the API has for it."""
     if isinstance(request, ProduceRequest):
         return produce.refused(call, request, code) if request.acks != 0 else None
     if isinstance(request, FetchRequest):
@@ -76,7 +80,10 @@ def refuse(call: Call, request: Request, code: int) -> Response | None:
         return quotas.alter_refused(request, code)
     if isinstance(request, AlterReplicaLogDirsRequest):
         return log_dirs.alter_refused(request, code)
-    if isinstance(request, ShareGroupDescribeRequest | StreamsGroupDescribeRequest | DescribeShareGroupOffsetsRequest):
+    if isinstance(
+        request,
+        ShareGroupDescribeRequest | StreamsGroupDescribeRequest | DescribeShareGroupOffsetsRequest,
+    ):
         return shared_groups.describe_refused(request, code)
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return ConsumerGroupHeartbeatResponse(error_code=code, assignment=None)
@@ -94,7 +101,11 @@ def refuse(call: Call, request: Request, code: int) -> Response | None:
         name = None if call.version >= _FIRST_WITHOUT_PROTOCOL else ""
         return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=name)
     response = registry.response(call.api_key)()
-    if any(field.name == "error_code" and field.versions.has(call.version) for field in response.fields):
+    if any(
+        field.name == "error_code" and field.versions.has(call.version) for field in response.fields
+    ):
         setattr(response, "error_code", ErrorCode(code))  # noqa: B010 - the field isn't Response's
         return response
-    raise NotImplementedError(f"no place for a pushed error in {type(response).__name__} version {call.version}")
+    raise NotImplementedError(
+        f"no place for a pushed error in {type(response).__name__} version {call.version}"
+    )

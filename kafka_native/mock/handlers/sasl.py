@@ -23,7 +23,7 @@ def handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeRespons
 
 
 def authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | None:
-    """Take a token of the mechanism."""
+    """Process the client's next SASL token."""
     answer = call.connection.login.step(request.auth_bytes)
     if answer is None:
         return None

@@ -10,7 +10,14 @@ from kafka_native.mock.handlers.fetch import corrupted
 from kafka_native.mock.handlers.groups import check_own
 from kafka_native.mock.handlers.leaders import Found, Hints, find
 from kafka_native.mock.membership import GroupError
-from kafka_native.mock.share_groups import FINAL_EPOCH, FIRST_EPOCH, JOIN_EPOCH, LEAVE_EPOCH, Key, ShareSession
+from kafka_native.mock.share_groups import (
+    FINAL_EPOCH,
+    FIRST_EPOCH,
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    Key,
+    ShareSession,
+)
 from kafka_native.mock.topics import Waiter
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.share import (
@@ -33,7 +40,7 @@ _FIRST_HINTS = 1
 
 
 def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
-    """Join, stay or leave."""
+    """Let a member join, stay or leave."""
     share = call.cluster.share
     with call.cluster.lock:
         try:
@@ -50,15 +57,19 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
             group = share.find(request.group_id, make=request.member_epoch == JOIN_EPOCH)
             if request.member_epoch == LEAVE_EPOCH:
                 group.leave(request.member_id)
-                return ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
-            member, tells = group.heartbeat(request, call.client_id, call.connection.peer[0])
+                return ShareGroupHeartbeatResponse(
+                    member_id=request.member_id, member_epoch=LEAVE_EPOCH
+                )
+            member, sends_assignment = group.heartbeat(
+                request, call.client_id, call.connection.peer[0]
+            )
         except GroupError as error:
             return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.text)
         return ShareGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=int(share.settings.heartbeat_seconds * 1000),
-            assignment=_assignment(member.assigned) if tells else None,
+            assignment=_assignment(member.assigned) if sends_assignment else None,
         )
 
 
@@ -71,8 +82,8 @@ def _assignment(assigned: set[Key]) -> ShareGroupHeartbeatResponse.Assignment:
     return ShareGroupHeartbeatResponse.Assignment(topic_partitions=parts)
 
 
-class _Acknowledging:
-    """Takes the acknowledgements of one request, and keeps what came of each partition."""
+class _Acknowledgements:
+    """The acknowledgements of one request, and the result for each partition."""
 
     def __init__(self, call: Call, hints: Hints) -> None:
         self.call = call
@@ -80,12 +91,14 @@ class _Acknowledging:
         self.answers: dict[Key, tuple[int, tuple[int, int]]] = {}
 
     def take(self, session: ShareSession, key: Key, batches: list[AcknowledgementBatch]) -> None:
-        """Those of one partition."""
+        """Process the acknowledgements of one partition."""
         found = find(self.call, "", *key)
         error: int = found.error
         if error == ErrorCode.NO_ERROR and found.topic is not None:
             faults, broker = self.call.cluster.faults, self.call.broker.id
-            pushed = faults.take_error_within(ApiKey.SHARE_ACKNOWLEDGE, broker, found.topic.name, key[1])
+            pushed = faults.take_error_within(
+                ApiKey.SHARE_ACKNOWLEDGE, broker, found.topic.name, key[1]
+            )
             if pushed is None or pushed.done or not pushed.code:
                 held = session.group.partition(found.topic, key[1])
                 error = held.acknowledge(session.member_id, batches, self.call.cluster.clock.now())
@@ -95,14 +108,19 @@ class _Acknowledging:
 
 
 class _Round:
-    """One look at the partitions of a session."""
+    """One read of the partitions of a session."""
 
-    def __init__(self, call: Call, request: ShareFetchRequest, session: ShareSession, hints: Hints) -> None:
+    def __init__(
+        self, call: Call, request: ShareFetchRequest, session: ShareSession, hints: Hints
+    ) -> None:
         self.call = call
         self.request = request
         self.session = session
         self.hints = hints
-        self.answers: dict[Key, tuple[ShareFetchResponse.ShareFetchableTopicResponse.PartitionData, list[memoryview]]]
+        self.answers: dict[
+            Key,
+            tuple[ShareFetchResponse.ShareFetchableTopicResponse.PartitionData, list[memoryview]],
+        ]
         self.answers = {}
         self.has_error = False
         self.partitions: list[Partition] = []
@@ -110,14 +128,16 @@ class _Round:
         self.records_left = request.max_records
         self.bytes_left = request.max_bytes
 
-    def look(self) -> None:
-        """Acquire what there is, within the limits of the request."""
+    def acquire_all(self) -> None:
+        """Acquire the available records, within the limits of the request."""
         for key in self.session.partitions:
             found = find(self.call, "", *key)
             error: int = found.error
             if found.topic is not None:
                 faults = self.call.cluster.faults
-                pushed = faults.take_error_within(ApiKey.SHARE_FETCH, self.call.broker.id, found.topic.name, key[1])
+                pushed = faults.take_error_within(
+                    ApiKey.SHARE_FETCH, self.call.broker.id, found.topic.name, key[1]
+                )
                 error = pushed.code if pushed is not None and pushed.code else error
             if error:
                 self.has_error = True
@@ -135,30 +155,42 @@ class _Round:
         held = self.session.group.partition(found.topic, key[1])
         if self.records_left > 0 and self.bytes_left > 0:
             now = self.call.cluster.clock.now()
-            slices, ranges = held.acquire(self.session.member_id, self.records_left, self.bytes_left, now)
+            slices, ranges = held.acquire(
+                self.session.member_id, self.records_left, self.bytes_left, now
+            )
             if ranges:
                 self.records_left -= sum(last - first + 1 for first, last, _ in ranges)
                 self.bytes_left -= sum(map(len, slices))
                 answer = _PART(partition_index=key[1], records=RECORDS_HERE)
                 answer.acquired_records = [
-                    _PART.AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+                    _PART.AcquiredRecords(
+                        first_offset=first, last_offset=last, delivery_count=count
+                    )
                     for first, last, count in ranges
                 ]
                 slices = corrupted(self.call.cluster, found.topic.name, key[1], slices)
                 self.answers[key] = (answer, slices)
         self.expires = min(self.expires, held.next_expiry())
 
-    def reply(self, acknowledged: _Acknowledging) -> Reply:
-        """The response: partitions with records, an error, or acknowledgements."""
+    def reply(self, acknowledged: _Acknowledgements) -> Reply:
+        """Return the response: the partitions with records, an error, or acknowledgements."""
         response = ShareFetchResponse(acquisition_lock_timeout_ms=_lock_ms(self.call))
         records: list[list[memoryview]] = []
         for key in sorted(self.answers.keys() | acknowledged.answers.keys()):
-            answer, slices = self.answers.get(key) or (_PART(partition_index=key[1], records=b""), [])
+            answer, slices = self.answers.get(key) or (
+                _PART(partition_index=key[1], records=b""),
+                [],
+            )
             if key in acknowledged.answers:
                 answer.acknowledge_error_code, (leader, epoch) = acknowledged.answers[key]
                 if not answer.error_code:
-                    answer.current_leader.leader_id, answer.current_leader.leader_epoch = leader, epoch
-            topic = ShareFetchResponse.ShareFetchableTopicResponse(topic_id=key[0], partitions=[answer])
+                    answer.current_leader.leader_id, answer.current_leader.leader_epoch = (
+                        leader,
+                        epoch,
+                    )
+            topic = ShareFetchResponse.ShareFetchableTopicResponse(
+                topic_id=key[0], partitions=[answer]
+            )
             if response.responses and response.responses[-1].topic_id == key[0]:
                 response.responses[-1].partitions.append(answer)
             else:
@@ -171,7 +203,9 @@ class _Round:
 
 def _endpoints(hints: Hints) -> list[NodeEndpoint]:
     return [
-        NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack)
+        NodeEndpoint(
+            node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack
+        )
         for broker in hints.brokers.values()
     ]
 
@@ -181,13 +215,13 @@ def _lock_ms(call: Call) -> int:
 
 
 def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchResponse | None:
-    """Take acknowledgements, then answer when records could be acquired, there is an error, or the time is up.
+    """Process acknowledgements, then answer with acquired records or an error, or after the time.
 
-    There is no answer if the client went meanwhile.
+    A client that has disconnected gets no answer.
     """
     cluster = call.cluster
     hints = Hints(call, _FIRST_HINTS)
-    acknowledged = _Acknowledging(call, hints)
+    acknowledged = _Acknowledgements(call, hints)
     epoch = request.share_session_epoch
     with cluster.lock:
         given = [(topic.topic_id, each) for topic in request.topics for each in topic.partitions]
@@ -216,20 +250,20 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
         with cluster.lock:
             done = _Round(call, request, session, hints)
             if not call.connection.is_closing:
-                done.look()
+                done.acquire_all()
             now = cluster.clock.now()
             if done.answers or done.has_error or now >= deadline or call.connection.is_closing:
                 return done.reply(acknowledged)
             waiter.watch(cluster.waiters, done.partitions)
         waiter.wait(cluster.lock, max(min(deadline, done.expires) - now, 0))
         if call.connection.is_abandoned():
-            return None  # nothing is acquired for who has gone
+            return None  # acquire no records for a client that has disconnected
 
 
 def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
-    """Take acknowledgements; with the last epoch the session ends and the rest is released."""
+    """Process acknowledgements. The final epoch ends the session and releases the other records."""
     hints = Hints(call, _FIRST_HINTS)
-    acknowledged = _Acknowledging(call, hints)
+    acknowledged = _Acknowledgements(call, hints)
     epoch = request.share_session_epoch
     share = call.cluster.share
     part = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse
@@ -243,7 +277,9 @@ def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAckn
             return ShareAcknowledgeResponse(error_code=error)
         for topic in request.topics:
             for each in topic.partitions:
-                acknowledged.take(session, (topic.topic_id, each.partition_index), each.acknowledgement_batches)
+                acknowledged.take(
+                    session, (topic.topic_id, each.partition_index), each.acknowledgement_batches
+                )
         if epoch == FINAL_EPOCH:
             share.close(call.broker.id, session)
     response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=_lock_ms(call))

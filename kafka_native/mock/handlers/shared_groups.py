@@ -1,4 +1,7 @@
-"""Share groups (KIP-932) and streams groups (KIP-1071) as they look from outside, and the offsets of share groups."""
+"""Descriptions of share groups (KIP-932) and streams groups (KIP-1071).
+
+Also the admin APIs for the offsets of share groups.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _OFFSETS = DescribeShareGroupOffsetsResponse.Group
 
 
 def _own(call: Call, group_id: str) -> ShareGroup:
-    """A share group that this broker coordinates. Raises ``GroupError``."""
+    """Return a share group that this broker coordinates. Raises ``GroupError``."""
     if not group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
     check_own(call, group_id)
@@ -39,7 +42,7 @@ def _own(call: Call, group_id: str) -> ShareGroup:
 
 
 def describe_share(call: Call, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
-    """State, epoch and members of share groups."""
+    """Return state, epoch and members of share groups."""
     response = ShareGroupDescribeResponse()
     with call.cluster.lock:
         for name in request.group_ids:
@@ -67,8 +70,10 @@ def describe_share(call: Call, request: ShareGroupDescribeRequest) -> ShareGroup
     return response
 
 
-def describe_streams(call: Call, request: StreamsGroupDescribeRequest) -> StreamsGroupDescribeResponse:
-    """Streams groups, as the test wants them."""
+def describe_streams(
+    call: Call, request: StreamsGroupDescribeRequest
+) -> StreamsGroupDescribeResponse:
+    """Return streams groups as the test has described them."""
     response = StreamsGroupDescribeResponse()
     with call.cluster.lock:
         for name in request.group_ids:
@@ -76,9 +81,13 @@ def describe_streams(call: Call, request: StreamsGroupDescribeRequest) -> Stream
                 check_own(call, name)
                 group = call.cluster.groups.find(name)
                 if not isinstance(group, StreamsGroup):
-                    text = f"Group {name} is not a streams group." if group else f"Group {name} not found."
+                    text = (
+                        f"Group {name} is not a streams group."
+                        if group
+                        else f"Group {name} not found."
+                    )
                     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
-                response.groups.append(group.told)
+                response.groups.append(group.description)
             except GroupError as error:
                 refused = StreamsGroupDescribeResponse.Group(
                     group_id=name, error_code=error.code, error_message=error.text
@@ -87,8 +96,10 @@ def describe_streams(call: Call, request: StreamsGroupDescribeRequest) -> Stream
     return response
 
 
-def describe_offsets(call: Call, request: DescribeShareGroupOffsetsRequest) -> DescribeShareGroupOffsetsResponse:
-    """Below which offsets share groups are done."""
+def describe_offsets(
+    call: Call, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
+    """Return the start offsets of share groups: the records before them are done."""
     response = DescribeShareGroupOffsetsResponse()
     with call.cluster.lock:
         for asked in request.groups:
@@ -98,19 +109,23 @@ def describe_offsets(call: Call, request: DescribeShareGroupOffsetsRequest) -> D
             try:
                 held = _own(call, asked.group_id).topics_of()
             except GroupError as error:
-                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:  # who isn't there has no offsets
+                # a group that doesn't exist has no offsets
+                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
                     answer.error_code, answer.error_message = error.code, error.text
                     continue
             wanted = {name: list(parts) for name, parts in held.items()}
             if asked.topics is not None:
                 wanted = {topic.topic_name: topic.partitions for topic in asked.topics}
             answer.topics = [
-                _topic_offsets(call, held.get(name, {}), name, numbers) for name, numbers in wanted.items()
+                _topic_offsets(call, held.get(name, {}), name, numbers)
+                for name, numbers in wanted.items()
             ]
     return response
 
 
-def _topic_offsets(call: Call, held: dict[int, SharePartition], name: str, numbers: list[int]) -> _OFFSETS.Topic:
+def _topic_offsets(
+    call: Call, held: dict[int, SharePartition], name: str, numbers: list[int]
+) -> _OFFSETS.Topic:
     topic = call.cluster.topics.get(name)
     answer = _OFFSETS.Topic(topic_name=name)
     if topic is not None:
@@ -124,12 +139,14 @@ def _topic_offsets(call: Call, held: dict[int, SharePartition], name: str, numbe
     return answer
 
 
-def alter_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
-    """Let a group without members go on elsewhere."""
+def alter_offsets(
+    call: Call, request: AlterShareGroupOffsetsRequest
+) -> AlterShareGroupOffsetsResponse:
+    """Change the start offsets of a group without members."""
     with call.cluster.lock:
         try:
             check_own(call, request.group_id)
-            call.cluster.share.find(request.group_id, make=True)  # as Kafka does
+            call.cluster.share.find(request.group_id, make=True)  # Kafka creates the group too
             group = call.cluster.share.without_members(request.group_id)
         except GroupError as error:
             return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.text)
@@ -139,7 +156,9 @@ def alter_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> AlterSh
             answer = AlterShareGroupOffsetsResponse.Topic(topic_name=asked.topic_name)
             response.responses.append(answer)
             for part in asked.partitions:
-                one = AlterShareGroupOffsetsResponse.Topic.Partition(partition_index=part.partition_index)
+                one = AlterShareGroupOffsetsResponse.Topic.Partition(
+                    partition_index=part.partition_index
+                )
                 answer.partitions.append(one)
                 if topic is None or topic.partition(part.partition_index) is None:
                     one.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -148,8 +167,10 @@ def alter_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> AlterSh
         return response
 
 
-def delete_offsets(call: Call, request: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
-    """Let a group without members forget topics."""
+def delete_offsets(
+    call: Call, request: DeleteShareGroupOffsetsRequest
+) -> DeleteShareGroupOffsetsResponse:
+    """Delete the offsets of topics in a group without members."""
     with call.cluster.lock:
         try:
             _own(call, request.group_id)
@@ -170,14 +191,21 @@ def delete_offsets(call: Call, request: DeleteShareGroupOffsetsRequest) -> Delet
 
 
 def describe_refused(
-    request: ShareGroupDescribeRequest | StreamsGroupDescribeRequest | DescribeShareGroupOffsetsRequest, code: int
+    request: ShareGroupDescribeRequest
+    | StreamsGroupDescribeRequest
+    | DescribeShareGroupOffsetsRequest,
+    code: int,
 ) -> ShareGroupDescribeResponse | StreamsGroupDescribeResponse | DescribeShareGroupOffsetsResponse:
-    """The same error for every group."""
+    """Return the same error for every group."""
     if isinstance(request, DescribeShareGroupOffsetsRequest):
         groups = [_OFFSETS(group_id=each.group_id, error_code=code) for each in request.groups]
         return DescribeShareGroupOffsetsResponse(groups=groups)
     if isinstance(request, ShareGroupDescribeRequest):
         share = ShareGroupDescribeResponse.Group
-        return ShareGroupDescribeResponse(groups=[share(group_id=each, error_code=code) for each in request.group_ids])
+        return ShareGroupDescribeResponse(
+            groups=[share(group_id=each, error_code=code) for each in request.group_ids]
+        )
     streams = StreamsGroupDescribeResponse.Group
-    return StreamsGroupDescribeResponse(groups=[streams(group_id=each, error_code=code) for each in request.group_ids])
+    return StreamsGroupDescribeResponse(
+        groups=[streams(group_id=each, error_code=code) for each in request.group_ids]
+    )

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from kafka_native.mock.call import Call
 
 
-def get_subscriptions(call: Call, request: GetTelemetrySubscriptionsRequest) -> GetTelemetrySubscriptionsResponse:
-    """What is wanted of a client."""
+def get_subscriptions(
+    call: Call, request: GetTelemetrySubscriptionsRequest
+) -> GetTelemetrySubscriptionsResponse:
+    """Return the metrics that a client must push."""
     telemetry = call.cluster.telemetry
-    assert telemetry is not None  # or it isn't offered
+    assert telemetry is not None  # without telemetry the API is not advertised
     instance_id, wanted = telemetry.register(request.client_instance_id)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
@@ -37,13 +39,17 @@ def get_subscriptions(call: Call, request: GetTelemetrySubscriptionsRequest) -> 
 
 
 def push(call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
-    """Keep what a client has measured."""
+    """Store the metrics that a client has pushed."""
     telemetry = call.cluster.telemetry
     assert telemetry is not None
     codec = request.compression_type
     size = len(request.metrics)
     error = telemetry.check(
-        request.client_instance_id, request.subscription_id, codec, size, terminating=request.terminating
+        request.client_instance_id,
+        request.subscription_id,
+        codec,
+        size,
+        terminating=request.terminating,
     )
     if error:
         return PushTelemetryResponse(error_code=error)

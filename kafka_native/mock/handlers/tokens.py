@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48): made, renewed, ended, told. SCRAM lets their holders in."""
+"""Delegation tokens (KIP-48): create, renew, expire, describe. SCRAM accepts the tokens."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ USER = "User"
 
 
 class _Refused(Exception):
-    """What isn't done, with the code for the client."""
+    """A request that fails, with the error code for the client."""
 
     def __init__(self, code: ErrorCode) -> None:
-        """Keep the code."""
         super().__init__(code.name)
         self.code = code
 
 
 def _tokens(call: Call) -> dict[str, DelegationToken]:
-    """All tokens, by id; called under the lock. Raises ``_Refused``."""
+    """Return all tokens by id. Call it under the lock. Raises ``_Refused``."""
     if call.cluster.sasl is None:
         raise _Refused(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     if call.connection.login.is_by_token:
@@ -59,10 +58,16 @@ def _now_ms() -> int:
 
 
 def create(call: Call, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-    """Make a delegation token."""
+    """Create a delegation token."""
     requester = _user(call)
-    types = {each.principal_type for each in request.renewers} | {request.owner_principal_type or USER}
-    lifetime_ms = MAX_LIFETIME_MS if request.max_lifetime_ms < 0 else min(request.max_lifetime_ms, MAX_LIFETIME_MS)
+    types = {each.principal_type for each in request.renewers} | {
+        request.owner_principal_type or USER
+    }
+    lifetime_ms = (
+        MAX_LIFETIME_MS
+        if request.max_lifetime_ms < 0
+        else min(request.max_lifetime_ms, MAX_LIFETIME_MS)
+    )
     now, hmac, name = _now_ms(), secrets.token_bytes(64), secrets.token_urlsafe(16)
     token = DelegationToken(
         request.owner_principal_name or requester,
@@ -81,16 +86,21 @@ def create(call: Call, request: CreateDelegationTokenRequest) -> CreateDelegatio
         except _Refused as refused:
             return CreateDelegationTokenResponse(error_code=refused.code)
         tokens[name] = token
-    response = CreateDelegationTokenResponse(principal_type=USER, principal_name=token.owner, token_id=name, hmac=hmac)
+    response = CreateDelegationTokenResponse(
+        principal_type=USER, principal_name=token.owner, token_id=name, hmac=hmac
+    )
     if call.version >= 3:
-        response.token_requester_principal_type, response.token_requester_principal_name = USER, requester
+        response.token_requester_principal_type, response.token_requester_principal_name = (
+            USER,
+            requester,
+        )
     response.issue_timestamp_ms, response.expiry_timestamp_ms = token.issue_ms, token.expiry_ms
     response.max_timestamp_ms = token.max_ms
     return response
 
 
 def renew(call: Call, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
-    """Let a token end later."""
+    """Move the expiry of a token to a later time."""
     period_ms = EXPIRY_MS if request.renew_period_ms < 0 else request.renew_period_ms
     try:
         return RenewDelegationTokenResponse(expiry_timestamp_ms=_end(call, request.hmac, period_ms))
@@ -99,16 +109,18 @@ def renew(call: Call, request: RenewDelegationTokenRequest) -> RenewDelegationTo
 
 
 def expire(call: Call, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
-    """Let a token end soon, or now."""
+    """Move the expiry of a token to an earlier time, or to now."""
     period_ms = max(0, request.expiry_time_period_ms)
     try:
-        return ExpireDelegationTokenResponse(expiry_timestamp_ms=_end(call, request.hmac, period_ms))
+        return ExpireDelegationTokenResponse(
+            expiry_timestamp_ms=_end(call, request.hmac, period_ms)
+        )
     except _Refused as refused:
         return ExpireDelegationTokenResponse(error_code=refused.code)
 
 
 def _end(call: Call, hmac: bytes, period_ms: int) -> int:
-    """Let a token end after a while: when. Raises ``_Refused``."""
+    """Set the expiry of a token from now on, and return the new expiry. Raises ``_Refused``."""
     text = base64.b64encode(hmac).decode()
     with call.cluster.lock:
         tokens = _tokens(call)
@@ -122,25 +134,34 @@ def _end(call: Call, hmac: bytes, period_ms: int) -> int:
     raise _Refused(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
 
-def describe(call: Call, request: DescribeDelegationTokenRequest) -> DescribeDelegationTokenResponse:
-    """The tokens that who asks may renew, of these owners or of all."""
+def describe(
+    call: Call, request: DescribeDelegationTokenRequest
+) -> DescribeDelegationTokenResponse:
+    """Return the tokens that the client may renew, of these owners or of all."""
     kind = DescribeDelegationTokenResponse.Token
     owners = None if request.owners is None else {each.principal_name for each in request.owners}
     with call.cluster.lock:
         try:
-            found = {name: each for name, each in _tokens(call).items() if each.may_renew(_user(call))}
+            found = {
+                name: each for name, each in _tokens(call).items() if each.may_renew(_user(call))
+            }
         except _Refused as refused:
             return DescribeDelegationTokenResponse(error_code=refused.code)
     response = DescribeDelegationTokenResponse()
     for name, token in found.items():
         if owners is not None and token.owner not in owners:
             continue
-        told = kind(principal_type=USER, principal_name=token.owner, token_id=name)
-        told.hmac = base64.b64decode(token.hmac)
-        told.issue_timestamp, told.expiry_timestamp = token.issue_ms, token.expiry_ms
-        told.max_timestamp = token.max_ms
-        told.renewers = [kind.Renewer(principal_type=USER, principal_name=each) for each in token.renewers]
+        described = kind(principal_type=USER, principal_name=token.owner, token_id=name)
+        described.hmac = base64.b64decode(token.hmac)
+        described.issue_timestamp, described.expiry_timestamp = token.issue_ms, token.expiry_ms
+        described.max_timestamp = token.max_ms
+        described.renewers = [
+            kind.Renewer(principal_type=USER, principal_name=each) for each in token.renewers
+        ]
         if call.version >= 3:
-            told.token_requester_principal_type, told.token_requester_principal_name = USER, token.requester
-        response.tokens.append(told)
+            described.token_requester_principal_type, described.token_requester_principal_name = (
+                USER,
+                token.requester,
+            )
+        response.tokens.append(described)
     return response

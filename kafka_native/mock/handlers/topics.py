@@ -28,7 +28,7 @@ _PREFERRED = 0
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Make the requested topics."""
+    """Create the requested topics."""
     names = [topic.name for topic in request.topics]
     response = CreateTopicsResponse()
     for topic in request.topics:
@@ -36,7 +36,7 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
         response.topics.append(answer)
         try:
             if names.count(topic.name) > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "the topic is there twice")
+                raise Refused(ErrorCode.INVALID_REQUEST, "the topic occurs twice")
             _check_allowed(call, topic.name)
             _create(call, topic, answer, only_check=request.validate_only)
         except Refused as error:
@@ -45,13 +45,17 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
 
 
 def _check_allowed(call: Call, name: str) -> None:
-    """Whether the client may do this to a topic. Raises ``Refused``."""
+    """Raise ``Refused`` if the ACLs or the test forbid the client this request for a topic."""
     if call.denies_topic(name):
         raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
 
 def _create(
-    call: Call, asked: CreateTopicsRequest.Topic, answer: CreateTopicsResponse.Topic, *, only_check: bool
+    call: Call,
+    asked: CreateTopicsRequest.Topic,
+    answer: CreateTopicsResponse.Topic,
+    *,
+    only_check: bool,
 ) -> None:
     cluster = call.cluster
     configs = {config.name: config.value for config in asked.configs}
@@ -62,7 +66,9 @@ def _create(
     if asked.assignments:
         by_index = {one.partition_index: one.broker_ids for one in asked.assignments}
         if sorted(by_index) != list(range(len(by_index))):
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the partitions aren't numbered from 0 on")
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the partitions aren't numbered from 0 on"
+            )
         assignment = [by_index[index] for index in range(len(by_index))]
     with cluster.lock:
         replicas = cluster.plan_topic(
@@ -86,10 +92,12 @@ def _create(
 
 
 def create_refused(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
-    """The same error for every topic."""
+    """Return the same error for every topic."""
     return CreateTopicsResponse(
         topics=[
-            CreateTopicsResponse.Topic(name=topic.name, error_code=code, error_message=None, configs=None)
+            CreateTopicsResponse.Topic(
+                name=topic.name, error_code=code, error_message=None, configs=None
+            )
             for topic in request.topics
         ]
     )
@@ -109,7 +117,11 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
                 cluster.remove_topic(topic)
                 answer = DeleteTopicsResponse.Topic(name=topic.name, topic_id=topic.id)
             else:
-                code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                code = (
+                    ErrorCode.UNKNOWN_TOPIC_ID
+                    if name is None
+                    else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
                 answer = DeleteTopicsResponse.Topic(name=name, topic_id=topic_id, error_code=code)
         response.responses.append(answer)
     return response
@@ -122,7 +134,7 @@ def _meant(call: Call, request: DeleteTopicsRequest) -> list[tuple[str | None, b
 
 
 def delete_refused(call: Call, request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
-    """The same error for every topic."""
+    """Return the same error for every topic."""
     return DeleteTopicsResponse(
         responses=[
             DeleteTopicsResponse.Topic(name=name, topic_id=topic_id, error_code=code)
@@ -140,14 +152,19 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
         nodes = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
         try:
             _check_allowed(call, topic.name)
-            call.cluster.grow_topic(topic.name, topic.count, nodes, only_check=request.validate_only)
+            call.cluster.grow_topic(
+                topic.name, topic.count, nodes, only_check=request.validate_only
+            )
         except Refused as error:
             answer.error_code, answer.error_message = error.code, error.text
     return response
 
 
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Have the first replica lead that is up; an unclean election takes whoever is up where nobody leads."""
+    """Elect the first replica that is up as the leader.
+
+    An unclean election changes only partitions without a leader.
+    """
     response = ElectLeadersResponse()
     with call.cluster.lock:
         for name, numbers in _to_elect(call, request):
@@ -156,7 +173,9 @@ def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespo
                 code = _elect(call, request.election_type, name, number)
                 if code != ErrorCode.ELECTION_NOT_NEEDED or request.topic_partitions is not None:
                     answer.partition_result.append(
-                        ElectLeadersResponse.Topic.Partition(partition_id=number, error_code=code, error_message=None)
+                        ElectLeadersResponse.Topic.Partition(
+                            partition_id=number, error_code=code, error_message=None
+                        )
                     )
             if answer.partition_result:
                 response.replica_election_results.append(answer)
@@ -166,7 +185,9 @@ def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespo
 def _to_elect(call: Call, request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:
     if request.topic_partitions is not None:
         return [(each.topic, each.partitions) for each in request.topic_partitions]
-    return [(name, list(range(len(topic.partitions)))) for name, topic in call.cluster.topics.items()]
+    return [
+        (name, list(range(len(topic.partitions)))) for name, topic in call.cluster.topics.items()
+    ]
 
 
 def _elect(call: Call, kind: int, name: str, number: int) -> ErrorCode:

@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_BATCHES = 4
 _FIRST_IMPLICIT = 5
-_FENCED_SINCE_OF_COMMITS = 99  # TxnOffsetCommit has always said INVALID_PRODUCER_EPOCH
+_FENCED_SINCE_OF_COMMITS = 99  # TxnOffsetCommit never returns PRODUCER_FENCED
 
 
 def _check_own(call: Call, transactional_id: str) -> None:
-    """Whether this broker coordinates it, and the client may use it. Raises ``TransactionError``."""
+    """Raise ``TransactionError`` unless the client may use the id at this broker.
+
+    The broker must be the coordinator of the id.
+    """
     if call.denies_transactional_id(transactional_id):
         raise TransactionError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if call.cluster.coordinator_of(transactional_id) is not call.broker:
@@ -42,7 +45,11 @@ def _check_own(call: Call, transactional_id: str) -> None:
 
 
 def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """A new producer id; the same one with a higher epoch where the client has one or names a transactional id."""
+    """Return a producer id and epoch.
+
+    The producer id is new, with two exceptions: a known producer id and a transactional id keep
+    theirs and get the next epoch.
+    """
     name = request.transactional_id
     with call.cluster.lock:
         transactions = call.cluster.transactions
@@ -65,12 +72,17 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
         except TransactionError as error:
             return InitProducerIdResponse(error_code=error.code)
     return InitProducerIdResponse(
-        producer_id=number, producer_epoch=epoch, ongoing_txn_producer_id=kept[0], ongoing_txn_producer_epoch=kept[1]
+        producer_id=number,
+        producer_epoch=epoch,
+        ongoing_txn_producer_id=kept[0],
+        ongoing_txn_producer_epoch=kept[1],
     )
 
 
-def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    """Let a transaction write to partitions: to all of them or, where one isn't there, to none."""
+def add_partitions_to_txn(
+    call: Call, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    """Add partitions to a transaction. If one partition doesn't exist, add none."""
     if call.version < _FIRST_WITH_BATCHES:
         name, number = request.v3_and_below_transactional_id, request.v3_and_below_producer_id
         topics = request.v3_and_below_topics
@@ -78,9 +90,13 @@ def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Add
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=answers)
     response = AddPartitionsToTxnResponse()
     for each in request.transactions:
-        answers = _add(call, each.transactional_id, each.producer_id, each.producer_epoch, each.topics)
+        answers = _add(
+            call, each.transactional_id, each.producer_id, each.producer_epoch, each.topics
+        )
         response.results_by_transaction.append(
-            AddPartitionsToTxnResponse.Transaction(transactional_id=each.transactional_id, topic_results=answers)
+            AddPartitionsToTxnResponse.Transaction(
+                transactional_id=each.transactional_id, topic_results=answers
+            )
         )
     return response
 
@@ -97,7 +113,9 @@ def _add(
         except TransactionError as error:
             codes = dict.fromkeys(keys, error.code)
         else:
-            bad = {key: code for key in keys if (code := _why_not(call, *key)) != ErrorCode.NO_ERROR}
+            bad = {
+                key: code for key in keys if (code := _error_code(call, *key)) != ErrorCode.NO_ERROR
+            }
             if bad:
                 codes = {**dict.fromkeys(keys, ErrorCode.OPERATION_NOT_ATTEMPTED), **bad}
             else:
@@ -121,8 +139,10 @@ def _outcomes(
     ]
 
 
-def add_refused(call: Call, request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnResponse:
-    """The same error for every partition, or for the request where it has a place for that."""
+def add_refused(
+    call: Call, request: AddPartitionsToTxnRequest, code: int
+) -> AddPartitionsToTxnResponse:
+    """Return the same error for the request, or before version 4 for every partition."""
     if call.version >= _FIRST_WITH_BATCHES:
         return AddPartitionsToTxnResponse(error_code=code)
     topics = request.v3_and_below_topics
@@ -130,8 +150,8 @@ def add_refused(call: Call, request: AddPartitionsToTxnRequest, code: int) -> Ad
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_outcomes(topics, codes))
 
 
-def _why_not(call: Call, name: str, index: int) -> ErrorCode:
-    """Why a transaction can't write to a partition."""
+def _error_code(call: Call, name: str, index: int) -> ErrorCode:
+    """Return the error code if a transaction can't write to a partition."""
     if call.denies_topic(name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = call.cluster.topics.get(name)
@@ -140,7 +160,7 @@ def _why_not(call: Call, name: str, index: int) -> ErrorCode:
 
 
 def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    """Let a transaction store offsets of a group."""
+    """Add a group, whose offsets the transaction will commit."""
     with call.cluster.lock:
         try:
             _check_own(call, request.transactional_id)
@@ -155,20 +175,26 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
 
 
 def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Offsets for a group, stored when the transaction commits. It goes to the group's coordinator."""
+    """Keep offsets for a group. The commit of the transaction stores them.
+
+    The request goes to the group's coordinator.
+    """
     with call.cluster.lock:
         code = _keep_offsets(call, request)
     return commit_refused(request, code)
 
 
 def commit_refused(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
-    """The same for every partition."""
+    """Return the same error code for every partition."""
     answer = TxnOffsetCommitResponse.Topic.Partition
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponse.Topic(
                 name=topic.name,
-                partitions=[answer(partition_index=each.partition_index, error_code=code) for each in topic.partitions],
+                partitions=[
+                    answer(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
@@ -193,14 +219,18 @@ def _keep_offsets(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
             raise TransactionError(ErrorCode.INVALID_TXN_STATE)
         if request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:
             group = call.cluster.groups.for_commit(request.group_id)
-            group.check_commit(request.member_id, request.group_instance_id, request.generation_id, 99)
+            group.check_commit(
+                request.member_id, request.group_instance_id, request.generation_id, 99
+            )
     except (TransactionError, GroupError) as error:
         return ErrorCode(error.code)
     kept = found.offsets.setdefault(request.group_id, {})
     for topic in request.topics:
         for each in topic.partitions:
             text = each.committed_metadata or ""
-            kept[topic.name, each.partition_index] = Committed(each.committed_offset, each.committed_leader_epoch, text)
+            kept[topic.name, each.partition_index] = Committed(
+                each.committed_offset, each.committed_leader_epoch, text
+            )
     return ErrorCode.NO_ERROR
 
 

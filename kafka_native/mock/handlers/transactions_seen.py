@@ -1,4 +1,7 @@
-"""ListTransactions, DescribeTransactions, DescribeProducers and WriteTxnMarkers: transactions seen from outside."""
+"""Admin APIs for transactions.
+
+They are ListTransactions, DescribeTransactions, DescribeProducers and WriteTxnMarkers.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,16 @@ if TYPE_CHECKING:
     from kafka_native.mock.call import Call
     from kafka_native.mock.transactions import Transactional
 
-_STATES = {state.value for state in State} | {"PrepareCommit", "PrepareAbort", "PrepareEpochFence", "Dead"}
+_STATES = {state.value for state in State} | {
+    "PrepareCommit",
+    "PrepareAbort",
+    "PrepareEpochFence",
+    "Dead",
+}
 
 
 def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """The transactional ids that this broker coordinates, as far as they fit."""
+    """Return the matching transactional ids that this broker coordinates."""
     unknown = [state for state in request.state_filters if state not in _STATES]
     try:
         pattern = re.compile(request.transactional_id_pattern or "")
@@ -45,7 +53,10 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
         return (
             (not request.state_filters or found.state.value in states)
             and (not producers or found.producer_id in producers)
-            and (request.duration_filter < 0 or 0 <= found.started_ms < now_ms - request.duration_filter)
+            and (
+                request.duration_filter < 0
+                or 0 <= found.started_ms < now_ms - request.duration_filter
+            )
             and (not pattern.pattern or pattern.fullmatch(name) is not None)
         )
 
@@ -53,15 +64,21 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
     with call.cluster.lock:
         call.cluster.transactions.expire()
         found = [
-            listed(transactional_id=name, producer_id=each.producer_id, transaction_state=each.state.value)
+            listed(
+                transactional_id=name,
+                producer_id=each.producer_id,
+                transaction_state=each.state.value,
+            )
             for name, each in call.cluster.transactions.all().items()
             if call.cluster.coordinator_of(name) is call.broker and fits(name, each)
         ]
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
 
-def describe_transactions(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    """What transactional ids are doing."""
+def describe_transactions(
+    call: Call, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    """Return the states of transactional ids."""
     response = DescribeTransactionsResponse()
     with call.cluster.lock:
         call.cluster.transactions.expire()
@@ -90,15 +107,17 @@ def _describe(answer: DescribeTransactionsResponse.TransactionState, found: Tran
     answer.topics = [kind(topic=name, partitions=numbers) for name, numbers in topics.items()]
 
 
-def describe_refused(request: DescribeTransactionsRequest, code: int) -> DescribeTransactionsResponse:
-    """The same error for every transactional id."""
+def describe_refused(
+    request: DescribeTransactionsRequest, code: int
+) -> DescribeTransactionsResponse:
+    """Return the same error for every transactional id."""
     kind = DescribeTransactionsResponse.TransactionState
     answers = [kind(transactional_id=name, error_code=code) for name in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=answers)
 
 
 def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Who writes to partitions that this broker has."""
+    """Return the active producers of partitions that this broker has."""
     answer = DescribeProducersResponse.Topic.Partition
     response = DescribeProducersResponse()
     with call.cluster.lock:
@@ -119,18 +138,23 @@ def describe_producers(call: Call, request: DescribeProducersRequest) -> Describ
                         )
                         for each in found.partition.log.producers()
                     ]
-            response.topics.append(DescribeProducersResponse.Topic(name=topic.name, partitions=answers))
+            response.topics.append(
+                DescribeProducersResponse.Topic(name=topic.name, partitions=answers)
+            )
     return response
 
 
 def producers_refused(request: DescribeProducersRequest, code: int) -> DescribeProducersResponse:
-    """The same error for every partition."""
+    """Return the same error for every partition."""
     answer = DescribeProducersResponse.Topic.Partition
     return DescribeProducersResponse(
         topics=[
             DescribeProducersResponse.Topic(
                 name=topic.name,
-                partitions=[answer(partition_index=each, error_code=code) for each in topic.partition_indexes],
+                partitions=[
+                    answer(partition_index=each, error_code=code)
+                    for each in topic.partition_indexes
+                ],
             )
             for topic in request.topics
         ]
@@ -138,12 +162,12 @@ def producers_refused(request: DescribeProducersRequest, code: int) -> DescribeP
 
 
 def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """End transactions in partitions, whatever their coordinator knows of them."""
+    """End transactions in partitions, without a check with their coordinator."""
     return _marked(request, lambda marker, topic, number: _mark(call, marker, topic, number))
 
 
 def markers_refused(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
-    """The same error for every partition."""
+    """Return the same error for every partition."""
     return _marked(request, lambda marker, topic, number: code)
 
 
@@ -160,7 +184,9 @@ def _marked(
                     kind.Topic(
                         name=topic.name,
                         partitions=[
-                            answer(partition_index=number, error_code=mark(marker, topic.name, number))
+                            answer(
+                                partition_index=number, error_code=mark(marker, topic.name, number)
+                            )
                             for number in topic.partition_indexes
                         ],
                     )
@@ -173,7 +199,7 @@ def _marked(
 
 
 def _mark(call: Call, marker: WriteTxnMarkersRequest.Marker, name: str, number: int) -> int:
-    """Write one marker; the error code."""
+    """Write one marker, and return the error code."""
     with call.cluster.lock:
         found = find(call, name, ZERO_UUID, number)
         if found.error != ErrorCode.NO_ERROR or found.partition is None:

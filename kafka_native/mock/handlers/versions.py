@@ -1,4 +1,4 @@
-"""ApiVersions."""
+"""The handler for ApiVersions requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """What this cluster speaks."""
+    """Return the APIs, versions and features of this cluster."""
     call.connection.login.reported_versions()
     return _speaks(call)
 
@@ -27,7 +27,9 @@ def _speaks(call: Call) -> ApiVersionsResponse:
         ],
         finalized_features_epoch=quorum.epoch,
         finalized_features=[
-            ApiVersionsResponse.FinalizedFeature(name=name, min_version_level=level, max_version_level=level)
+            ApiVersionsResponse.FinalizedFeature(
+                name=name, min_version_level=level, max_version_level=level
+            )
             for name, level in quorum.levels.items()
             if level
         ],
@@ -39,7 +41,7 @@ def _speaks(call: Call) -> ApiVersionsResponse:
 
 
 def unsupported(call: Call) -> ApiVersionsResponse:
-    """The refusal of a version of ApiVersions that is too new, with the versions to choose from."""
+    """Return the error for an ApiVersions version that is too new, with the supported versions."""
     response = _speaks(call)
     response.error_code = ErrorCode.UNSUPPORTED_VERSION
     return response
