@@ -1,22 +1,24 @@
-"""Builds csrc/ once, as libkafka_native_core, which the Cython extensions of kafka_native/_native share.
+"""Build csrc/ once, as libkafka_native_core, which all Cython extensions share.
 
-It is a shared library beside the extensions, not a copy of an archive in each: objects are made in one extension and
-freed in another, so the live counters and the thread-local lock ranks of csrc must exist once in a process.
+It is a shared library beside the extensions, not a copy of an archive in each. Objects are made in
+one extension and freed in another. So the live counters and the thread-local lock ranks of csrc
+must exist once in a process.
 
-Metadata lives in pyproject.toml. Environment switches:
+pyproject.toml has the metadata. Environment switches:
 
     KN_DEBUG=1                   asserts, lock-rank checks, poisoned buffers, -Og
-    KN_SANITIZE=address|thread   ASan+UBSan or TSan (with KN_DEBUG's checks); never in place, see `make test-asan`
+    KN_SANITIZE=address|thread   ASan+UBSan or TSan with the checks of KN_DEBUG; never in place,
+                                 see `make test-asan`
     KN_COVERAGE=1                gcov for C, line tracing for Cython
-    KN_OPTIMIZE=-O0              instead of -O3, for a build that is only to be tried
-    KN_WITHOUT=lz4,zstd          pretend that these codec libraries are missing (the Python packages serve instead)
-    KN_ONLY=wire,records         build these extensions alone
+    KN_OPTIMIZE=-O0              instead of -O3, for a trial build
+    KN_WITHOUT=lz4,zstd          treat these codec libraries as missing; Python packages serve
+    KN_ONLY=wire,records         build only these extensions
     KN_SKIP_NATIVE=1             build none: for an editable install beside an in-place build
-    KN_KEEP_GOING=1              leave out what doesn't compile, with a warning, instead of failing; binds lazily
+    KN_KEEP_GOING=1              leave out what doesn't compile, with a warning; binds lazily
     KN_JOBS=2                    how many compilers run at once
 
-Everything is rebuilt when, and only when, something that it was made from has changed: the compiler writes the headers
-of each object to a .d file, and each set of flags has a directory of its own.
+A file is rebuilt when, and only when, one of its sources has changed. The compiler writes the
+headers of each object to a .d file, and each set of flags has a directory of its own.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ HARDENING = [
     ["-Wformat", "-Wformat-security"],
 ]
 LINK_HARDENING = [["-Wl,-z,relro"], ["-Wl,-z,noexecstack"]]
-# Level 3 checks sizes that are known at run time only. It needs a compiler that can compute them (GCC 12, Clang 9).
+# Level 3 checks sizes that are known at run time only. It needs a compiler that can compute them
+# (GCC 12, Clang 9).
 FORTIFY = "-D_FORTIFY_SOURCE="
 FORTIFY_PROBE = """\
 #include <stddef.h>
@@ -61,7 +64,8 @@ FORTIFY_PROBE = """\
 size_t size(void *object) { return __builtin_dynamic_object_size(object, 0); }
 """
 
-# pkg-config name, what the C code is told, lowest version without known decoder bugs; the first one found serves.
+# pkg-config name, what the C code is told, lowest version without known decoder bugs; the first one
+# found serves.
 CODEC_LIBRARIES = {
     "gzip": [("libdeflate", "KN_HAVE_LIBDEFLATE", "1.10"), ("zlib", "KN_HAVE_ZLIB", "1.2.13")],
     "snappy": [("snappy", "KN_HAVE_SNAPPY", "1.1.9")],
@@ -105,7 +109,9 @@ class Codecs:
         for codec, choices in CODEC_LIBRARIES.items():
             allowed = [choice for choice in choices if not {codec, choice[0]} & without]
             served = next(filter(None, map(self._use, allowed)), None)
-            say(f"{codec}: {served or 'no library, the Python package will serve it under the GIL'}")
+            say(
+                f"{codec}: {served or 'no library, the Python package will serve it under the GIL'}"
+            )
 
     def _use(self, choice: tuple[str, str, str]) -> str | None:
         package, macro, lowest = choice
@@ -121,15 +127,15 @@ class Codecs:
 
 
 def program(command: list[str]) -> list[str]:
-    """The compiler of a command line, as in "ccache gcc", without the flags that Python was built with."""
+    """Return the compiler of a command line, as in "ccache gcc", without its flags."""
     return list(itertools.takewhile(lambda word: not word.startswith("-"), command))
 
 
 def without_rpath(linker: list[str]) -> list[str]:
     """A linker's command line without folders in which the dynamic linker is to search.
 
-    Python passes on the folders that it was built with. A wheel would search them on machines where anyone may have
-    made such a folder.
+    Python passes on the folders that it was built with. A wheel would search them on machines where
+    anyone may have made such a folder.
     """
     kept: list[str] = []
     value_follows = False
@@ -161,20 +167,30 @@ class Flags:
         shipped = not in_place and not checked  # what goes into a wheel
         common = ["-fPIC", "-pthread", "-g0" if shipped else "-g", *mode, "-fno-strict-aliasing"]
         common += self._taken(HARDENING, link=False)
-        if not checked and "-O0" not in mode:  # it wants an optimising compiler; sanitizers check more
+        if (
+            not checked and "-O0" not in mode
+        ):  # it wants an optimising compiler; sanitizers check more
             common += self._fortify()
         strict = ["-Wall", "-Wextra", *(["-Werror"] if switch("KN_WERROR") else [])]
         inlining = self._taken([["-fno-semantic-interposition"]], link=False)
         self.c = ["-std=gnu11", *common, *inlining, *self.codecs.cflags, *strict]
-        # A Message is cleared when it comes from its freelist. For its size gcc's generic tuning takes `rep stos`,
-        # which needs longer to begin than these stores to end: it was half of what making a Message cost.
+        # A Message is cleared when it comes from its freelist. For its size gcc's generic tuning
+        # takes `rep stos`, which needs longer to begin than these stores to end: it was half of
+        # what making a Message cost.
         stores = "-mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign"
-        self.cython = [*common, *self._taken([[stores]], link=False), "-fvisibility=hidden", "-Wno-unused-function"]
+        self.cython = [
+            *common,
+            *self._taken([[stores]], link=False),
+            "-fvisibility=hidden",
+            "-Wno-unused-function",
+        ]
         self.link = [*self._mode_link(), "-pthread"]
-        # What was left out may be missing: while csrc is being written, what is finished can be imported and tested.
+        # What was left out may be missing: while csrc is being written, what is finished can be
+        # imported and tested.
         bound = [] if switch("KN_KEEP_GOING") else [["-Wl,-z,now"]]
         self.link += self._taken([*LINK_HARDENING, *bound, ["-Wl,--as-needed"]], link=True)
-        # The core library calls itself directly, not through its table of what others might replace.
+        # The core library calls itself directly, not through its table of what others might
+        # replace.
         self.core_link = self._taken([["-Wl,-Bsymbolic-functions"]], link=True)
 
     def _mode(self) -> list[str]:
@@ -193,17 +209,23 @@ class Flags:
     def _mode_link(self) -> list[str]:
         if switch("KN_COVERAGE"):
             return ["--coverage"]
-        return {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(self.sanitize, [])
+        return {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(
+            self.sanitize, []
+        )
 
     def _fortify(self) -> list[str]:
         """The highest level of checked string functions that compiler and C library have."""
         for level in (3, 2):
             flags = ["-U_FORTIFY_SOURCE", f"{FORTIFY}{level}"]
-            if self._taken([flags], link=False, text=FORTIFY_PROBE if level == 3 else "#include <string.h>\n"):
+            if self._taken(
+                [flags], link=False, text=FORTIFY_PROBE if level == 3 else "#include <string.h>\n"
+            ):
                 return flags
         return []
 
-    def _taken(self, groups: list[list[str]], *, link: bool, text: str = "int main(void) { return 0; }\n") -> list[str]:
+    def _taken(
+        self, groups: list[list[str]], *, link: bool, text: str = "int main(void) { return 0; }\n"
+    ) -> list[str]:
         """The groups of flags that the compiler accepts, by trying."""
         taken: list[str] = []
         with tempfile.TemporaryDirectory() as directory:
@@ -218,7 +240,9 @@ class Flags:
 
     def digest(self) -> str:
         """Names the directory of everything built with these flags."""
-        text = repr((self.c, self.cython, self.link, self.core_link, self.codecs.ldflags, self._compiler_so))
+        text = repr(
+            (self.c, self.cython, self.link, self.core_link, self.codecs.ldflags, self._compiler_so)
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
@@ -240,7 +264,10 @@ def is_stale(target: Path, sources: list[Path]) -> bool:
 def compile_objects(
     command: list[str], sources: list[Path], out: Path, *, force: bool = False
 ) -> dict[Path, Path | None]:
-    """The object of each source under `out`, compiled where stale, KN_JOBS at a time; None where it didn't compile."""
+    """Compile stale sources, KN_JOBS at a time.
+
+    Returns the object of each source below `out`, or None for a source that didn't compile.
+    """
 
     def one(source: Path) -> Path | None:
         target = out / source.with_suffix(".o")
@@ -264,7 +291,9 @@ def compile_objects(
 
 def csrc_sources() -> list[Path]:
     """Every C file of the core, relative to the root."""
-    return sorted(path.relative_to(ROOT) for layer in LAYERS for path in ROOT.glob(f"csrc/{layer}/*.c"))
+    return sorted(
+        path.relative_to(ROOT) for layer in LAYERS for path in ROOT.glob(f"csrc/{layer}/*.c")
+    )
 
 
 class BuildNative(build_ext):
@@ -276,7 +305,8 @@ class BuildNative(build_ext):
         self.flags = Flags(self.compiler.compiler_so, self._in_place)
         if self.flags.sanitize and self._in_place:
             raise SystemExit(
-                "KN_SANITIZE builds don't go in place: give --build-lib a directory, as make test-asan does"
+                "KN_SANITIZE builds don't go in place: give --build-lib a directory, as make "
+                "test-asan does"
             )
         self.work = Path(self.build_temp) / f"kn-{self.flags.digest()}"
         self.failures: list[str] = []
@@ -287,7 +317,9 @@ class BuildNative(build_ext):
             for extension in wanted:
                 try:
                     source = self._cythonize(extension)
-                except Exception as error:  # one broken extension must not hide the state of the others
+                except (
+                    Exception
+                ) as error:  # one broken extension must not hide the state of the others
                     self._note(extension.name, error)
                 else:
                     pool.submit(self._compile_extension, extension, source)
@@ -298,14 +330,19 @@ class BuildNative(build_ext):
             say(f"warning: left out: {text}")
 
     def run(self) -> None:
-        """Remembers whether the build goes in place: setuptools hides that from build_extensions()."""
+        """Remember whether the build goes in place.
+
+        setuptools hides that from build_extensions().
+        """
         self._in_place = bool(self.inplace)
         super().run()
 
     def copy_extensions_to_source(self) -> None:
-        """Copies what was built; an extension that KN_ONLY or KN_KEEP_GOING left out isn't there to copy."""
+        """Copy the built extensions, without those that KN_ONLY or KN_KEEP_GOING left out."""
         every = self.extensions
-        self.extensions = [one for one in every if Path(self.build_lib, self.get_ext_filename(one.name)).exists()]
+        self.extensions = [
+            one for one in every if Path(self.build_lib, self.get_ext_filename(one.name)).exists()
+        ]
         super().copy_extensions_to_source()
         self.extensions = every
         if getattr(self, "core", None) is not None:
@@ -321,7 +358,9 @@ class BuildNative(build_ext):
 
     def _compile_extension(self, ext: Extension, source: Path) -> None:
         try:
-            objects = self._compile([source], self.flags.cython, self.work / sys.implementation.cache_tag, python=True)
+            objects = self._compile(
+                [source], self.flags.cython, self.work / sys.implementation.cache_tag, python=True
+            )
             target = Path(self.get_ext_fullpath(ext.name))
             if self.force or is_stale(target, objects):
                 flags = [*self.flags.link]
@@ -336,18 +375,22 @@ class BuildNative(build_ext):
         from Cython import __version__ as cython_version
         from Cython.Build import cythonize
 
-        # binding=False: plain method descriptors, which the interpreter calls without detours (a quarter of consuming).
+        # binding=False: plain method descriptors, which the interpreter calls without detours (a
+        # quarter of consuming).
         directives = {
             "language_level": 3,
             "linetrace": switch("KN_COVERAGE"),
             "embedsignature": True,
             "embedsignature.format": "clinic",
             "binding": False,
-            # T.__new__(T) makes an object past its constructor: what it lacks is an exception then, no crash.
+            # T.__new__(T) makes an object past its constructor: what it lacks is an exception then,
+            # no crash.
             "nonecheck": True,
             "auto_pickle": False,
         }
-        kind = hashlib.sha256(repr(directives).encode()).hexdigest()[:8]  # so that all is made anew with others
+        kind = hashlib.sha256(repr(directives).encode()).hexdigest()[
+            :8
+        ]  # so that all is made anew with others
         made = cythonize(
             [Extension(ext.name, list(ext.sources))],
             include_path=["."],
@@ -364,12 +407,20 @@ class BuildNative(build_ext):
             return None
         objects = self._compile(sources, self.flags.c, self.work, python=False)
         core = Path(self.build_lib, NATIVE, CORE)
-        listing = self.work / "core.txt"  # what was linked last: a removed source leaves no newer object behind
+        listing = (
+            self.work / "core.txt"
+        )  # what was linked last: a removed source leaves no newer object behind
         members = "\n".join(map(str, objects))
         if is_stale(core, objects) or not listing.exists() or listing.read_text() != members:
             name = f"-Wl,-install_name,@rpath/{CORE}" if DARWIN else f"-Wl,-soname,{CORE}"
             kind = "-dynamiclib" if DARWIN else "-shared"
-            flags = [kind, name, *self.flags.link, *self.flags.core_link, *self.flags.codecs.ldflags]
+            flags = [
+                kind,
+                name,
+                *self.flags.link,
+                *self.flags.core_link,
+                *self.flags.codecs.ldflags,
+            ]
             self._link(self.flags.cc, objects, flags, core)
             listing.write_text(members)
         return core
@@ -379,11 +430,15 @@ class BuildNative(build_ext):
         target.unlink(missing_ok=True)  # a process may have the old one mapped
         self.spawn([*linker, *map(str, objects), *flags, "-o", str(target)])
 
-    def _compile(self, sources: list[Path], flags: list[str], out: Path, *, python: bool) -> list[Path]:
+    def _compile(
+        self, sources: list[Path], flags: list[str], out: Path, *, python: bool
+    ) -> list[Path]:
         """Objects of these sources; notes what failed."""
         compiler = self.compiler.compiler_so if python else self.flags.cc
         includes = self.compiler.include_dirs if python else []
-        made = compile_objects([*compiler, *(f"-I{path}" for path in includes), *flags], sources, out, force=self.force)
+        made = compile_objects(
+            [*compiler, *(f"-I{path}" for path in includes), *flags], sources, out, force=self.force
+        )
         missing = [str(source) for source, target in made.items() if target is None]
         if missing and python:
             raise RuntimeError(f"{', '.join(missing)} did not compile")
@@ -400,7 +455,10 @@ def extensions() -> list[Extension]:
     if switch("KN_SKIP_NATIVE"):
         return []
     sources = sorted(Path(ROOT, NATIVE).glob("*.pyx"))
-    return [Extension(f"{NATIVE}/{path.stem}".replace("/", "."), [f"{NATIVE}/{path.name}"]) for path in sources]
+    return [
+        Extension(f"{NATIVE}/{path.stem}".replace("/", "."), [f"{NATIVE}/{path.name}"])
+        for path in sources
+    ]
 
 
 if __name__ == "__main__":  # the C tests import this file for its flags

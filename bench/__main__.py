@@ -43,7 +43,9 @@ def measure(adapter: str, scenario: str, task: Task) -> Figures:
     text = json.dumps(dataclasses.asdict(task))
     env = {**os.environ, **ONE_BLAS_THREAD}
     at_rest(task.pids)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False
+    )
     if done.returncode:
         raise click.ClickException(f"{adapter} {scenario} failed:\n{done.stderr}")
     return Figures(**json.loads(done.stdout.splitlines()[-1]))
@@ -52,7 +54,9 @@ def measure(adapter: str, scenario: str, task: Task) -> Figures:
 def check_landed(adapter: str, figures: Figures, there: int) -> None:
     """Check that the broker has the messages: flush() is as fast when deliveries fail."""
     if there < figures.count:
-        raise click.ClickException(f"{adapter} reported {figures.count} messages, the broker has {there}")
+        raise click.ClickException(
+            f"{adapter} reported {figures.count} messages, the broker has {there}"
+        )
 
 
 def can(adapter: str, scenario: str, task: Task) -> bool:
@@ -97,7 +101,9 @@ def warm_up(adapters: list[str], task: Task) -> None:
                     measure(adapter, scenario, short)
 
 
-def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, console: Console) -> Rounds:
+def rounds_of(
+    scenario: str, adapters: list[str], task: Task, rounds: int, console: Console
+) -> Rounds:
     """Run all adapters in turn, ``rounds`` times, on a new topic for each round.
 
     Consumers read the result of one produce run. Each round begins with another adapter, because
@@ -123,9 +129,13 @@ def prepared(scenario: str, task: Task) -> Iterator[Task]:
         yield task
         return
     with ExitStack() as topics:
-        ready = dataclasses.replace(task, topic=topics.enter_context(topic(task.bootstrap, task.partitions)))
+        ready = dataclasses.replace(
+            task, topic=topics.enter_context(topic(task.bootstrap, task.partitions))
+        )
         if scenario in ("wide", "copy"):
-            beside = topics.enter_context(topic(task.bootstrap, 1 if scenario == "wide" else task.partitions))
+            beside = topics.enter_context(
+                topic(task.bootstrap, 1 if scenario == "wide" else task.partitions)
+            )
             ready = dataclasses.replace(ready, beside=beside)
         if scenario == "wide":
             measure(
@@ -164,7 +174,9 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
     with topic(task.bootstrap, task.partitions, more) as own:
         figures = measure(adapter, scenario, dataclasses.replace(task, topic=own))
         if TLS.get(scenario, scenario) in PRODUCING and scenario != "spread":
-            check_landed(adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count))
+            check_landed(
+                adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count)
+            )
         return figures
 
 
@@ -197,8 +209,12 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
     type=click.IntRange(1),
     help="Topics of spread.",
 )
-@click.option("--wide", default=10_000, show_default=True, type=click.IntRange(1), help="Partitions of wide.")
-@click.option("--protocol", default="classic", show_default=True, type=click.Choice(["classic", "consumer"]))
+@click.option(
+    "--wide", default=10_000, show_default=True, type=click.IntRange(1), help="Partitions of wide."
+)
+@click.option(
+    "--protocol", default="classic", show_default=True, type=click.Choice(["classic", "consumer"])
+)
 @click.option(
     "--delay",
     default=0,
@@ -253,17 +269,23 @@ def main(
             threads,
             topics,
         )
-        task = dataclasses.replace(task, protocol=protocol, tls=servers.tls, ca=servers.ca, pids=servers.pids)
+        task = dataclasses.replace(
+            task, protocol=protocol, tls=servers.tls, ca=servers.ca, pids=servers.pids
+        )
         warm_up(names, task)
         for scenario in scenarios or USUAL:
             count = min(messages, LATENCY_MESSAGES) if scenario in LATENCIES else messages
             able = [adapter for adapter in (PLAINTEXT, *names) if can(adapter, scenario, task)]
-            each = dataclasses.replace(task, count=count, partitions=wide if scenario == "wide" else partitions)
+            each = dataclasses.replace(
+                task, count=count, partitions=wide if scenario == "wide" else partitions
+            )
             found = rounds_of(scenario, able, each, rounds, console)
             console.print(table(scenario, found, count))
             for line in verdicts(scenario, found):
                 console.print(f"  {line}", highlight=False)
-            results[scenario] = {name: [dataclasses.asdict(each) for each in every] for name, every in found.items()}
+            results[scenario] = {
+                name: [dataclasses.asdict(each) for each in every] for name, every in found.items()
+            }
     output.mkdir(parents=True, exist_ok=True)
     (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
 

@@ -113,8 +113,12 @@ def warm(bootstrap: str) -> None:
                     except BufferError:
                         producer.poll(0.01)
         for client in (kafka_native, confluent_kafka):
-            consumer = client.Consumer({**servers, "group.id": "bench-warm", "max.partition.fetch.bytes": 1})
-            consumer.assign([client.TopicPartition(name, number, 0) for number in range(WARM_PARTITIONS)])
+            consumer = client.Consumer(
+                {**servers, "group.id": "bench-warm", "max.partition.fetch.bytes": 1}
+            )
+            consumer.assign(
+                [client.TopicPartition(name, number, 0) for number in range(WARM_PARTITIONS)]
+            )
             taken = 0
             while taken < count:
                 taken += len(consumer.consume(min(SMALL_BATCH, count - taken), 10.0)) or count
@@ -147,13 +151,17 @@ def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:
 
     confluent_kafka counts them, because it isn't the client measured.
     """
-    witness = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-witness"})
+    witness = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "bench-witness"}
+    )
     deadline = time.monotonic() + LANDING_S
     try:
         while True:
             total = 0
             for number in range(partitions):
-                low, high = witness.get_watermark_offsets(confluent_kafka.TopicPartition(name, number), timeout=30)
+                low, high = witness.get_watermark_offsets(
+                    confluent_kafka.TopicPartition(name, number), timeout=30
+                )
                 total += high - low
             if total >= wanted or time.monotonic() > deadline:
                 return total

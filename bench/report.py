@@ -118,7 +118,10 @@ def verdicts(scenario: str, rounds: Rounds) -> list[str]:
         sign = "-" if goal.plus else "/"
         what = f"{goal.figure} {sign} {goal.than}" if goal.than else goal.figure
         word = "at least" if goal.at_least else "at most"
-        lines.append(f"{what}: {value:.2f}, target {word} {goal.limit:g}: {'reached' if met else 'not reached'}")
+        lines.append(
+            f"{what}: {value:.2f}, target {word} {goal.limit:g}: "
+            f"{'reached' if met else 'not reached'}"
+        )
     return lines
 
 
@@ -127,10 +130,18 @@ def others(goal: Goal, rounds: Rounds) -> list[float] | None:
     if goal.than is None:
         return [1.0] * len(rounds["kafka_native"])
     if goal.than != BEST:
-        return [figure(goal.figure, each) for each in rounds[goal.than]] if goal.than in rounds else None
+        return (
+            [figure(goal.figure, each) for each in rounds[goal.than]]
+            if goal.than in rounds
+            else None
+        )
     peers = [every for name, every in rounds.items() if name not in ("kafka_native", "raw")]
     best = max if goal.at_least else min
-    return [best(figure(goal.figure, each) for each in one) for one in zip(*peers, strict=True)] if peers else None
+    return (
+        [best(figure(goal.figure, each) for each in one) for one in zip(*peers, strict=True)]
+        if peers
+        else None
+    )
 
 
 def table(scenario: str, rounds: Rounds, count: int) -> Table:
@@ -156,7 +167,10 @@ def row(scenario: str, figures: list[Figures], rounds: Rounds) -> list[str]:
     cpu = spread([each.cpu_us for each in figures], ".2f")
     if scenario in LATENCIES:
         return [
-            *(spread([each.percentiles[name] for each in figures], ".2f") for name in ("p50", "p99", "p99.9")),
+            *(
+                spread([each.percentiles[name] for each in figures], ".2f")
+                for name in ("p50", "p99", "p99.9")
+            ),
             cpu,
         ]
     if scenario == "call":
@@ -168,11 +182,17 @@ def row(scenario: str, figures: list[Figures], rounds: Rounds) -> list[str]:
     rates = [each.rate for each in figures]
     if scenario in MORE:
         more = [spread([each.more[name] for each in figures], ".2f") for name in MORE[scenario]]
-        return more if scenario == "cold" else [spread([rate / 1e6 for rate in rates], ".2f"), cpu, *more]
+        return (
+            more
+            if scenario == "cold"
+            else [spread([rate / 1e6 for rate in rates], ".2f"), cpu, *more]
+        )
     return [
         spread([rate / 1e6 for rate in rates], ".2f"),
         spread([each.cpu_us for each in figures], ".3f"),
         ratio(rates, [each.rate for each in raw]) if raw else "-",
         ratio(rates, [each.rate for each in theirs]) if theirs else "-",
-        ratio([each.cpu_us for each in figures], [each.cpu_us for each in theirs]) if theirs else "-",
+        ratio([each.cpu_us for each in figures], [each.cpu_us for each in theirs])
+        if theirs
+        else "-",
     ]

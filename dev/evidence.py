@@ -1,6 +1,7 @@
 """Where in the code the value of each effective property acts, and the test that shows it.
 
-``tests/tidy/test_config_evidence.py`` holds this table against the code. An alias acts where its property does.
+``tests/tidy/test_config_evidence.py`` holds this table against the code. An alias acts where its
+property does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ class Evidence(NamedTuple):
     """What there is for one property."""
 
     acts: tuple[str, ...]
-    """Files, each with ``::`` and the identifier that has the value there, unless the file reads it by its name."""
+    """Files, each with ``::`` and the identifier that has the value there, unless the file reads it
+    by its name.
+    """
     test: str
     """``file::function``: it sets the property and fails where the value is ignored."""
 
@@ -32,9 +35,12 @@ _TOKENS: Final = "tests/security/test_oidc.py::"
 
 _OF_BOTH: Final = {
     "enable.metrics.push": _at(
-        "tests/client/test_telemetry.py::test_nothing_is_sent_if_it_is_off", "kafka_native/client.py"
+        "tests/client/test_telemetry.py::test_nothing_is_sent_if_it_is_off",
+        "kafka_native/client.py",
     ),
-    "client.id": _at(f"{_WIRE}test_client_id_is_in_every_request", "csrc/produce/sender.c::client_id"),
+    "client.id": _at(
+        f"{_WIRE}test_client_id_is_in_every_request", "csrc/produce/sender.c::client_id"
+    ),
     "message.pinned.max.kbytes": _at(
         "tests/client/test_pinned_memory.py::test_kept_messages_pin_no_more_than_the_limit",
         "kafka_native/_native/engine.pyx::pinned_max_bytes",
@@ -70,14 +76,16 @@ _OF_BOTH: Final = {
         "kafka_native/control/consumer/fetches.py::replica_s",
     ),
     "topic.metadata.refresh.fast.interval.ms": _at(
-        f"{_TIME}test_metadata_are_asked_for_again_as_fast_as_told", "kafka_native/control/metadata.py::fast_s"
+        f"{_TIME}test_metadata_are_asked_for_again_as_fast_as_told",
+        "kafka_native/control/metadata.py::fast_s",
     ),
     "topic.metadata.propagation.max.ms": _at(
         "tests/client/test_scenarios_metadata.py::test_topic_that_never_comes_fails_after_its_time_and_not_before",
         "kafka_native/control/metadata.py::propagation_s",
     ),
     "topic.blacklist": _at(
-        f"{_WIRE}test_topics_of_the_blacklist_are_no_match", "kafka_native/control/group/subscription.py::excluded"
+        f"{_WIRE}test_topics_of_the_blacklist_are_no_match",
+        "kafka_native/control/group/subscription.py::excluded",
     ),
     "socket.timeout.ms": _at(
         f"{_TIME}test_request_is_made_again_when_its_time_is_over",
@@ -85,12 +93,18 @@ _OF_BOTH: Final = {
         "csrc/consume/fetcher.c::request_timeout_ms",
         "csrc/produce/sender.c::request_timeout_ms",
     ),
-    "socket.send.buffer.bytes": _at(f"{_SOCKETS}test_buffers_have_the_size", "csrc/net/address.c::send_buffer_bytes"),
+    "socket.send.buffer.bytes": _at(
+        f"{_SOCKETS}test_buffers_have_the_size", "csrc/net/address.c::send_buffer_bytes"
+    ),
     "socket.receive.buffer.bytes": _at(
         f"{_SOCKETS}test_buffers_have_the_size", "csrc/net/address.c::receive_buffer_bytes"
     ),
-    "socket.keepalive.enable": _at(f"{_SOCKETS}test_option_is_on_or_off", "csrc/net/address.c::keepalive"),
-    "socket.nagle.disable": _at(f"{_SOCKETS}test_option_is_on_or_off", "csrc/net/address.c::nagle_disable"),
+    "socket.keepalive.enable": _at(
+        f"{_SOCKETS}test_option_is_on_or_off", "csrc/net/address.c::keepalive"
+    ),
+    "socket.nagle.disable": _at(
+        f"{_SOCKETS}test_option_is_on_or_off", "csrc/net/address.c::nagle_disable"
+    ),
     "broker.address.family": _at(
         "tests/client/test_ipv6.py::test_family_v4_does_not_reach_an_ipv6_server",
         "csrc/net/address.c::address_family",
@@ -105,16 +119,20 @@ _OF_BOTH: Final = {
         "csrc/engine/broker_thread.c::setup_timeout_ms",
     ),
     "connections.max.idle.ms": _at(
-        f"{_TIME}test_idle_connections_are_closed_when_told", "csrc/engine/broker_thread.c::connections_max_idle_ms"
+        f"{_TIME}test_idle_connections_are_closed_when_told",
+        "csrc/engine/broker_thread.c::connections_max_idle_ms",
     ),
     "reconnect.backoff.ms": _at(
-        f"{_TIME}test_connections_are_made_anew_after_a_pause", "csrc/engine/broker_thread.c::reconnect_backoff_ms"
+        f"{_TIME}test_connections_are_made_anew_after_a_pause",
+        "csrc/engine/broker_thread.c::reconnect_backoff_ms",
     ),
     "reconnect.backoff.max.ms": _at(
         f"{_TIME}test_pauses_between_connections_end_at_the_most",
         "csrc/engine/broker_thread.c::reconnect_backoff_max_ms",
     ),
-    "ssl.cipher.suites": _at(f"{_HANDSHAKES}test_cipher_suites", "kafka_native/security/cipher_suites.py"),
+    "ssl.cipher.suites": _at(
+        f"{_HANDSHAKES}test_cipher_suites", "kafka_native/security/cipher_suites.py"
+    ),
     "ssl.curves.list": _at(f"{_HANDSHAKES}test_curves", _TLS),
     "ssl.sigalgs.list": _at(f"{_HANDSHAKES}test_signature_algorithms", _TLS),
     "ssl.key.location": _at(f"{_HANDSHAKES}test_encrypted_key", _TLS),
@@ -122,8 +140,12 @@ _OF_BOTH: Final = {
     "ssl.key.pem": _at(f"{_HANDSHAKES}test_own_certificate_from_texts", _TLS),
     "ssl.certificate.location": _at(f"{_HANDSHAKES}test_encrypted_key", _TLS),
     "ssl.certificate.pem": _at(f"{_HANDSHAKES}test_own_certificate_from_texts", _TLS),
-    "ssl.ca.location": _at(f"{_HANDSHAKES}test_ca_directory_of_pem_files", "kafka_native/security/authorities.py"),
-    "ssl.ca.pem": _at(f"{_HANDSHAKES}test_ca_file_and_text_add_up", "kafka_native/security/authorities.py"),
+    "ssl.ca.location": _at(
+        f"{_HANDSHAKES}test_ca_directory_of_pem_files", "kafka_native/security/authorities.py"
+    ),
+    "ssl.ca.pem": _at(
+        f"{_HANDSHAKES}test_ca_file_and_text_add_up", "kafka_native/security/authorities.py"
+    ),
     "ssl.crl.location": _at(f"{_HANDSHAKES}test_revocation_list", _TLS),
     "ssl.crl.check": _at(f"{_HANDSHAKES}test_revoked_intermediate", _TLS),
     "ssl.keystore.location": _at(f"{_HANDSHAKES}test_keystore", _TLS),
@@ -135,34 +157,67 @@ _OF_BOTH: Final = {
         "tests/client/test_tls.py::test_a_wrong_host_is_let_in_where_names_are_not_checked",
         _TLS,
     ),
-    "oauth_cb": _at(f"{_LOGINS}test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll", _SASL),
+    "oauth_cb": _at(
+        f"{_LOGINS}test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll", _SASL
+    ),
     "sasl.oauthbearer.config": _at(f"{_LOGINS}test_unsecured_token", _SASL),
     "enable.sasl.oauthbearer.unsecure.jwt": _at(f"{_LOGINS}test_unsecured_token", _SASL),
     "proxy.url": _at(
-        "tests/client/test_proxy.py::test_every_connection_goes_through_the_proxy", "kafka_native/security/proxy.py"
+        "tests/client/test_proxy.py::test_every_connection_goes_through_the_proxy",
+        "kafka_native/security/proxy.py",
     ),
     "sasl.aws.region": _at(f"{_LOGINS}test_aws", _SASL),
-    "sasl.oauthbearer.method": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
-    "sasl.oauthbearer.client.id": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
-    "sasl.oauthbearer.client.secret": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
-    "sasl.oauthbearer.scope": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
-    "sasl.oauthbearer.extensions": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
+    "sasl.oauthbearer.method": _at(
+        f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL
+    ),
+    "sasl.oauthbearer.client.id": _at(
+        f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL
+    ),
+    "sasl.oauthbearer.client.secret": _at(
+        f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL
+    ),
+    "sasl.oauthbearer.scope": _at(
+        f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL
+    ),
+    "sasl.oauthbearer.extensions": _at(
+        f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL
+    ),
     "sasl.oauthbearer.metadata.authentication.type": _at(
         "tests/security/test_cloud_tokens.py::test_a_producer_gets_in_with_azures_token", _SASL
     ),
-    "sasl.oauthbearer.token.endpoint.url": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
-    "sasl.oauthbearer.sub.claim.name": _at(f"{_TOKENS}test_the_subject_may_be_another_claim", _SASL),
-    "sasl.oauthbearer.grant.type": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
+    "sasl.oauthbearer.token.endpoint.url": _at(
+        f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL
+    ),
+    "sasl.oauthbearer.sub.claim.name": _at(
+        f"{_TOKENS}test_the_subject_may_be_another_claim", _SASL
+    ),
+    "sasl.oauthbearer.grant.type": _at(
+        f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL
+    ),
     "sasl.oauthbearer.assertion.private.key.passphrase": _at(
         f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL
     ),
-    "sasl.oauthbearer.assertion.private.key.pem": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
-    "sasl.oauthbearer.assertion.claim.aud": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
-    "sasl.oauthbearer.assertion.claim.exp.seconds": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
-    "sasl.oauthbearer.assertion.claim.iss": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
-    "sasl.oauthbearer.assertion.claim.jti.include": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
-    "sasl.oauthbearer.assertion.claim.nbf.seconds": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
-    "sasl.oauthbearer.assertion.claim.sub": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
+    "sasl.oauthbearer.assertion.private.key.pem": _at(
+        f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL
+    ),
+    "sasl.oauthbearer.assertion.claim.aud": _at(
+        f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL
+    ),
+    "sasl.oauthbearer.assertion.claim.exp.seconds": _at(
+        f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL
+    ),
+    "sasl.oauthbearer.assertion.claim.iss": _at(
+        f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL
+    ),
+    "sasl.oauthbearer.assertion.claim.jti.include": _at(
+        f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL
+    ),
+    "sasl.oauthbearer.assertion.claim.nbf.seconds": _at(
+        f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL
+    ),
+    "sasl.oauthbearer.assertion.claim.sub": _at(
+        f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL
+    ),
     "sasl.oauthbearer.assertion.algorithm": _at(
         f"{_TOKENS}test_a_template_and_a_key_are_read_from_files_each_time", _SASL
     ),
@@ -172,9 +227,15 @@ _OF_BOTH: Final = {
     "sasl.oauthbearer.assertion.jwt.template.file": _at(
         f"{_TOKENS}test_a_template_and_a_key_are_read_from_files_each_time", _SASL
     ),
-    "sasl.oauthbearer.assertion.file": _at(f"{_TOKENS}test_a_ready_assertion_is_taken_as_it_is", _SASL),
-    "https.ca.location": _at(f"{_TOKENS}test_https_is_verified_with_the_authorities_that_are_given", _SASL),
-    "https.ca.pem": _at(f"{_TOKENS}test_https_is_verified_with_the_authorities_that_are_given", _SASL),
+    "sasl.oauthbearer.assertion.file": _at(
+        f"{_TOKENS}test_a_ready_assertion_is_taken_as_it_is", _SASL
+    ),
+    "https.ca.location": _at(
+        f"{_TOKENS}test_https_is_verified_with_the_authorities_that_are_given", _SASL
+    ),
+    "https.ca.pem": _at(
+        f"{_TOKENS}test_https_is_verified_with_the_authorities_that_are_given", _SASL
+    ),
     "sasl.kerberos.service.name": _at(
         "tests/security/test_gssapi.py::test_the_service_is_asked_for_by_its_name_and_host", _SASL
     ),
@@ -185,37 +246,50 @@ _OF_BOTH: Final = {
         "tests/security/test_gssapi.py::test_a_keytab_and_a_principal_choose_the_tickets", _SASL
     ),
     "sasl.kerberos.kinit.cmd": _at(
-        "tests/security/test_gssapi.py::test_the_command_is_run_where_it_is_set_and_again_in_time", _SASL
+        "tests/security/test_gssapi.py::test_the_command_is_run_where_it_is_set_and_again_in_time",
+        _SASL,
     ),
     "sasl.kerberos.min.time.before.relogin": _at(
-        "tests/security/test_gssapi.py::test_the_command_is_run_where_it_is_set_and_again_in_time", _SASL
+        "tests/security/test_gssapi.py::test_the_command_is_run_where_it_is_set_and_again_in_time",
+        _SASL,
     ),
     "security.protocol": _at(
-        "tests/broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_says_so", "kafka_native/client.py"
+        "tests/broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_says_so",
+        "kafka_native/client.py",
     ),
-    "sasl.mechanisms": _at("tests/broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL),
-    "sasl.username": _at("tests/broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL),
+    "sasl.mechanisms": _at(
+        "tests/broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL
+    ),
+    "sasl.username": _at(
+        "tests/broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL
+    ),
     "sasl.password": _at(
-        "tests/broker/test_sasl.py::test_wrong_password_is_told_once_as_confluent_kafka_tells_it", _SASL
+        "tests/broker/test_sasl.py::test_wrong_password_is_told_once_as_confluent_kafka_tells_it",
+        _SASL,
     ),
-    "sasl.scram.tokenauth": _at("tests/broker/test_sasl.py::test_a_delegation_token_is_as_good_as_its_owner", _SASL),
+    "sasl.scram.tokenauth": _at(
+        "tests/broker/test_sasl.py::test_a_delegation_token_is_as_good_as_its_owner", _SASL
+    ),
     "debug": _at(
         "tests/client/test_logging.py::test_each_context_says_something_on_a_logger_of_its_own",
         "kafka_native/client.py",
         "kafka_native/control/settings.py",
     ),
     "log_cb": _at(
-        "tests/client/test_logging.py::test_log_cb_gets_name_level_facility_and_text", "kafka_native/config.py"
+        "tests/client/test_logging.py::test_log_cb_gets_name_level_facility_and_text",
+        "kafka_native/config.py",
     ),
     "log_level": _at(
-        "tests/client/test_logging.py::test_log_level_is_a_syslog_level_and_debug_raises_it", "kafka_native/client.py"
+        "tests/client/test_logging.py::test_log_level_is_a_syslog_level_and_debug_raises_it",
+        "kafka_native/client.py",
     ),
     "log.queue": _at(
         "tests/client/test_logging.py::test_with_log_queue_the_applications_poll_tells_the_logger",
         "kafka_native/client.py",
     ),
     "log.thread.name": _at(
-        "tests/client/test_logging.py::test_log_thread_name_off_leaves_the_thread_out", "kafka_native/config.py"
+        "tests/client/test_logging.py::test_log_thread_name_off_leaves_the_thread_out",
+        "kafka_native/config.py",
     ),
     "log.connection.close": _at(
         "tests/client/test_logging.py::test_connection_closed_under_a_request_is_a_warning_unless_unwanted",
@@ -233,7 +307,10 @@ _OF_BOTH: Final = {
         "tests/client/test_statistics.py::test_what_stats_cb_raises_comes_out_of_poll",
         "kafka_native/control/statistics.py::stats_cb",
     ),
-    "throttle_cb": _at("tests/client/test_purge.py::test_throttled_producer_waits_and_tells", "kafka_native/client.py"),
+    "throttle_cb": _at(
+        "tests/client/test_purge.py::test_throttled_producer_waits_and_tells",
+        "kafka_native/client.py",
+    ),
     "api.version.request": _at(
         f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to",
         "kafka_native/control/brokers/versions.py::ask",
@@ -247,7 +324,8 @@ _OF_BOTH: Final = {
         "kafka_native/control/brokers/versions.py::for_s",
     ),
     "broker.version.fallback": _at(
-        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to", "kafka_native/client.py"
+        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to",
+        "kafka_native/client.py",
     ),
     "allow.auto.create.topics": _at(
         f"{_WIRE}test_consumer_creates_topics_where_asked",
@@ -277,14 +355,19 @@ _OF_BOTH: Final = {
         "kafka_native/control/metadata.py::fast_max_s",
     ),
     "client.dns.lookup": _at(
-        f"{_SOCKETS}test_bootstrap_servers_are_known_by_their_own_names_where_asked", "kafka_native/client.py"
+        f"{_SOCKETS}test_bootstrap_servers_are_known_by_their_own_names_where_asked",
+        "kafka_native/client.py",
     ),
     "test.mock.num.brokers": _at(
-        "tests/client/test_config_effect_mock.py::test_client_has_its_own_cluster", "kafka_native/client.py"
+        "tests/client/test_config_effect_mock.py::test_client_has_its_own_cluster",
+        "kafka_native/client.py",
     ),
-    "logger": _at("tests/api/test_config.py::test_warnings_go_to_the_users_logger", "kafka_native/config.py"),
+    "logger": _at(
+        "tests/api/test_config.py::test_warnings_go_to_the_users_logger", "kafka_native/config.py"
+    ),
     "default.topic.config": _at(
-        "tests/api/test_config.py::test_default_topic_config_is_merged_over_the_rest", "kafka_native/config.py"
+        "tests/api/test_config.py::test_default_topic_config_is_merged_over_the_rest",
+        "kafka_native/config.py",
     ),
 }
 
@@ -300,10 +383,12 @@ _OF_PRODUCERS: Final = {
         "kafka_native/control/settings.py",
     ),
     "transaction.timeout.ms": _at(
-        "tests/client/test_transactions.py::test_a_transaction_that_took_too_long_is_over", "kafka_native/producer.py"
+        "tests/client/test_transactions.py::test_a_transaction_that_took_too_long_is_over",
+        "kafka_native/producer.py",
     ),
     "transaction.two.phase.commit.enable": _at(
-        "tests/client/test_two_phase.py::test_a_new_producer_ends_it_as_was_decided", "kafka_native/producer.py"
+        "tests/client/test_two_phase.py::test_a_new_producer_ends_it_as_was_decided",
+        "kafka_native/producer.py",
     ),
     "enable.gapless.guarantee": _at(
         "tests/client/test_fatal.py::test_gapless_writes_nothing_behind_a_message_that_failed",
@@ -317,7 +402,9 @@ _OF_PRODUCERS: Final = {
         "tests/client/test_max_block.py::test_message_larger_than_the_whole_queue_is_not_waited_for",
         "csrc/engine/engine.c::queue_bytes_max",
     ),
-    "queue.buffering.max.ms": _at(f"{_TIME}test_batch_lingers", "csrc/produce/accumulator.c::linger_us"),
+    "queue.buffering.max.ms": _at(
+        f"{_TIME}test_batch_lingers", "csrc/produce/accumulator.c::linger_us"
+    ),
     "message.send.max.retries": _at(
         "tests/client/test_scenarios_backoff.py::test_number_of_tries_ends_at_the_most",
         "csrc/produce/sender.c::retries",
@@ -326,12 +413,19 @@ _OF_PRODUCERS: Final = {
         "tests/csrc/test_sender.c::test_unsent_requests_are_limited_where_asked",
         "csrc/produce/sender.c::backpressure_requests",
     ),
-    "compression.codec": _at("tests/client/test_codecs.py::test_round_trip", "csrc/produce/batch_encoder.c::codec"),
-    "compression.level": _at(
-        f"{_WIRE}test_compression_level_makes_batches_smaller", "csrc/produce/batch_encoder.c::codec_level"
+    "compression.codec": _at(
+        "tests/client/test_codecs.py::test_round_trip", "csrc/produce/batch_encoder.c::codec"
     ),
-    "batch.num.messages": _at(f"{_WIRE}test_batches_end_at_the_limit", "csrc/produce/accumulator.c::batch_messages"),
-    "batch.size": _at(f"{_WIRE}test_batches_end_at_the_limit", "csrc/produce/accumulator.c::batch_bytes"),
+    "compression.level": _at(
+        f"{_WIRE}test_compression_level_makes_batches_smaller",
+        "csrc/produce/batch_encoder.c::codec_level",
+    ),
+    "batch.num.messages": _at(
+        f"{_WIRE}test_batches_end_at_the_limit", "csrc/produce/accumulator.c::batch_messages"
+    ),
+    "batch.size": _at(
+        f"{_WIRE}test_batches_end_at_the_limit", "csrc/produce/accumulator.c::batch_bytes"
+    ),
     "delivery.report.only.error": _at(
         "tests/client/test_producer.py::test_only_errors_are_reported_when_asked",
         "csrc/engine/engine.c::report_errors_only",
@@ -343,7 +437,8 @@ _OF_PRODUCERS: Final = {
         f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/produce/produce_codec.c::acks"
     ),
     "request.timeout.ms": _at(
-        f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/produce/sender.c::produce_timeout_ms"
+        f"{_WIRE}test_produce_says_how_many_acks_and_how_long",
+        "csrc/produce/sender.c::produce_timeout_ms",
     ),
     "message.timeout.ms": _at(
         "tests/client/test_producer.py::test_message_times_out_with_its_own_error",
@@ -355,7 +450,8 @@ _OF_PRODUCERS: Final = {
         "kafka_native/producer.py",
     ),
     "on_delivery": _at(
-        "tests/client/test_producer.py::test_own_callback_goes_before_the_client_wide_one", "kafka_native/producer.py"
+        "tests/client/test_producer.py::test_own_callback_goes_before_the_client_wide_one",
+        "kafka_native/producer.py",
     ),
     "max.block.ms": _at(
         "tests/client/test_max_block.py::test_buffer_error_comes_when_the_time_is_over_and_not_before",
@@ -377,7 +473,8 @@ _OF_CONSUMERS: Final = {
         "kafka_native/control/consumer/consumer_control.py",
     ),
     "group.instance.id": _at(
-        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is", "kafka_native/control/consumer/consumer_control.py"
+        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        "kafka_native/control/consumer/consumer_control.py",
     ),
     "partition.assignment.strategy": _at(
         f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
@@ -412,7 +509,8 @@ _OF_CONSUMERS: Final = {
         "kafka_native/control/group/membership.py::rebalance_timeout_s",
     ),
     "enable.auto.commit": _at(
-        f"{_WIRE}test_offsets_are_committed_where_asked", "kafka_native/control/consumer/commits.py::auto_commit"
+        f"{_WIRE}test_offsets_are_committed_where_asked",
+        "kafka_native/control/consumer/commits.py::auto_commit",
     ),
     "auto.commit.interval.ms": _at(
         "tests/client/test_consumer_offsets.py::test_what_is_handed_out_is_committed_by_itself",
@@ -430,9 +528,12 @@ _OF_CONSUMERS: Final = {
         "tests/client/test_consumer_memory.py::test_resident_memory_stays_near_the_limit_of_the_queue",
         "csrc/consume/fetcher.c::queued_max_bytes",
     ),
-    "fetch.wait.max.ms": _at(f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_wait_max_ms"),
+    "fetch.wait.max.ms": _at(
+        f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_wait_max_ms"
+    ),
     "fetch.message.max.bytes": _at(
-        f"{_WIRE}test_fetch_asks_for_so_much_of_a_partition", "csrc/consume/fetcher.c::partition_fetch_bytes"
+        f"{_WIRE}test_fetch_asks_for_so_much_of_a_partition",
+        "csrc/consume/fetcher.c::partition_fetch_bytes",
     ),
     "fetch.max.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_max_bytes"),
     "fetch.min.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_min_bytes"),
@@ -456,7 +557,8 @@ _OF_CONSUMERS: Final = {
         "csrc/consume/fetcher.c::partition_eof",
     ),
     "check.crcs": _at(
-        f"{_WIRE}test_checksums_are_looked_at_unless_told_not_to", "csrc/consume/fetch_segment.c::check_crcs"
+        f"{_WIRE}test_checksums_are_looked_at_unless_told_not_to",
+        "csrc/consume/fetch_segment.c::check_crcs",
     ),
     "max.poll.records": _at(
         "tests/client/test_poll.py::test_consume_without_a_number_returns_what_is_there_up_to_max_poll_records",
@@ -479,7 +581,8 @@ _OF_CONSUMERS: Final = {
         "kafka_native/control/consumer/commits.py::sync_interval_s",
     ),
     "consume.callback.max.messages": _at(
-        "tests/client/test_poll.py::test_consume_callback_honours_its_property", "kafka_native/consumer.py"
+        "tests/client/test_poll.py::test_consume_callback_honours_its_property",
+        "kafka_native/consumer.py",
     ),
     "on_commit": _at(
         "tests/client/test_consumer_offsets.py::test_on_commit_is_told_of_asynchronous_commits",

@@ -24,7 +24,9 @@ def on_delivery(report: ArrowReport) -> None:
 
 
 with Producer({"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092")}) as producer:
-    queued = producer.produce_arrow("temperatures", table, key="city", value="reading", on_delivery=on_delivery)
+    queued = producer.produce_arrow(
+        "temperatures", table, key="city", value="reading", on_delivery=on_delivery
+    )
     print(f"{queued} rows queued")
 
     # For a missing column or impossible value, the exception has the place and the number of rows.

@@ -26,14 +26,18 @@ class Weighted(Assignor):
         return str(self.weight).encode()
 
     def assign(
-        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        members: Mapping[str, MemberSubscription],
     ) -> dict[str, list[tuple[str, int]]]:
         """Give each partition to the member with the lowest load for its weight."""
         found: dict[str, list[tuple[str, int]]] = {member_id: [] for member_id in members}
         for topic in sorted(partitions):
             readers = [m for m in sorted(members) if topic in members[m].topics]
             for partition in partitions[topic]:
-                least = min(readers, key=lambda m: len(found[m]) / int(members[m].user_data or b"1"))
+                least = min(
+                    readers, key=lambda m: len(found[m]) / int(members[m].user_data or b"1")
+                )
                 found[least].append((topic, partition.number))
         return found
 

@@ -15,13 +15,17 @@ conf = {"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092")}
 async def main() -> None:
     """Create topics, and send two requests at once."""
     async with AIOAdminClient(conf) as admin:
-        for name, future in admin.create_topics([NewTopic("aio-orders", 2), NewTopic("no topic's name")]).items():
+        for name, future in admin.create_topics(
+            [NewTopic("aio-orders", 2), NewTopic("no topic's name")]
+        ).items():
             try:
                 await future
                 print("made:", name)
             except KafkaException as error:
                 print("refused:", name, error.args[0].name())
-        cluster, groups = await asyncio.gather(admin.describe_cluster(), admin.list_consumer_groups())
+        cluster, groups = await asyncio.gather(
+            admin.describe_cluster(), admin.list_consumer_groups()
+        )
         print(len(cluster.nodes), "brokers, errors:", groups.errors)
 
 

@@ -13,7 +13,10 @@ BOOTSTRAP = os.environ.get("BOOTSTRAP", "localhost:9092")
 async def on_assign(consumer: AIOConsumer, partitions: list[TopicPartition]) -> None:
     """The loop over messages below calls and awaits this."""
     committed = await consumer.committed(partitions, timeout=10)
-    print(f"assigned: {len(partitions)} partitions, committed so far: {[each.offset for each in committed]}")
+    print(
+        f"assigned: {len(partitions)} partitions, committed so far: "
+        f"{[each.offset for each in committed]}"
+    )
 
 
 async def main() -> None:

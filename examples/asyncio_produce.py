@@ -12,7 +12,9 @@ BOOTSTRAP = os.environ.get("BOOTSTRAP", "localhost:9092")
 async def visitor(producer: AIOProducer, name: str) -> int:
     """Send ten messages, then await their reports."""
     deliveries = [
-        await producer.produce("visits", f"{name} looks at page {page}", key=name, headers=[("page", str(page))])
+        await producer.produce(
+            "visits", f"{name} looks at page {page}", key=name, headers=[("page", str(page))]
+        )
         for page in range(10)
     ]
     messages = [await delivery for delivery in deliveries]
@@ -22,7 +24,9 @@ async def visitor(producer: AIOProducer, name: str) -> int:
 async def main() -> None:
     """Share one producer among a hundred tasks."""
     async with AIOProducer({"bootstrap.servers": BOOTSTRAP}) as producer:
-        counts = await asyncio.gather(*(visitor(producer, f"visitor {number}") for number in range(100)))
+        counts = await asyncio.gather(
+            *(visitor(producer, f"visitor {number}") for number in range(100))
+        )
         print(f"{sum(counts)} messages delivered for {len(counts)} tasks")
         try:
             await producer.produce("visits", b"x" * 2_000_000)

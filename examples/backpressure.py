@@ -16,7 +16,9 @@ CONFIG = {
 def main() -> None:
     """Produce a hundred times the size of the queue, without a check of its free room."""
     failed: list[object] = []
-    with Producer(CONFIG, on_delivery=lambda error, message: failed.append(error) if error else None) as producer:
+    with Producer(
+        CONFIG, on_delivery=lambda error, message: failed.append(error) if error else None
+    ) as producer:
         for number in range(100_000):
             # waits for room; BufferError after 30 s without room
             producer.produce("greetings", f"number {number}")

@@ -14,7 +14,9 @@ PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 with MockCluster(brokers=1, client_metrics=True) as cluster:
     # An operator does this with kafka-client-metrics.sh: two kinds of metrics, five times a second.
-    cluster.subscribe_metrics([f"{PRODUCER}request.latency", f"{CONSUMER}coordinator"], interval_ms=200)
+    cluster.subscribe_metrics(
+        [f"{PRODUCER}request.latency", f"{CONSUMER}coordinator"], interval_ms=200
+    )
     servers = {"bootstrap.servers": cluster.bootstrap_servers}
 
     with Producer(servers) as producer:
@@ -34,9 +36,14 @@ with MockCluster(brokers=1, client_metrics=True) as cluster:
     with Producer(servers, **{"enable.metrics.push": False}) as producer:
         producer.produce("orders", "another one")
 
-    newest = {metric.name: (push, metric) for push in cluster.pushed_metrics for metric in push.metrics}
+    newest = {
+        metric.name: (push, metric) for push in cluster.pushed_metrics for metric in push.metrics
+    }
     for name, (push, metric) in newest.items():
-        print(f"{name} = {metric.value:.3g} {metric.unit}, a {metric.kind}, labels {sorted(push.resource)}")
+        print(
+            f"{name} = {metric.value:.3g} {metric.unit}, a {metric.kind}, labels "
+            f"{sorted(push.resource)}"
+        )
     last = [push for push in cluster.pushed_metrics if push.terminating]
     print(
         "pushed by",

@@ -39,4 +39,6 @@ with Consumer(conf) as consumer:
     for message in consumer.consume(10, timeout=10):
         consumer.store_offsets(message=message)
     consumer.unassign()  # commits the stored offsets; so does close()
-    print("offset of the tenth message, plus one:", consumer.committed([where], timeout=10)[0].offset)
+    print(
+        "offset of the tenth message, plus one:", consumer.committed([where], timeout=10)[0].offset
+    )

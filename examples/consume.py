@@ -13,7 +13,9 @@ conf = {
 count = 0
 with Consumer(conf) as consumer:
     partitions = consumer.list_topics("greetings", timeout=10).topics["greetings"].partitions
-    consumer.assign([TopicPartition("greetings", number, OFFSET_BEGINNING) for number in partitions])
+    consumer.assign(
+        [TopicPartition("greetings", number, OFFSET_BEGINNING) for number in partitions]
+    )
     unfinished = set(partitions)
     while unfinished:
         for message in consumer.consume(1000, timeout=1.0):
@@ -21,7 +23,13 @@ with Consumer(conf) as consumer:
             if error is None:
                 count += 1
                 if count <= 3:
-                    print(message.partition(), message.offset(), message.key(), message.value(), message.headers())
+                    print(
+                        message.partition(),
+                        message.offset(),
+                        message.key(),
+                        message.value(),
+                        message.headers(),
+                    )
             elif error.code() == KafkaError._PARTITION_EOF:
                 unfinished.discard(message.partition())
             else:

@@ -12,7 +12,9 @@ bootstrap = os.environ.get("BOOTSTRAP", "localhost:9092")
 
 # 1. Python's logging: kafka_native.<client.id>.<context>
 logging.basicConfig(stream=sys.stdout, format="%(name)s [%(threadName)s] %(message)s")
-with Producer({"bootstrap.servers": bootstrap, "client.id": "orders", "debug": "topic,msg"}) as producer:
+with Producer(
+    {"bootstrap.servers": bootstrap, "client.id": "orders", "debug": "topic,msg"}
+) as producer:
     producer.produce("greetings", "hello")
 
 # 2. A function; the level is syslog's. It may be slow: no client waits for its log.

@@ -9,7 +9,9 @@ from kafka_native import KafkaException
 from kafka_native.admin import AdminClient, KafkaPrincipal
 from kafka_native.mock import ListenerSecurity, MockCluster
 
-security = ListenerSecurity("sasl_plaintext", mechanisms=["SCRAM-SHA-256"], users={"alice": "a secret"})
+security = ListenerSecurity(
+    "sasl_plaintext", mechanisms=["SCRAM-SHA-256"], users={"alice": "a secret"}
+)
 with MockCluster(security=security) as cluster:
     conf = {
         "bootstrap.servers": cluster.bootstrap_servers,
@@ -17,7 +19,9 @@ with MockCluster(security=security) as cluster:
         "sasl.mechanism": "SCRAM-SHA-256",
     }
     with AdminClient({**conf, "sasl.username": "alice", "sasl.password": "a secret"}) as admin:
-        token = admin.create_delegation_token(owner=KafkaPrincipal("User", "job-7"), max_lifetime_ms=3_600_000).result()
+        token = admin.create_delegation_token(
+            owner=KafkaPrincipal("User", "job-7"), max_lifetime_ms=3_600_000
+        ).result()
         print("made:", token.token_info.owner, "asked for by", token.token_info.token_requester)
         print("its HMAC is in the repr:", token.hmac_as_base64 in repr(token))
 

@@ -29,7 +29,9 @@ except KafkaException as error:
 
 # 4. The report of an undelivered message has the error.
 producer.close()
-unreachable = Producer({"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 300, "error_cb": lambda error: None})
+unreachable = Producer(
+    {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 300, "error_cb": lambda error: None}
+)
 
 
 def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -43,7 +45,9 @@ unreachable.close()
 
 # 5. poll() calls error_cb for a problem of the client as a whole.
 seen: list[str] = []
-lonely = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: seen.append(error.name())})
+lonely = Producer(
+    {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: seen.append(error.name())}
+)
 lonely.produce("errors", "x")
 while "_ALL_BROKERS_DOWN" not in seen:
     lonely.poll(1)

@@ -33,7 +33,12 @@ def main() -> None:
     )
     delivered = []
     for number in range(100):
-        producer.produce(TOPIC, key=f"key {number}", value=number, on_delivery=lambda *report: delivered.append(report))
+        producer.produce(
+            TOPIC,
+            key=f"key {number}",
+            value=number,
+            on_delivery=lambda *report: delivered.append(report),
+        )
     try:
         producer.produce(TOPIC, key="key", value="no number")
     except ValueSerializationError as error:

@@ -19,7 +19,10 @@ outcomes: Counter[str] = Counter()
 def on_delivery(error: KafkaError | None, message: Message) -> None:
     """Print the error, and whether the message is in the log anyway."""
     status = message.status()
-    outcomes[f"{'delivered' if error is None else error.name()} ({status.name if status is not None else '?'})"] += 1
+    outcomes[
+        f"{'delivered' if error is None else error.name()} "
+        f"({status.name if status is not None else '?'})"
+    ] += 1
 
 
 def on_error(error: KafkaError) -> None:

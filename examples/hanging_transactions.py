@@ -21,7 +21,9 @@ with MockCluster(brokers=3) as cluster:
         listed = admin.list_transactions(states={TransactionState.ONGOING}).result()
         print("open:", [each.transactional_id for each in listed.valid])
         described = admin.describe_transactions(["shop"])["shop"].result()
-        print("it writes to:", [(each.topic, each.partition) for each in described.topic_partitions])
+        print(
+            "it writes to:", [(each.topic, each.partition) for each in described.topic_partitions]
+        )
 
         cluster.hang_transaction("shop")  # its coordinator forgets it
         with Producer(conf) as other:
@@ -30,7 +32,10 @@ with MockCluster(brokers=3) as cluster:
         found = admin.find_hanging_transactions().result()
         for hanging in found.valid:
             place, state = hanging.topic_partition, hanging.producer
-            print(f"hangs: {place.topic} [{place.partition}] from offset {state.current_transaction_start_offset}")
+            print(
+                f"hangs: {place.topic} [{place.partition}] from offset "
+                f"{state.current_transaction_start_offset}"
+            )
             admin.abort_transaction(hanging.abort_spec).result()
 
         with Consumer({**conf, "group.id": "billing"}) as consumer:  # reads committed messages

@@ -46,7 +46,9 @@ class Sizes(ConsumerInterceptor):
 
 
 origin, sizes = Origin(), Sizes()
-with Producer({"bootstrap.servers": servers, "interceptors": [origin], "message.max.bytes": 2000}) as producer:
+with Producer(
+    {"bootstrap.servers": servers, "interceptors": [origin], "message.max.bytes": 2000}
+) as producer:
     for number in range(100):
         producer.produce("intercepted", f"message {number:02}", partition=0)
     try:

@@ -32,7 +32,10 @@ def spread(bootstrap: str, topic: str, slow: int) -> None:
             producer.produce(topic, "no key")
             producer.poll(0.001)
     share = counts[slow] / sum(counts.values())
-    print(f"partition {slow} got {share:.0%}: {'less' if share < 0.25 else 'about as much'} than a third")
+    print(
+        f"partition {slow} got {share:.0%}: {'less' if share < 0.25 else 'about as much'} "
+        "than a third"
+    )
 
 
 with MockCluster(brokers=3) as cluster:

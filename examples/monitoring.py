@@ -20,7 +20,9 @@ def on_statistics(text: str) -> None:
     delivered.append(document["txmsgs"])
 
 
-with Producer({"bootstrap.servers": servers, "statistics.interval.ms": 100, "stats_cb": on_statistics}) as producer:
+with Producer(
+    {"bootstrap.servers": servers, "statistics.interval.ms": 100, "stats_cb": on_statistics}
+) as producer:
     for number in range(1000):
         producer.produce("measured", f"measurement {number:03}", partition=0)
     producer.flush()
@@ -30,10 +32,15 @@ with Producer({"bootstrap.servers": servers, "statistics.interval.ms": 100, "sta
     metrics = producer.metrics()
     partition = metrics.topics["measured"].partitions[0]
     print("metrics(): messages:", partition.txmsgs, "bytes:", partition.txbytes)
-    print("brokers up:", sorted(broker.nodeid for broker in metrics.brokers.values() if broker.state == "UP"))
+    print(
+        "brokers up:",
+        sorted(broker.nodeid for broker in metrics.brokers.values() if broker.state == "UP"),
+    )
 
 # Without stats_cb, each metrics() begins new windows of latencies and sizes.
-with Consumer({"bootstrap.servers": servers, "group.id": "statistics", "statistics.interval.ms": 60_000}) as consumer:
+with Consumer(
+    {"bootstrap.servers": servers, "group.id": "statistics", "statistics.interval.ms": 60_000}
+) as consumer:
     consumer.assign([TopicPartition("measured", 0, OFFSET_BEGINNING)])
     read = consumer.consume(600, timeout=10)
     consumer.commit(read[499])
@@ -43,4 +50,10 @@ with Consumer({"bootstrap.servers": servers, "group.id": "statistics", "statisti
     registry = CollectorRegistry()
     registry.register(ClientCollector(consumer))
     lines = generate_latest(registry).decode().splitlines()
-    print([line.split("{")[0] for line in lines if line.startswith("kafka_native_partition_app_offset")])
+    print(
+        [
+            line.split("{")[0]
+            for line in lines
+            if line.startswith("kafka_native_partition_app_offset")
+        ]
+    )

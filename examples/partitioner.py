@@ -23,10 +23,13 @@ def count(error: object, message: Message) -> None:
 
 
 with Producer(
-    {"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092"), "partitioner_cb": choose}, on_delivery=count
+    {"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092"), "partitioner_cb": choose},
+    on_delivery=count,
 ) as producer:
     for number in range(1000):
         kind = "urgent" if number % 10 == 0 else "usual"
         producer.produce("greetings", f"number {number}", key=f"{kind}:{number}")
 
-print(f"{counts[0]} urgent messages in partition 0, {sum(counts.values()) - counts[0]} in the others")
+print(
+    f"{counts[0]} urgent messages in partition 0, {sum(counts.values()) - counts[0]} in the others"
+)

@@ -32,10 +32,19 @@ with AdminClient({"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:90
 
     # The client salts and hashes the password; it doesn't send it.
     strong = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192)
-    admin.alter_user_scram_credentials([UserScramCredentialUpsertion("shop", strong, b"a secret")])["shop"].result()
+    admin.alter_user_scram_credentials([UserScramCredentialUpsertion("shop", strong, b"a secret")])[
+        "shop"
+    ].result()
     description = admin.describe_user_scram_credentials(["shop"])["shop"].result()
-    print("shop:", [(info.mechanism.name, info.iterations) for info in description.scram_credential_infos])
+    print(
+        "shop:",
+        [(info.mechanism.name, info.iterations) for info in description.scram_credential_infos],
+    )
 
     outcomes = admin.elect_leaders(ElectionType.PREFERRED).result()
-    failed = [place for place, error in outcomes.items() if error and error.code() != KafkaError.ELECTION_NOT_NEEDED]
+    failed = [
+        place
+        for place, error in outcomes.items()
+        if error and error.code() != KafkaError.ELECTION_NOT_NEEDED
+    ]
     print("elections that failed:", failed)

@@ -19,13 +19,18 @@ def on_delivery(error: KafkaError | None, message: Message) -> None:
 values = [f"hello {number}" for number in range(99_998)]
 keys = [f"user-{number % 10}" for number in range(99_998)]
 
-with Producer({"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092"), "linger.ms": 5}) as producer:
+with Producer(
+    {"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092"), "linger.ms": 5}
+) as producer:
     # Columns are the fastest way. The call queues the messages that fit and returns their number.
     done = 0
     while done < len(values):
         try:
             done += producer.produce_many(
-                "greetings", values[done : done + 10_000], keys[done : done + 10_000], on_delivery=on_delivery
+                "greetings",
+                values[done : done + 10_000],
+                keys[done : done + 10_000],
+                on_delivery=on_delivery,
             )
         except BufferError:
             producer.poll(0.1)  # the queue is full: serve reports until there is room

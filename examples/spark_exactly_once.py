@@ -28,7 +28,11 @@ spark.dataSource.register(KafkaNativeDataSource)
 
 def committed() -> int:
     """Return the number of rows that a committed reader sees."""
-    conf = {"bootstrap.servers": BOOTSTRAP, "isolation.level": "read_committed", "enable.partition.eof": True}
+    conf = {
+        "bootstrap.servers": BOOTSTRAP,
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+    }
     rows = ends = 0
     with Consumer(conf) as consumer:
         consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])

@@ -36,13 +36,22 @@ def secured(password: str) -> dict[str, str]:
 
 
 frame = spark.range(1000).selectExpr("CAST(id AS string) AS key", "CAST(id AS string) AS value")
-frame.write.format("kafka_native").options(**secured("hunter2")).option("topic", "orders").mode("append").save()
-orders = spark.read.format("kafka_native").options(**secured("hunter2")).option("subscribe", "orders").load()
+frame.write.format("kafka_native").options(**secured("hunter2")).option("topic", "orders").mode(
+    "append"
+).save()
+orders = (
+    spark.read.format("kafka_native")
+    .options(**secured("hunter2"))
+    .option("subscribe", "orders")
+    .load()
+)
 print("rows:", orders.count())
 
 # A refused login fails at once, with its reason.
 try:
-    spark.read.format("kafka_native").options(**secured("hunter3")).option("subscribe", "orders").load().count()
+    spark.read.format("kafka_native").options(**secured("hunter3")).option(
+        "subscribe", "orders"
+    ).load().count()
 except Exception as error:
     said = str(error)
     print("refused:", next(line for line in said.splitlines() if "KafkaException: " in line))

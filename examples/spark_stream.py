@@ -44,7 +44,9 @@ with tempfile.TemporaryDirectory() as folder:
 
     def run() -> StreamingQuery:
         """Write all available readings into Parquet files; the checkpoint stores the position."""
-        writer = readings.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
+        writer = readings.writeStream.format("parquet").option(
+            "checkpointLocation", f"{folder}/checkpoint"
+        )
         query = writer.trigger(availableNow=True).start(f"{folder}/readings")
         query.awaitTermination()
         return query
@@ -54,7 +56,9 @@ with tempfile.TemporaryDirectory() as folder:
     produce(100)
     print("after a restart:", [progress["numInputRows"] for progress in run().recentProgress])
     print("rows in the files:", spark.read.parquet(f"{folder}/readings").count())
-    last = max((Path(folder) / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    last = max(
+        (Path(folder) / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name)
+    )
     print("the checkpoint ends at", json.loads(last.read_text().splitlines()[-1]))
 
 spark.stop()

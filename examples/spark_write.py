@@ -25,7 +25,11 @@ frame = spark.range(1000).selectExpr(
     "CAST(id AS string) AS value",
     "array(named_struct('key', 'origin', 'value', CAST('examples' AS binary))) AS headers",
 )
-to_kafka = {"kafka.bootstrap.servers": BOOTSTRAP, "topic": "from-spark", "kafka.compression.type": "lz4"}
+to_kafka = {
+    "kafka.bootstrap.servers": BOOTSTRAP,
+    "topic": "from-spark",
+    "kafka.compression.type": "lz4",
+}
 frame.write.format("kafka_native").options(**to_kafka).mode("append").save()
 print("frame: 1000 rows written")
 
@@ -33,11 +37,19 @@ print("frame: 1000 rows written")
 with tempfile.TemporaryDirectory() as folder:
     (Path(folder) / "in").mkdir()
     for number in range(3):
-        (Path(folder) / "in" / f"{number}.txt").write_text("".join(f"{number}-{line}\n" for line in range(100)))
-    lines = spark.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(f"{folder}/in")
+        (Path(folder) / "in" / f"{number}.txt").write_text(
+            "".join(f"{number}-{line}\n" for line in range(100))
+        )
+    lines = (
+        spark.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(f"{folder}/in")
+    )
     writer = lines.writeStream.format("kafka_native").options(**to_kafka)
     for run in ("first", "second"):
-        query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
+        query = (
+            writer.option("checkpointLocation", f"{folder}/checkpoint")
+            .trigger(availableNow=True)
+            .start()
+        )
         query.awaitTermination()
         rows = sum(progress["numInputRows"] for progress in query.recentProgress)
         print(f"stream, {run} run: {rows} rows in {len(query.recentProgress)} micro-batches")

@@ -19,7 +19,12 @@ class Ledger:
         self.booked: list[bytes] = []
         self.refused: list[KafkaError] = []
         self.producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "retry.backoff.ms": 10, **conf}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "retry.backoff.ms": 10,
+                **conf,
+            }
         )
 
     def book(self, *amounts: str) -> None:
@@ -60,7 +65,9 @@ def test_a_lost_connection_books_nothing_twice(cluster: MockCluster, done: bool)
 
 def test_a_full_disk_is_waited_for(cluster: MockCluster) -> None:
     """One partition on one broker refuses writes for a while."""
-    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.KAFKA_STORAGE_ERROR] * 2, 1, topic="ledger", partition=0)
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [KafkaError.KAFKA_STORAGE_ERROR] * 2, 1, topic="ledger", partition=0
+    )
     ledger = Ledger(cluster.bootstrap_servers)
     ledger.book("10")
     assert ledger.refused == []

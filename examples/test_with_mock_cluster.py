@@ -26,5 +26,7 @@ def test_my_application_hears_of_a_refusal() -> None:
         cluster.create_topic("orders", 1)
         cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.POLICY_VIOLATION])
         with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
-            producer.produce("orders", "x", on_delivery=lambda error, message: reports.append(error))
+            producer.produce(
+                "orders", "x", on_delivery=lambda error, message: reports.append(error)
+            )
     assert reports == [KafkaError.POLICY_VIOLATION]

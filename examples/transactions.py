@@ -26,7 +26,11 @@ with Producer({**where, "transactional.id": "till-1"}) as till:
     except KafkaException as error:
         print("refused:", error.args[0].name())
 
-reading = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+reading = {
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+}
 with (
     Consumer({**where, **reading, "group.id": "office"}) as consumer,
     Producer({**where, "transactional.id": "office-1"}) as producer,

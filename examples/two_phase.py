@@ -48,7 +48,9 @@ with MockCluster(brokers=3, two_phase_commit=True) as cluster:
         with opened(conf) as producer:
             order(producer, item, crash=crash)
 
-    with Consumer({**where, "group.id": "billing", "isolation.level": "read_committed"}) as consumer:
+    with Consumer(
+        {**where, "group.id": "billing", "isolation.level": "read_committed"}
+    ) as consumer:
         consumer.assign([TopicPartition("orders", 0, 0)])
         print("Kafka:", [message.value().decode() for message in consumer.consume(3, 10)])
     print("database:", [item for (item,) in database.execute("select item from orders")])

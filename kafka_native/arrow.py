@@ -65,7 +65,11 @@ def plan_of(columns: Columns) -> ColumnPlan:
         columns = DEFAULT_COLUMNS
     if isinstance(columns, (str, bytes)) or not isinstance(columns, (Mapping, Sequence)):
         raise TypeError(f"columns must be names or a mapping from names to types, not {columns!r}")
-    pairs = list(columns.items()) if isinstance(columns, Mapping) else [(name, None) for name in columns]
+    pairs = (
+        list(columns.items())
+        if isinstance(columns, Mapping)
+        else [(name, None) for name in columns]
+    )
     if not pairs:
         raise ValueError("columns must name at least one column")
     wanted = []
@@ -76,7 +80,9 @@ def plan_of(columns: Columns) -> ColumnPlan:
             raise ValueError(f"columns: there is no {name!r}, only {', '.join(COLUMNS)}")
         chosen = COLUMNS[name][0] if kind is None else kind
         if chosen not in COLUMNS[name]:
-            raise ValueError(f"columns: {name} can't be {chosen!r}, only {', '.join(COLUMNS[name])}")
+            raise ValueError(
+                f"columns: {name} can't be {chosen!r}, only {', '.join(COLUMNS[name])}"
+            )
         wanted.append((name, chosen))
     names = [name for name, _ in wanted]
     if len(set(names)) < len(names):

@@ -26,7 +26,11 @@ _ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
 
 def printable(text: str) -> str:
     """Return the text as one line. ``?`` replaces each character that isn't printable."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(each if each.isprintable() else "?" for each in text)
+    )
 
 
 def clean(text: str, length_max: int = 80) -> str:
@@ -70,4 +74,10 @@ def _escape(character: str) -> str:
     if character.isprintable():
         return character
     code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )

@@ -301,7 +301,9 @@ class CompactedTopic:
                 counts = f"{len(self._behind)} of {self._partitions} partitions"
                 text = f"{self._topic}: {counts} aren't read to their ends"
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text))
-            messages = self._consumer.consume(None, CONSUME_WAIT_MAX_S if left < 0 else min(left, CONSUME_WAIT_MAX_S))
+            messages = self._consumer.consume(
+                None, CONSUME_WAIT_MAX_S if left < 0 else min(left, CONSUME_WAIT_MAX_S)
+            )
             self._table.ingest(messages)
             self._update_progress(messages)
             self._assign_new_partitions()
@@ -366,7 +368,9 @@ class CompactedTopic:
     def _begin(self, deadline: float | None) -> None:
         """Get the end of each partition. The first call also assigns the partitions."""
         if not self._partitions:
-            described = self._consumer.list_topics(self._topic, left_s(deadline)).topics[self._topic]
+            described = self._consumer.list_topics(self._topic, left_s(deadline)).topics[
+                self._topic
+            ]
             if described.error is not None:
                 raise KafkaException(described.error)
             ends = self._ends(len(described.partitions), deadline)
@@ -418,7 +422,9 @@ class CompactedTopic:
 
     def _start_over(self, count: int) -> None:
         """Replace the entries by those of a topic that was deleted and created again."""
-        self._pending_changes += [TableChange(key, value, None) for key, value in self._table.items()]
+        self._pending_changes += [
+            TableChange(key, value, None) for key, value in self._table.items()
+        ]
         self._table.clear()
         self._consumer.assign([self._first(number) for number in range(count)])
         self._partitions = count
@@ -433,7 +439,9 @@ class CompactedTopic:
         behind = self._behind or {}
         for number in [number for number, end in behind.items() if end is None]:
             # The watermarks of the first Fetch response
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, number), cached=True)
+            first, end = self._consumer.get_watermark_offsets(
+                TopicPartition(self._topic, number), cached=True
+            )
             if end >= 0:
                 behind[number] = end if end > first else 0
         for message in messages:
@@ -451,7 +459,9 @@ class CompactedTopic:
     def _drop_read_partitions(self) -> None:
         """Remove the partitions whose positions have reached their ends."""
         behind = self._behind or {}
-        for position in self._consumer.position([TopicPartition(self._topic, number) for number in behind]):
+        for position in self._consumer.position(
+            [TopicPartition(self._topic, number) for number in behind]
+        ):
             if self._is_read(position.partition, position.offset):
                 del behind[position.partition]
 

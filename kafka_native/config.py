@@ -192,7 +192,9 @@ class Config(Mapping[str, object]):
         if log_cb is not None:
             log_cb("", severity, "CONFWARN", text)
         else:
-            target: Any = logging.getLogger(root_of(self.text("client.id"))) if logger is None else logger
+            target: Any = (
+                logging.getLogger(root_of(self.text("client.id"))) if logger is None else logger
+            )
             target.log(level, "%s", text)
 
     def __getitem__(self, name: str) -> object:
@@ -243,18 +245,25 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     """
     if not isinstance(conf, Mapping):
         raise TypeError(f"expected configuration dict, not {type(conf).__name__}")
-    values = {name: p.default for name, p in PROPERTIES.items() if not p.alias_of and p.kind != "internal"}
+    values = {
+        name: p.default for name, p in PROPERTIES.items() if not p.alias_of and p.kind != "internal"
+    }
     given: set[str] = set()
     remarks: list[Remark] = []
     if conf.get("default.topic.config") is not None:
         _check_state(PROPERTIES["default.topic.config"], None, remarks)
     for key, raw in _merged(conf).items():
         declared = _find(str(key), role)
-        value = _convert_interceptors(raw, role) if key == "interceptors" else _convert(declared, raw)
+        value = (
+            _convert_interceptors(raw, role) if key == "interceptors" else _convert(declared, raw)
+        )
         if not _belongs(declared, role):
             owner = "consumer" if declared.scope == CONSUMER else "producer"
             name = declared.alias_of or declared.name
-            text = f"Configuration property {name} is a {owner} property and will be ignored by this {role} instance"
+            text = (
+                f"Configuration property {name} is a {owner} property and will be ignored by "
+                f"this {role} instance"
+            )
             remarks.append((logging.WARNING, text))
             continue
         _check_state(declared, value, remarks)
@@ -264,7 +273,9 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     _reconcile(values, given, role, remarks)
     config = Config(role, values, frozenset(given))
     if not config.bootstrap and not values["test.mock.num.brokers"]:
-        text = "No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster"
+        text = (
+            "No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster"
+        )
         remarks.append((logging.WARNING, text))
     for level, text in remarks:
         config._remark(level, text)
@@ -352,13 +363,21 @@ def _check_state(declared: Property, value: object, remarks: list[Remark]) -> No
     """
     name = declared.name
     if declared.state is State.REFUSED and value != declared.default:
-        shown = "" if declared.sensitive or declared.kind == "callable" else f' value "{declared.shown(value)}"'
+        shown = (
+            ""
+            if declared.sensitive or declared.kind == "callable"
+            else f' value "{declared.shown(value)}"'
+        )
         _fail(
             f'Configuration property "{name}"{shown} is not supported by this version',
             f"{declared.note}; remove it to go on without it" if declared.note else None,
             KafkaError._NOT_IMPLEMENTED,
         )
-    idle = declared.state is State.INERT and value != declared.default and value not in declared.harmless
+    idle = (
+        declared.state is State.INERT
+        and value != declared.default
+        and value not in declared.harmless
+    )
     if name in _warned or not (declared.deprecated or idle):
         return
     _warned.add(name)
@@ -366,7 +385,9 @@ def _check_state(declared: Property, value: object, remarks: list[Remark]) -> No
     if declared.deprecated:
         text = f"Configuration property {name} is deprecated: {declared.doc}{reason}"
     else:
-        text = f"Configuration property {name} is accepted but has no effect in this version{reason}"
+        text = (
+            f"Configuration property {name} is accepted but has no effect in this version{reason}"
+        )
     remarks.append((logging.WARNING, text))
 
 
@@ -385,12 +406,18 @@ def _convert(declared: Property, raw: object) -> object:
         return _convert_strategies(raw)
     if raw is None or raw == "":
         if kind in _KIND_NAMES:
-            _fail(f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value')
+            _fail(
+                f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value'
+            )
         if kind == "enum":
             _fail(f'Configuration property "{name}" cannot be set to empty value')
         return declared.default if raw is None else ""
     if not isinstance(raw, (str, int, float)):
-        hint = "pass a comma-separated string" if isinstance(raw, (list, tuple, set)) and kind == "string" else None
+        hint = (
+            "pass a comma-separated string"
+            if isinstance(raw, (list, tuple, set)) and kind == "string"
+            else None
+        )
         _fail(f'Invalid value for configuration property "{name}"', hint)
     if kind == "boolean":
         return _convert_boolean(name, raw)
@@ -418,7 +445,9 @@ def _convert_interceptors(raw: object, role: Role) -> object:
     """Return the interceptors as a tuple, or None for an empty list."""
     kind = ProducerInterceptor if role == "producer" else ConsumerInterceptor
     if raw is not None and not isinstance(raw, (list, tuple)):
-        _fail('Configuration property "interceptors" requires a list', f"of {kind.__name__} objects")
+        _fail(
+            'Configuration property "interceptors" requires a list', f"of {kind.__name__} objects"
+        )
     for each in raw or ():
         if not isinstance(each, kind):
             shown = each.__name__ if isinstance(each, type) else type(each).__name__
@@ -430,7 +459,9 @@ def _convert_strategies(raw: object) -> tuple[object, ...]:
     """Return the names and assignors as a tuple. The value is a list, or one assignor."""
     given = tuple(raw) if isinstance(raw, (list, tuple)) else (raw,)
     for each in given:
-        named = isinstance(getattr(each, "name", None), str) and callable(getattr(each, "assign", None))
+        named = isinstance(getattr(each, "name", None), str) and callable(
+            getattr(each, "assign", None)
+        )
         if not isinstance(each, str) and (isinstance(each, type) or not named):
             hint = "names, Assignor objects, or a list of them"
             _fail(f'Invalid value for configuration property "{_STRATEGY}"', hint)
@@ -532,7 +563,8 @@ def _convert_enum(declared: Property, name: str, text: str) -> str:
         if duration_ms(duration) is None:
             _fail(
                 f'Invalid value "{text}" for configuration property "{name}"',
-                f"write {declared.duration_prefix} and an ISO-8601 duration, for instance PT1H30M or P7D",
+                f"write {declared.duration_prefix} and an ISO-8601 duration, for instance "
+                "PT1H30M or P7D",
             )
         return declared.duration_prefix + duration
     if value not in (choice.lower() for choice in declared.choices):
@@ -560,7 +592,9 @@ def duration_ms(text: str) -> int | None:
     match = _DURATION.fullmatch(text)
     if match is None or match.lastgroup is None:
         return None
-    days, hours, minutes, seconds = (int(match[name] or 0) for name in ("days", "hours", "minutes", "seconds"))
+    days, hours, minutes, seconds = (
+        int(match[name] or 0) for name in ("days", "hours", "minutes", "seconds")
+    )
     fraction_ms = int((match["fraction"] or "").ljust(3, "0")[:3])
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
 
@@ -602,7 +636,9 @@ def _reconcile_security(values: dict[str, Any], given: set[str], remarks: list[R
     ):
         idle = sorted(name for name in given if name.startswith(prefix))
         if idle and not is_used:
-            text = f"Configuration property {idle[0]} has no effect with security.protocol={protocol}"
+            text = (
+                f"Configuration property {idle[0]} has no effect with security.protocol={protocol}"
+            )
             remarks.append((logging.WARNING, text))
 
 
@@ -621,18 +657,26 @@ def _conflict(values: dict[str, Any], given: set[str]) -> tuple[str, str | None]
     return None
 
 
-def _reconcile_idempotence(values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]) -> None:
+def _reconcile_idempotence(
+    values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]
+) -> None:
     """Refuse settings that conflict with idempotence.
 
     If idempotence is only on by default, turn it off instead and log this.
     """
     conflict = _conflict(values, given)
     if conflict is None:
-        in_flight_max = min(values["max.in.flight.requests.per.connection"], IDEMPOTENT_IN_FLIGHT_MAX)
+        in_flight_max = min(
+            values["max.in.flight.requests.per.connection"], IDEMPOTENT_IN_FLIGHT_MAX
+        )
         values["max.in.flight.requests.per.connection"] = in_flight_max
         return
     text, hint = conflict
-    if "enable.idempotence" in given or values["enable.gapless.guarantee"] or values["transactional.id"]:
+    if (
+        "enable.idempotence" in given
+        or values["enable.gapless.guarantee"]
+        or values["transactional.id"]
+    ):
         _fail(f"{prefix}{text} when `enable.idempotence` is true", hint)
     values["enable.idempotence"] = False
     remarks.append((logging.INFO, f"enable.idempotence is off: for it, {text}"))
@@ -646,7 +690,10 @@ def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str
         _fail(f"{prefix}`transactional.id` is longer than {TRANSACTIONAL_ID_BYTES_MAX} bytes")
     if values["transaction.two.phase.commit.enable"]:
         if "transaction.timeout.ms" in given:
-            _fail(prefix + "`transaction.timeout.ms` has no effect with `transaction.two.phase.commit.enable`")
+            _fail(
+                prefix + "`transaction.timeout.ms` has no effect with "
+                "`transaction.two.phase.commit.enable`"
+            )
         return
     timeout_max_ms = values["transaction.timeout.ms"]
     if not 0 < values["message.timeout.ms"] <= timeout_max_ms:
@@ -655,7 +702,9 @@ def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str
         values["message.timeout.ms"] = timeout_max_ms
 
 
-def _reconcile_producer(values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]) -> None:
+def _reconcile_producer(
+    values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]
+) -> None:
     if values["transaction.two.phase.commit.enable"] and not values["transactional.id"]:
         _fail(prefix + "`transaction.two.phase.commit.enable` requires `transactional.id`")
     if values["transactional.id"]:
@@ -680,7 +729,9 @@ def _reconcile_consumer(values: dict[str, Any], given: set[str], prefix: str) ->
     elif fetch_max < message_max:
         _fail(prefix + "`fetch.max.bytes` must be >= `message.max.bytes`")
     if "receive.message.max.bytes" not in given:
-        values["receive.message.max.bytes"] = max(values["receive.message.max.bytes"], fetch_max + 512)
+        values["receive.message.max.bytes"] = max(
+            values["receive.message.max.bytes"], fetch_max + 512
+        )
     elif values["receive.message.max.bytes"] < fetch_max + 512:
         _fail(prefix + "`receive.message.max.bytes` must be >= `fetch.max.bytes` + 512")
     if values["group.protocol"] == "consumer":
@@ -733,7 +784,9 @@ def _parse_server(entry: str, protocol: str) -> tuple[str, int]:
         return entry, DEFAULT_PORT
     match = _SERVER.fullmatch(entry)
     if match is None:
-        _fail(f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port")
+        _fail(
+            f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port"
+        )
     named = (match["protocol"] or protocol).lower()
     if named not in PROPERTIES["security.protocol"].choices:
         _fail(
@@ -741,7 +794,10 @@ def _parse_server(entry: str, protocol: str) -> tuple[str, int]:
             f"write {protocol.upper()}://",
         )
     if named != protocol:
-        text = f'Bootstrap server "{entry}": its protocol isn\'t that of security.protocol, which is {protocol}'
+        text = (
+            f'Bootstrap server "{entry}": its protocol isn\'t that of security.protocol, which '
+            f"is {protocol}"
+        )
         _fail(text, "leave it out, or set security.protocol")
     host = match["host"] or match["bracketed"]
     if match["host"] is None and not _is_ipv6(host):

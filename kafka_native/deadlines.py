@@ -31,7 +31,9 @@ def seconds(timeout: float | None) -> float:
     try:
         timeout_s = 0.0 + timeout  # float() would accept a text
     except TypeError:
-        raise TypeError(f"the timeout must be a number of seconds, not {type(timeout).__name__}") from None
+        raise TypeError(
+            f"the timeout must be a number of seconds, not {type(timeout).__name__}"
+        ) from None
     except OverflowError:  # An int that is too large for a float
         return -1.0
     if timeout_s != timeout_s:

@@ -89,7 +89,9 @@ def process(
                 for message in taken:
                     for output in function(message):
                         _produce(producer, output)
-                producer.send_offsets_to_transaction(_next_offsets(taken), owner_of(consumer), timeout)
+                producer.send_offsets_to_transaction(
+                    _next_offsets(taken), owner_of(consumer), timeout
+                )
         except KafkaException as error:
             if not _can_continue(error):
                 raise
@@ -109,7 +111,12 @@ def rewind(consumer: Consumer) -> None:
 
     A partition without a committed offset starts as ``auto.offset.reset`` says.
     """
-    consumer.seek([TopicPartition(each.topic, each.partition, OFFSET_STORED) for each in consumer.assignment()])
+    consumer.seek(
+        [
+            TopicPartition(each.topic, each.partition, OFFSET_STORED)
+            for each in consumer.assignment()
+        ]
+    )
 
 
 def _is_message(message: Message) -> bool:
@@ -134,7 +141,9 @@ def _next_offsets(taken: list[Message]) -> list[TopicPartition]:
     """Return the next offset of each partition of these messages."""
     last = {(each.topic(), each.partition()): each for each in taken}
     return [
-        TopicPartition(topic or "", partition or 0, (each.offset() or 0) + 1, leader_epoch=each.leader_epoch())
+        TopicPartition(
+            topic or "", partition or 0, (each.offset() or 0) + 1, leader_epoch=each.leader_epoch()
+        )
         for (topic, partition), each in last.items()
     ]
 

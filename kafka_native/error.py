@@ -58,7 +58,9 @@ class _KafkaClientError(KafkaException):
         return (_rebuild, (type(self), self.args[0], dict(self.__dict__)))
 
 
-def _rebuild(kind: type[_KafkaClientError], error: KafkaError, fields: dict[str, Any]) -> _KafkaClientError:
+def _rebuild(
+    kind: type[_KafkaClientError], error: KafkaError, fields: dict[str, Any]
+) -> _KafkaClientError:
     """Unpickle an error. The constructors of key and value errors take no KafkaError."""
     made = kind.__new__(kind, error)
     _KafkaClientError.__init__(made, error)
@@ -81,17 +83,25 @@ class ConsumeError(_KafkaClientError):
 class KeyDeserializationError(ConsumeError, SerializationError):
     """The deserializer of the key raised ``exception``. ``kafka_message`` has the bytes."""
 
-    def __init__(self, exception: Exception | None = None, kafka_message: Message | None = None) -> None:
+    def __init__(
+        self, exception: Exception | None = None, kafka_message: Message | None = None
+    ) -> None:
         """Make an error with the code ``_KEY_DESERIALIZATION``."""
-        super().__init__(KafkaError(KafkaError._KEY_DESERIALIZATION, str(exception)), exception, kafka_message)
+        super().__init__(
+            KafkaError(KafkaError._KEY_DESERIALIZATION, str(exception)), exception, kafka_message
+        )
 
 
 class ValueDeserializationError(ConsumeError, SerializationError):
     """The deserializer of the value raised ``exception``. ``kafka_message`` has the bytes."""
 
-    def __init__(self, exception: Exception | None = None, kafka_message: Message | None = None) -> None:
+    def __init__(
+        self, exception: Exception | None = None, kafka_message: Message | None = None
+    ) -> None:
         """Make an error with the code ``_VALUE_DESERIALIZATION``."""
-        super().__init__(KafkaError(KafkaError._VALUE_DESERIALIZATION, str(exception)), exception, kafka_message)
+        super().__init__(
+            KafkaError(KafkaError._VALUE_DESERIALIZATION, str(exception)), exception, kafka_message
+        )
 
 
 class ProduceError(_KafkaClientError):

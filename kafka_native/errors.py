@@ -283,7 +283,9 @@ class KafkaError:
 
     def __repr__(self) -> _Text:
         fatal = "FATAL," if self._fatal else ""
-        return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{escaped(self.str())}"}}'
+        return (
+            f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{escaped(self.str())}"}}'
+        )
 
     __str__ = __repr__
 
@@ -430,5 +432,7 @@ def from_status(status: int, text: str | None = None) -> KafkaError:
     """
     code = _STATUS_CODES.get(status)
     if code is None:
-        return KafkaError(KafkaError._FAIL, f"status {status}" if text is None else f"{text} (status {status})")
+        return KafkaError(
+            KafkaError._FAIL, f"status {status}" if text is None else f"{text} (status {status})"
+        )
     return KafkaError(code, text)

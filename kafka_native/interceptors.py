@@ -120,7 +120,9 @@ def _call(logger: Logger | None, interceptor: object, method: str, *args: Any) -
         return getattr(interceptor, method)(*args)
     except Exception:
         log = logging.getLogger("kafka_native") if logger is None else logger
-        log.warning("interceptor %s: %s() raised", type(interceptor).__name__, method, exc_info=True)
+        log.warning(
+            "interceptor %s: %s() raised", type(interceptor).__name__, method, exc_info=True
+        )
         return None
 
 
@@ -136,7 +138,9 @@ class Chain:
             # The call of close() that takes the item out closes the interceptors. A forked child
             # could find a lock held, so there is none.
         ]
-        logger.debug("called in this order: %s", ", ".join(type(each).__name__ for each in self.interceptors))
+        logger.debug(
+            "called in this order: %s", ", ".join(type(each).__name__ for each in self.interceptors)
+        )
 
     def on_send(self, record: ProducerRecord, *, fixed_topic: bool = False) -> ProducerRecord:
         """Return the message as the interceptors changed it.
@@ -148,13 +152,19 @@ class Chain:
                 given = replace(record)
                 returned = each.on_send(given)
                 if returned is not None and not isinstance(returned, ProducerRecord):
-                    raise TypeError(f"a ProducerRecord or None is expected, not {type(returned).__name__}")
+                    raise TypeError(
+                        f"a ProducerRecord or None is expected, not {type(returned).__name__}"
+                    )
                 changed = given if returned is None else returned
                 if fixed_topic and changed.topic != record.topic:
-                    raise ValueError("the topic can't be changed in produce_many() and produce_batch()")
+                    raise ValueError(
+                        "the topic can't be changed in produce_many() and produce_batch()"
+                    )
                 record = changed
             except Exception:
-                self._logger.warning("interceptor %s: on_send() raised", type(each).__name__, exc_info=True)
+                self._logger.warning(
+                    "interceptor %s: on_send() raised", type(each).__name__, exc_info=True
+                )
         return record
 
     def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
@@ -223,7 +233,9 @@ def _with(mixin: type, cls: type) -> type:
 
 def _column(source: Any) -> Any:
     """Return a sequence as a list with one item per message. Return any other value unchanged."""
-    is_column = hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, bytearray, dict))
+    is_column = hasattr(source, "__getitem__") and not isinstance(
+        source, (str, bytes, bytearray, dict)
+    )
     return list(source) if is_column else source
 
 
@@ -303,13 +315,16 @@ class ProducerHooks:
         columns = [_column(each) for each in given]
         whole = _column(values)
         if not isinstance(whole, list) or not all(
-            _fits(each, len(whole), one_for_all=number in (1, 3)) for number, each in enumerate(columns)
+            _fits(each, len(whole), one_for_all=number in (1, 3))
+            for number, each in enumerate(columns)
         ):
             # Let the producer raise its usual error
             return int(super().produce_many(topic, values, *given, on_delivery))  # type: ignore[misc]
         rows = []
         for number, value in enumerate(whole):
-            key, chosen, own, moment = (each[number] if isinstance(each, list) else each for each in columns)
+            key, chosen, own, moment = (
+                each[number] if isinstance(each, list) else each for each in columns
+            )
             rows.append(ProducerRecord(topic, value, key, chosen, own, moment or 0))
         sent = [self._chain.on_send(row, fixed_topic=True) for row in rows]
         return int(
@@ -362,10 +377,14 @@ class ProducerHooks:
             )
             sent.append(record)
             reports: dict[str, Any] = {
-                name: self._report(message[name]) for name in ("callback", "on_delivery") if name in message
+                name: self._report(message[name])
+                for name in ("callback", "on_delivery")
+                if name in message
             }
             row: dict[str, Any] = {**message, **reports, "value": record.value, "key": record.key}
-            row.update(partition=record.partition, headers=record.headers, timestamp=record.timestamp)
+            row.update(
+                partition=record.partition, headers=record.headers, timestamp=record.timestamp
+            )
             rows.append(row)
         report = self._report(on_delivery if callback is None else callback)
         queued = int(super().produce_batch(topic, rows, partition, None, report))  # type: ignore[misc]
@@ -402,7 +421,9 @@ class ConsumerHooks:
         self._chain.on_consume(messages)
         return messages
 
-    def _consume_each(self, callback: Callable[[Message], object], message_max: int, timeout: float) -> int:
+    def _consume_each(
+        self, callback: Callable[[Message], object], message_max: int, timeout: float
+    ) -> int:
         def each(message: Message) -> None:
             self._chain.on_consume((message,))
             callback(message)

@@ -224,7 +224,9 @@ class Logs:
                     self._start()
 
     def _start(self) -> None:
-        thread = Thread(partial(_report_each, self._lines, self._handler_lock), f"kafka-native log {self.name}")
+        thread = Thread(
+            partial(_report_each, self._lines, self._handler_lock), f"kafka-native log {self.name}"
+        )
         try:
             thread.start()
         except RuntimeError:  # The interpreter is ending, or no more threads can be created
@@ -263,7 +265,9 @@ class Logs:
             self._failing = False
         except BaseException:
             if not self._failing and logging.raiseExceptions and sys.stderr:
-                sys.stderr.write(f"--- {self.name}: the logger raised; not shown again until it works ---\n")
+                sys.stderr.write(
+                    f"--- {self.name}: the logger raised; not shown again until it works ---\n"
+                )
                 traceback.print_exc(file=sys.stderr)
             self._failing = True
 
@@ -325,7 +329,9 @@ def _before_fork() -> None:
     deadline = time.monotonic() + FORK_S
     locks = list(_handler_locks)  # One atomic copy: log threads start and end
     locks.sort(key=id)  # A fixed order, because two threads may fork at the same time
-    taken.extend(lock for lock in locks if lock.acquire(timeout=max(0.0, deadline - time.monotonic())))
+    taken.extend(
+        lock for lock in locks if lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+    )
 
 
 def _after_fork() -> None:
@@ -338,7 +344,9 @@ def _after_fork_in_child() -> None:
     _handler_locks.clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
+)
 
 
 _Queue = SimpleQueue[tuple[Logs, Line] | None]
@@ -401,7 +409,9 @@ def default_sink(client_id: str, contexts: Collection[str], *, thread_names: boo
             return
         error = line.error
         cause = None if error is None else (type(error), error, error.__traceback__)
-        record = logger.makeRecord(logger.name, level, __file__, 0, "%s: %s", (name, line.text), cause)
+        record = logger.makeRecord(
+            logger.name, level, __file__, 0, "%s: %s", (name, line.text), cause
+        )
         record.relativeCreated += (line.created - record.created) * 1000
         record.created = line.created
         record.msecs = int(line.created % 1 * 1000) + 0.0
@@ -424,7 +434,9 @@ def given_sink(logger: Any, *, thread_names: bool) -> Sink:
     """Return a sink for the user's ``logger``, which it calls as confluent_kafka does."""
 
     def sink(name: str, line: Line) -> None:
-        logger.log(LEVELS[line.level], "%s [%s] %s", line.context.upper(), name, _whole(line, thread_names))
+        logger.log(
+            LEVELS[line.level], "%s [%s] %s", line.context.upper(), name, _whole(line, thread_names)
+        )
 
     return sink
 

@@ -68,7 +68,9 @@ def _specs(level: str, kind: str, unit: str, **texts: str) -> list[Spec]:
 
 
 def _windows(level: str, unit: str, scale: float, **texts: str) -> list[Spec]:
-    return [Spec(level, field, GAUGE, unit, text, scale, ("stat",)) for field, text in texts.items()]
+    return [
+        Spec(level, field, GAUGE, unit, text, scale, ("stat",)) for field, text in texts.items()
+    ]
 
 
 _ALL = [
@@ -144,7 +146,9 @@ _ALL = [
         connects="Attempts to connect",
         disconnects="Connections that ended",
     ),
-    Spec("broker", "req", COUNTER, REQUESTS, "Requests written, by their kind", labels=("request",)),
+    Spec(
+        "broker", "req", COUNTER, REQUESTS, "Requests written, by their kind", labels=("request",)
+    ),
     *_windows(
         "broker",
         SECONDS,
@@ -215,7 +219,9 @@ def measurements(metrics: ClientMetrics, *, partitions: bool = True) -> Iterator
     own = {"fatal": int(metrics.fatal is not None)}
     yield from _level("client", client, metrics, own)
     if metrics.cgrp is not None:
-        yield from _level("group", client, metrics.cgrp, {"joined": int(metrics.cgrp.join_state == "steady")})
+        yield from _level(
+            "group", client, metrics.cgrp, {"joined": int(metrics.cgrp.join_state == "steady")}
+        )
     for broker in metrics.brokers.values():
         yield from _broker({**client, "broker": broker.name}, broker)
     for topic in metrics.topics.values():
@@ -232,10 +238,14 @@ def _broker(labels: dict[str, str], broker: BrokerMetrics) -> Iterator[Measureme
 def _topic(labels: dict[str, str], topic: TopicMetrics, partitions: bool) -> Iterator[Measurement]:
     yield from _level("topic", labels, topic, {})
     for partition in topic.partitions.values() if partitions else ():
-        yield from _level("partition", {**labels, "partition": str(partition.partition)}, partition, {})
+        yield from _level(
+            "partition", {**labels, "partition": str(partition.partition)}, partition, {}
+        )
 
 
-def _level(level: str, labels: dict[str, str], source: Any, own: dict[str, int]) -> Iterator[Measurement]:
+def _level(
+    level: str, labels: dict[str, str], source: Any, own: dict[str, int]
+) -> Iterator[Measurement]:
     for spec in _ALL:
         if spec.level != level or spec.field == "req":
             continue

@@ -31,7 +31,8 @@ try:
     from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
 except ImportError as _missing:
     raise ImportError(
-        f"kafka_native.opentelemetry needs opentelemetry-api: pip install 'kafka-native[opentelemetry]' ({_missing})"
+        "kafka_native.opentelemetry needs opentelemetry-api: pip install "
+        f"'kafka-native[opentelemetry]' ({_missing})"
     ) from None
 
 from kafka_native._native.engine import fork_count
@@ -55,8 +56,13 @@ class _Headers(Getter[Any]):
     """Reads a message's headers for a propagator."""
 
     def get(self, carrier: Any, key: str) -> list[str] | None:
-        found = [value for name, value in carrier if name.lower() == key.lower() and value is not None]
-        return [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in found] or None
+        found = [
+            value for name, value in carrier if name.lower() == key.lower() and value is not None
+        ]
+        return [
+            value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+            for value in found
+        ] or None
 
     def keys(self, carrier: Any) -> list[str]:
         return [name for name, _ in carrier]
@@ -69,10 +75,16 @@ def _pairs(headers: Any) -> list[tuple[str, Any]]:
     """Return headers as pairs. The argument is a mapping, pairs or None."""
     if not headers:
         return []
-    return list(headers.items()) if isinstance(headers, Mapping) else [(name, value) for name, value in headers]
+    return (
+        list(headers.items())
+        if isinstance(headers, Mapping)
+        else [(name, value) for name, value in headers]
+    )
 
 
-def _attributes_of(topic: str | None, operation: str, kind: str, extra: Attributes) -> dict[str, Any]:
+def _attributes_of(
+    topic: str | None, operation: str, kind: str, extra: Attributes
+) -> dict[str, Any]:
     attributes: dict[str, Any] = {"messaging.system": "kafka"}
     attributes |= {"messaging.operation.name": operation, "messaging.operation.type": kind}
     if topic is not None:
@@ -114,7 +126,9 @@ class ProducerTracing(ProducerInterceptor):
             attributes["messaging.kafka.message.key"] = record.key
         if record.value is None:
             attributes["messaging.kafka.message.tombstone"] = True
-        span = self._tracer.start_span(f"send {record.topic}", kind=SpanKind.PRODUCER, attributes=attributes)
+        span = self._tracer.start_span(
+            f"send {record.topic}", kind=SpanKind.PRODUCER, attributes=attributes
+        )
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, trace.set_span_in_context(span))
         kept = [(name, value) for name, value in _pairs(record.headers) if name not in carrier]
@@ -179,7 +193,9 @@ class ConsumerTracing(ConsumerInterceptor):
         contexts = (_sender_context(message, self._propagator) for message in messages[:LINKS_MAX])
         links = [Link(context) for context in contexts if context.is_valid]
         name = "poll" if topic is None else f"poll {topic}"
-        self._tracer.start_span(name, kind=SpanKind.CONSUMER, attributes=attributes, links=links).end()
+        self._tracer.start_span(
+            name, kind=SpanKind.CONSUMER, attributes=attributes, links=links
+        ).end()
 
 
 def _offset_attributes(message: Message) -> dict[str, Any]:
@@ -277,11 +293,17 @@ def observe(
     snapshot = _Snapshot(observed, partitions, max_age_s)
     meter = otel_metrics.get_meter(SCOPE, version(), meter_provider=meter_provider)
     for spec in SPECS.values():
-        make = meter.create_observable_counter if spec.kind == COUNTER else meter.create_observable_gauge
+        make = (
+            meter.create_observable_counter
+            if spec.kind == COUNTER
+            else meter.create_observable_gauge
+        )
         callback = partial(_observations, snapshot, spec.name)
         make(f"{SCOPE}.{spec.name}", callbacks=[callback], unit=spec.unit, description=spec.text)
     return observed.add
 
 
-def _observations(snapshot: _Snapshot, name: str, options: CallbackOptions) -> Iterable[Observation]:
+def _observations(
+    snapshot: _Snapshot, name: str, options: CallbackOptions
+) -> Iterable[Observation]:
     return [Observation(each.value, each.labels) for each in snapshot.of(name)]

@@ -19,7 +19,8 @@ try:
     from prometheus_client.registry import Collector
 except ImportError as _missing:
     raise ImportError(
-        f"kafka_native.prometheus needs prometheus-client: pip install 'kafka-native[prometheus]' ({_missing})"
+        "kafka_native.prometheus needs prometheus-client: pip install "
+        f"'kafka-native[prometheus]' ({_missing})"
     ) from None
 
 from kafka_native.client import Observed

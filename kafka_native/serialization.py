@@ -152,7 +152,9 @@ class DoubleSerializer(Serializer):
 class DoubleDeserializer(Deserializer):
     """Converts 8 bytes (IEEE 754) to a float. None stays None."""
 
-    def __call__(self, value: bytes | None, ctx: SerializationContext | None = None) -> float | None:
+    def __call__(
+        self, value: bytes | None, ctx: SerializationContext | None = None
+    ) -> float | None:
         """Return a float. Raise SerializationError if the value doesn't have 8 bytes."""
         number: float | None = _unpacked(">d", value)
         return number
@@ -231,7 +233,9 @@ class Serdes:
             name = f"{part}.{kind}"
             wanted[part] = given.pop(name, None), given.pop(f"{name}.builder", None)
             if None not in wanted[part]:
-                raise ValueError(f"Cannot configure both {name} and {name}.builder; use one or the other")
+                raise ValueError(
+                    f"Cannot configure both {name} and {name}.builder; use one or the other"
+                )
         self.config = given
         try:
             self.key = self._made("key", *wanted["key"], given)

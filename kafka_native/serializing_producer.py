@@ -45,7 +45,10 @@ class SerializingProducer(Producer, Generic[K, V]):
     def __init__(self, conf: Mapping[str, Any]) -> None:
         """Raise KafkaException (_INVALID_ARG) if the configuration is invalid."""
         if conf.get("interceptors") is not None:
-            text = "SerializingProducer doesn't support `interceptors`: serialize first, then use Producer"
+            text = (
+                "SerializingProducer doesn't support `interceptors`: serialize first, then use "
+                "Producer"
+            )
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
         self._serdes = Serdes(conf, "serializer")
         try:

@@ -348,7 +348,9 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
-    found = {name: each for name in value.__match_args__ if (each := getattr(value, name)) is not None}
+    found = {
+        name: each for name in value.__match_args__ if (each := getattr(value, name)) is not None
+    }
     if isinstance(value, PartitionMetrics):
         # Misspelled as in librdkafka; old readers use it
         found["commited_offset"] = value.committed_offset

@@ -117,7 +117,11 @@ class Thread:
 
     def is_alive(self) -> bool:
         """Return True if the thread was started and hasn't ended."""
-        return self._running.locked() if self._stdlib_thread is None else self._stdlib_thread.is_alive()
+        return (
+            self._running.locked()
+            if self._stdlib_thread is None
+            else self._stdlib_thread.is_alive()
+        )
 
     def is_current(self) -> bool:
         """Return True if the caller runs on this thread."""

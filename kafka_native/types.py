@@ -174,7 +174,9 @@ class TopicPartition:
 
     def with_error(self, error: KafkaError | None) -> TopicPartition:
         """Return a copy with an error. Calls use it to report the error of a single partition."""
-        twin = TopicPartition(self._topic, self._partition, self._offset, self._metadata, self._leader_epoch)
+        twin = TopicPartition(
+            self._topic, self._partition, self._offset, self._metadata, self._leader_epoch
+        )
         twin._error = error
         return twin
 
@@ -331,7 +333,9 @@ class TopicMetadata:
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f", {self.error}"
-        return f"TopicMetadata({escaped(str(self.topic))}, {len(self.partitions)} partitions{error})"
+        return (
+            f"TopicMetadata({escaped(str(self.topic))}, {len(self.partitions)} partitions{error})"
+        )
 
     def __str__(self) -> str:
         return str(self.topic)
@@ -387,7 +391,11 @@ class PartitionMetadata:
         return PartitionMetadata, (), (None, vars(self))
 
     def __repr__(self) -> str:
-        return f"PartitionMetadata({self.id})" if self.error is None else f"PartitionMetadata({self.id}, {self.error})"
+        return (
+            f"PartitionMetadata({self.id})"
+            if self.error is None
+            else f"PartitionMetadata({self.id}, {self.error})"
+        )
 
     def __str__(self) -> str:
         return str(self.id)
@@ -440,10 +448,14 @@ class Uuid:
         """Make a Uuid from the 16 bytes of the protocol."""
         if len(raw) != 16:
             raise ValueError(f"a uuid has 16 bytes, not {len(raw)}")
-        return cls(int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True))
+        return cls(
+            int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True)
+        )
 
     def __bytes__(self) -> bytes:
-        return self._high.to_bytes(8, "big", signed=True) + self._low.to_bytes(8, "big", signed=True)
+        return self._high.to_bytes(8, "big", signed=True) + self._low.to_bytes(
+            8, "big", signed=True
+        )
 
     def get_most_significant_bits(self) -> int:
         """Return the first half as a signed number."""
@@ -545,8 +557,15 @@ class PreparedTxnState:
         if not serialized_state:
             return
         found = _PREPARED.fullmatch(serialized_state)
-        if found is None or (numbers := (int(found[1]), int(found[2])))[0] >= 2**63 or numbers[1] >= 2**15:
-            raise ValueError(f"not the state of a prepared transaction (PRODUCER_ID:EPOCH): {serialized_state[:80]!r}")
+        if (
+            found is None
+            or (numbers := (int(found[1]), int(found[2])))[0] >= 2**63
+            or numbers[1] >= 2**15
+        ):
+            raise ValueError(
+                "not the state of a prepared transaction (PRODUCER_ID:EPOCH): "
+                f"{serialized_state[:80]!r}"
+            )
         self.producer_id, self.epoch = numbers
 
     def has_transaction(self) -> bool:
@@ -710,7 +729,9 @@ class Messages:
     def __getitem__(self, index: slice) -> Messages: ...
 
     def __getitem__(self, index: int | slice) -> Message | Messages:
-        return Messages(self._messages[index]) if isinstance(index, slice) else self._messages[index]
+        return (
+            Messages(self._messages[index]) if isinstance(index, slice) else self._messages[index]
+        )
 
     def __repr__(self) -> str:
         return f"Messages({self._messages!r})"
@@ -783,5 +804,8 @@ def libversion() -> tuple[str, int]:
     version. The last byte is zero.
     """
     text = version()
-    numbers = [int(part) if part.isdigit() else 0 for part in [*text.split("+")[0].split("."), "0", "0", "0"][:3]]
+    numbers = [
+        int(part) if part.isdigit() else 0
+        for part in [*text.split("+")[0].split("."), "0", "0", "0"][:3]
+    ]
     return text, numbers[0] << 24 | numbers[1] << 16 | numbers[2] << 8

@@ -52,7 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Check that a run with a preloaded sanitizer tests the sanitizer's build, not the normal one.
+    """Check that a run with a preloaded sanitizer tests the sanitizer's build, not the normal
+    one.
     """
     kind = os.environ.get("KN_SANITIZE")
     if kind and os.environ.get("LD_PRELOAD"):
@@ -91,7 +92,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             reporter.ensure_newline()
-            reporter.write_line(f"FAILED: C objects alive at the end of the session: {left}", red=True, bold=True)
+            reporter.write_line(
+                f"FAILED: C objects alive at the end of the session: {left}", red=True, bold=True
+            )
 
 
 @pytest.hookimpl(optionalhook=True)

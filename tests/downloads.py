@@ -67,16 +67,24 @@ def sha256(path: Path) -> str:
 def check(folder: Path, expected: Mapping[str, str]) -> None:
     """Raise WrongDownload unless a folder has exactly these files with these digests."""
     if not expected:
-        raise WrongDownload(f"{TABLE.name} has no hashes for {folder}: 'make write-hashes' writes them")
+        raise WrongDownload(
+            f"{TABLE.name} has no hashes for {folder}: 'make write-hashes' writes them"
+        )
     found = {path.name: sha256(path) for path in folder.iterdir()}
     wrong = [
-        f"  {name}: expected {expected.get(name, 'no such file')}, found {found.get(name, 'no such file')}"
+        f"  {name}: expected {expected.get(name, 'no such file')}, found "
+        f"{found.get(name, 'no such file')}"
         for name in sorted({*expected, *found})
         if expected.get(name) != found.get(name)
     ]
     if wrong:
-        advice = "Nothing was deleted. Find out why, then remove the folder (and Maven's own copy) to fetch it again."
-        raise WrongDownload("\n".join([f"{folder} is not what {TABLE.name} names:", *wrong, advice]))
+        advice = (
+            "Nothing was deleted. Find out why, then remove the folder (and Maven's own copy) to "
+            "fetch it again."
+        )
+        raise WrongDownload(
+            "\n".join([f"{folder} is not what {TABLE.name} names:", *wrong, advice])
+        )
 
 
 @functools.cache
@@ -96,11 +104,21 @@ def fetch(wanted: JarSet) -> Path:
         if not libraries.exists():
             partial = libraries.with_name("libs.partial")
             shutil.rmtree(partial, ignore_errors=True)
-            command = [*MAVEN, "-f", str(wanted.pom), f"{PLUGIN}:{wanted.goal}", f"-DoutputDirectory={partial}"]
+            command = [
+                *MAVEN,
+                "-f",
+                str(wanted.pom),
+                f"{PLUGIN}:{wanted.goal}",
+                f"-DoutputDirectory={partial}",
+            ]
             command += [f"-D{one}" for one in wanted.properties]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=PROGRAM_S
+            )
             if done.returncode:
-                raise RuntimeError(f"Maven could not fetch {wanted.name}:\n{done.stdout}{done.stderr}")
+                raise RuntimeError(
+                    f"Maven could not fetch {wanted.name}:\n{done.stdout}{done.stderr}"
+                )
             partial.rename(libraries)
     return libraries
 
@@ -109,13 +127,26 @@ def pip_install(name: str, target: Path, timeout_s: float) -> None:
     """Install a set's packages into a folder. Pip refuses other hashes and unlisted packages."""
     requirements = target.with_name(f"{name}.txt")
     requirements.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f"{requirement} --hash=sha256:{digest}" for requirement, digest in read_table()[name].items()]
+    lines = [
+        f"{requirement} --hash=sha256:{digest}"
+        for requirement, digest in read_table()[name].items()
+    ]
     requirements.write_text("\n".join([*lines, ""]), encoding="ascii")
     # Build isolation would fetch build tools without hashes. So the tests' own setuptools builds
     # source archives.
     checked = ["--require-hashes", "--no-build-isolation"]
-    command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", *checked]
-    subprocess.run([*command, "--target", str(target), "-r", str(requirements)], check=True, timeout=timeout_s)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        *checked,
+    ]
+    subprocess.run(
+        [*command, "--target", str(target), "-r", str(requirements)], check=True, timeout=timeout_s
+    )
 
 
 def write_table(folders: Mapping[str, Path]) -> None:
@@ -123,7 +154,11 @@ def write_table(folders: Mapping[str, Path]) -> None:
     sets = {name: files for name, files in read_table().items() if name.startswith("pip-")}
     for name, folder in folders.items():
         sets[name] = {file.name: sha256(file) for file in folder.iterdir()}
-    lines = [f"{digest}  {name}/{file}" for name in sorted(sets) for file, digest in sorted(sets[name].items())]
+    lines = [
+        f"{digest}  {name}/{file}"
+        for name in sorted(sets)
+        for file, digest in sorted(sets[name].items())
+    ]
     partial = TABLE.with_suffix(".partial")
     partial.write_text("\n".join([*lines, ""]), encoding="ascii")
     os.replace(partial, TABLE)
@@ -147,7 +182,9 @@ def main() -> int:
     if sys.argv[1:]:
         write_table({one.name: fetch(one) for one in sets})
     for one in sets:
-        print(f"{one.name}: {len(list(jars(one).iterdir()))} files are those that {TABLE.name} names")
+        print(
+            f"{one.name}: {len(list(jars(one).iterdir()))} files are those that {TABLE.name} names"
+        )
     return 0
 
 

@@ -20,4 +20,6 @@ def check(text: str) -> None:
     """Check that no character acts on a terminal, and that no name begins a line."""
     assert not unprintable(text), text
     lines = text.splitlines()
-    assert not [line for line in lines if line.lstrip(" │┃|").startswith("forged")], "a name has begun a line"
+    assert not [line for line in lines if line.lstrip(" │┃|").startswith("forged")], (
+        "a name has begun a line"
+    )

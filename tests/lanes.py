@@ -55,7 +55,9 @@ def path_and_text(path: str) -> str:
 @functools.cache
 def lane(path: str) -> str:
     """Return the lane of a test file."""
-    return next((name for name, pattern in LANES.items() if pattern.search(path_and_text(path))), path)
+    return next(
+        (name for name, pattern in LANES.items() if pattern.search(path_and_text(path))), path
+    )
 
 
 @functools.cache
@@ -94,7 +96,9 @@ class LaneScheduling(LoadScopeScheduling):
         """Return the first lane in the queue that this process may have."""
         java = self._java_workers()
         may_start_java = node in java or len(java) < JAVA_WORKERS_MAX
-        return next((name for name in self.workqueue if may_start_java or not starts_java(name)), None)
+        return next(
+            (name for name in self.workqueue if may_start_java or not starts_java(name)), None
+        )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -105,9 +109,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LaneScheduli
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options ``--slice`` and ``--write-seconds``."""
-    parser.addoption("--slice", metavar="K/N", type=parse_slice, help="the K-th of N parts of the chosen test files")
     parser.addoption(
-        "--write-seconds", action="store_true", help=f"write how long each file took to {SECONDS_FILE.name}"
+        "--slice",
+        metavar="K/N",
+        type=parse_slice,
+        help="the K-th of N parts of the chosen test files",
+    )
+    parser.addoption(
+        "--write-seconds",
+        action="store_true",
+        help=f"write how long each file took to {SECONDS_FILE.name}",
     )
 
 
@@ -121,7 +132,8 @@ def parse_slice(text: str) -> tuple[int, int]:
 
 
 def split_into_slices(files: list[str], count: int, seconds: dict[str, float]) -> list[list[str]]:
-    """Divide the files into ``count`` slices: each, the longest first, goes to the shortest slice.
+    """Divide the files into ``count`` slices: each, the longest first, goes to the shortest
+    slice.
     """
     slices: list[list[str]] = [[] for _ in range(count)]
     loads = [0.0] * count
@@ -155,17 +167,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         lane_seconds: Counter[str] = Counter()
         for file, tier in {(item.location[0], tier_of(item)) for item in items}:
             lane_seconds[lane(file)] += seconds[tier].get(file, 0.0)
-        names = sorted(lane_seconds, key=lambda name: (not starts_java(name), -lane_seconds[name], name))
+        names = sorted(
+            lane_seconds, key=lambda name: (not starts_java(name), -lane_seconds[name], name)
+        )
         order = {name: place for place, name in enumerate(names)}
         items.sort(key=lambda item: order[lane(item.location[0])])
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the seconds of the tests that ran. Entries of other files and of the other tier stay.
+    """Write the seconds of the tests that ran.
+
+    Entries of other files and of the other tier stay.
     """
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if not session.config.getoption("write_seconds") or reporter is None or hasattr(session.config, "workerinput"):
+    if (
+        not session.config.getoption("write_seconds")
+        or reporter is None
+        or hasattr(session.config, "workerinput")
+    ):
         return
     ran: dict[str, Counter[str]] = {"fast": Counter(), "slow": Counter()}
     # of calls, setups and teardowns
@@ -174,12 +194,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     seconds = json.loads(SECONDS_FILE.read_text())
     for tier, files in ran.items():
         known = seconds[tier] | {file: round(took, 1) for file, took in files.items()}
-        seconds[tier] = {file: took for file, took in sorted(known.items()) if took and (ROOT / file).exists()}
+        seconds[tier] = {
+            file: took for file, took in sorted(known.items()) if took and (ROOT / file).exists()
+        }
     SECONDS_FILE.write_text(json.dumps(seconds, indent=1) + "\n")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, Any, Any]:
     """Stop a lane's brokers at the end of the lane, not at the end of its process."""
     done = yield
     if nextitem is None or lane(nextitem.location[0]) != lane(item.location[0]):

@@ -43,12 +43,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Print the name of a failed test at once with ``pytest -n``, not only after the last lane."""
     if report.failed and hasattr(report, "node"):
-        print(f"\nFAILED {report.nodeid} ({report.when}), the cause follows at the end", file=sys.stderr, flush=True)
+        print(
+            f"\nFAILED {report.nodeid} ({report.when}), the cause follows at the end",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def flaky_tests(reporter: Any) -> dict[str, pytest.TestReport]:
     """Return the first failure of each test that failed and then passed."""
-    failed = {report.nodeid for kind in ("failed", "error") for report in reporter.stats.get(kind, [])}
+    failed = {
+        report.nodeid for kind in ("failed", "error") for report in reporter.stats.get(kind, [])
+    }
     first: dict[str, pytest.TestReport] = {}
     for report in reporter.stats.get("rerun", []):
         if report.nodeid not in failed:
@@ -89,12 +95,19 @@ def print_skipped(reporter: Any) -> None:
     if not reasons:
         return
     reporter.section(f"{reasons.total()} skipped")
-    shown = reasons.most_common(SKIPPED_LINES_MAX if len(reasons) <= SKIPPED_LINES_MAX else SKIPPED_LINES_MAX - 1)
+    shown = reasons.most_common(
+        SKIPPED_LINES_MAX if len(reasons) <= SKIPPED_LINES_MAX else SKIPPED_LINES_MAX - 1
+    )
     for reason, count in shown:
         first, *others = sorted(files[reason])
-        reporter.line(f"skipped {count:4}: {reason} ({first}{f' and {len(others)} more files' if others else ''})")
+        reporter.line(
+            f"skipped {count:4}: {reason} "
+            f"({first}{f' and {len(others)} more files' if others else ''})"
+        )
     if left := reasons.total() - sum(count for _, count in shown):
-        reporter.line(f"skipped {left:4}: for {len(reasons) - len(shown)} more reasons; pytest -rs prints all")
+        reporter.line(
+            f"skipped {left:4}: for {len(reasons) - len(shown)} more reasons; pytest -rs prints all"
+        )
 
 
 def print_slow(reporter: Any) -> None:
@@ -102,10 +115,15 @@ def print_slow(reporter: Any) -> None:
     slow = [
         report
         for report in reporter.stats.get("passed", [])
-        if report.when == "call" and report.duration > SLOW_SECONDS and "slow" not in report.keywords
+        if report.when == "call"
+        and report.duration > SLOW_SECONDS
+        and "slow" not in report.keywords
     ]
     for report in sorted(slow, key=lambda report: -report.duration)[:10]:
-        reporter.line(f"took {report.duration:.1f} s, mark it slow unless the machine was busy: {report.nodeid}")
+        reporter.line(
+            f"took {report.duration:.1f} s, mark it slow unless the machine was busy: "
+            f"{report.nodeid}"
+        )
 
 
 def print_flaky(reporter: Any) -> None:
@@ -113,11 +131,15 @@ def print_flaky(reporter: Any) -> None:
     found = flaky_tests(reporter)
     if not found:
         return
-    reporter.section(f"{len(found)} flaky", red=len(found) > FLAKY_MAX, yellow=len(found) <= FLAKY_MAX)
+    reporter.section(
+        f"{len(found)} flaky", red=len(found) > FLAKY_MAX, yellow=len(found) <= FLAKY_MAX
+    )
     for name, report in sorted(found.items()):
         reporter.line(f"first failure of {name} ({report.when}):")
         reporter.line(report.longreprtext)
     for name in sorted(found):
         reporter.line(f"flaky: {name}")
     if len(found) > FLAKY_MAX:
-        reporter.line(f"FAILED: {len(found)} flaky tests, {FLAKY_MAX} are allowed", red=True, bold=True)
+        reporter.line(
+            f"FAILED: {len(found)} flaky tests, {FLAKY_MAX} are allowed", red=True, bold=True
+        )

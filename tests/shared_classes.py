@@ -34,7 +34,12 @@ def archive(name: str) -> Path:
     """
     java = Path(shutil.which("java") or "java").resolve()
     made = java.stat().st_mtime_ns if java.exists() else 0
-    return ROOT / "build" / "classes" / f"{name}-{hashlib.sha256(f'{java} {made}'.encode()).hexdigest()[:10]}.jsa"
+    return (
+        ROOT
+        / "build"
+        / "classes"
+        / f"{name}-{hashlib.sha256(f'{java} {made}'.encode()).hexdigest()[:10]}.jsa"
+    )
 
 
 def options(name: str) -> list[str]:
@@ -52,7 +57,9 @@ def for_spark(environment: dict[str, str]) -> dict[str, str]:
 def write_spark(partial: Path) -> None:
     """Write the archive with the driver of a session that does everything once."""
     environment = for_spark(dict(os.environ)) | {"PYSPARK_PYTHON": sys.executable}
-    environment["SPARK_SUBMIT_OPTS"] += " ".join(["", f"-XX:ArchiveClassesAtExit={partial}", *QUIET])
+    environment["SPARK_SUBMIT_OPTS"] += " ".join(
+        ["", f"-XX:ArchiveClassesAtExit={partial}", *QUIET]
+    )
     run([sys.executable, "-m", "tests.spark.smoke"], environment)
 
 
@@ -60,7 +67,9 @@ def write_broker(partial: Path) -> None:
     """Write the archive with a broker that starts and stops."""
     from tests.broker.cluster import TEST_OPTIONS, start
 
-    with closing(start(1, [*TEST_OPTIONS, f"-XX:ArchiveClassesAtExit={partial}", *QUIET])) as cluster:
+    with closing(
+        start(1, [*TEST_OPTIONS, f"-XX:ArchiveClassesAtExit={partial}", *QUIET])
+    ) as cluster:
         for broker in cluster.brokers.values():
             broker.stop()  # a normal stop, not a kill
 
@@ -78,10 +87,19 @@ def write_tool(partial: Path) -> None:
 def run(command: list[str], environment: dict[str, str] | None = None) -> None:
     """Run a command, and wait for the end of the JVM too, because it holds the pipes."""
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=PROGRAM_S
+        command,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PROGRAM_S,
     )
     if done.returncode:
-        raise RuntimeError(f"{command[:3]} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+        raise RuntimeError(
+            f"{command[:3]} ended with "
+            f"{done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+        )
 
 
 def write_missing(name: str, write: Callable[[Path], None]) -> None:

@@ -18,7 +18,9 @@ It is below pytest's own timeout, so that the program's output is shown.
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], what: str | Callable[[], str] = "", timeout_s: float = WAIT_S) -> T:
+def wait_for(
+    condition: Callable[[], T], what: str | Callable[[], str] = "", timeout_s: float = WAIT_S
+) -> T:
     """Return the first true value of a condition.
 
     After the timeout ``what`` names what was missing.
@@ -27,7 +29,9 @@ def wait_for(condition: Callable[[], T], what: str | Callable[[], str] = "", tim
     pause_s = 0.002
     while not (found := condition()):
         if time.monotonic() >= deadline:
-            raise AssertionError(f"not in {timeout_s} s: {what if isinstance(what, str) else what()}")
+            raise AssertionError(
+                f"not in {timeout_s} s: {what if isinstance(what, str) else what()}"
+            )
         time.sleep(pause_s)
         pause_s = min(pause_s * 1.5, 0.05)
     return found

@@ -170,4 +170,7 @@ def percentiles(milliseconds: list[float]) -> dict[str, float]:
     """The percentiles p50, p99 and p99.9."""
     ordered = sorted(milliseconds)
     shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-    return {name: ordered[min(len(ordered) - 1, int(len(ordered) * share))] for name, share in shares.items()}
+    return {
+        name: ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+        for name, share in shares.items()
+    }

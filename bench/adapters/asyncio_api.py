@@ -56,9 +56,14 @@ def aio_poll(
     return asyncio.run(_poll(client, aio, task, count_max, tuning))
 
 
-async def _poll(client: ModuleType, aio: ModuleType, task: Task, count_max: int, tuning: dict[str, Any]) -> Figures:
+async def _poll(
+    client: ModuleType, aio: ModuleType, task: Task, count_max: int, tuning: dict[str, Any]
+) -> Figures:
     consumer = aio.AIOConsumer({**task.group(), "enable.auto.commit": False, **tuning})
-    places = [client.TopicPartition(task.topic, number, client.OFFSET_BEGINNING) for number in range(task.partitions)]
+    places = [
+        client.TopicPartition(task.topic, number, client.OFFSET_BEGINNING)
+        for number in range(task.partitions)
+    ]
     await consumer.assign(places)
     if await consumer.poll(WAIT_S) is None:
         raise RuntimeError("no message came")

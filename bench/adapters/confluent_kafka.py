@@ -55,12 +55,16 @@ def arrow(task: Task) -> Figures:
     """Make record batches of key, value and offset from messages."""
     import pyarrow
 
-    schema = pyarrow.schema([("key", pyarrow.binary()), ("value", pyarrow.binary()), ("offset", pyarrow.int64())])
+    schema = pyarrow.schema(
+        [("key", pyarrow.binary()), ("value", pyarrow.binary()), ("offset", pyarrow.int64())]
+    )
 
     def take(consumer: confluent_kafka.Consumer, task: Task, wanted: int) -> int:
         taken = 0
         while taken < wanted:
-            messages = consumer.consume(min(consumer_api.STEP, wanted - taken), consumer_api.WAIT_S / 6)
+            messages = consumer.consume(
+                min(consumer_api.STEP, wanted - taken), consumer_api.WAIT_S / 6
+            )
             keys = [message.key() for message in messages]
             values = [message.value() for message in messages]
             offsets = [message.offset() for message in messages]

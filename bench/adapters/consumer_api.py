@@ -33,7 +33,12 @@ def by_hand(client: ModuleType, task: Task, **tuning: Any) -> Any:
 
 def assign(client: ModuleType, consumer: Any, topic: str, partitions: int) -> None:
     """Assign all partitions, from their beginnings."""
-    consumer.assign([client.TopicPartition(topic, number, client.OFFSET_BEGINNING) for number in range(partitions)])
+    consumer.assign(
+        [
+            client.TopicPartition(topic, number, client.OFFSET_BEGINNING)
+            for number in range(partitions)
+        ]
+    )
 
 
 def in_group(client: ModuleType, task: Task, number: int = 0, **tuning: Any) -> Any:
@@ -140,7 +145,9 @@ def resident_mib() -> float:
 
 def end_to_end(client: ModuleType, task: Task) -> Figures:
     """Measure from produce() to poll(). One thread sends a message each millisecond and polls."""
-    producer = client.Producer({"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0})
+    producer = client.Producer(
+        {"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0}
+    )
     consumer = client.Consumer({**task.group(), "enable.auto.commit": False})
     filler = b"x" * max(task.size - STAMP.size, 0)
     producer.produce(task.topic, STAMP.pack(0.0), partition=0)  # connects before the clock starts

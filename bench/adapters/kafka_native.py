@@ -61,7 +61,9 @@ def produce_arrow(task: Task) -> Figures:
     done = 0
     watch = Stopwatch()
     while done < count:
-        done += producer.produce_arrow(task.topic, table.slice(0, count - done), on_delivery=reports.append)
+        done += producer.produce_arrow(
+            task.topic, table.slice(0, count - done), on_delivery=reports.append
+        )
         producer.poll(0)
     left = producer.flush(producer_api.FLUSH_TIMEOUT_S)
     figures = watch.figures(count)
@@ -168,8 +170,12 @@ def transaction(task: Task) -> Figures:
 def copy(task: Task) -> Figures:
     """Moves Arrow columns as they arrive."""
 
-    def transfer(consumer: kafka_native.Consumer, producer: kafka_native.Producer, target: str, wanted: int) -> int:
-        batch = consumer.consume_arrow(min(ARROW_ROWS, wanted), transactions.WAIT_S, columns=["value"])
+    def transfer(
+        consumer: kafka_native.Consumer, producer: kafka_native.Producer, target: str, wanted: int
+    ) -> int:
+        batch = consumer.consume_arrow(
+            min(ARROW_ROWS, wanted), transactions.WAIT_S, columns=["value"]
+        )
         count = len(batch)
         if count:
             producer.produce_arrow(target, batch)

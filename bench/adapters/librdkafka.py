@@ -32,7 +32,9 @@ def build() -> Path:
     """Compile the program if its source is newer."""
     program = BUILT / "librdkafka"
     found = library()
-    if found is not None and (not program.exists() or program.stat().st_mtime < SOURCE.stat().st_mtime):
+    if found is not None and (
+        not program.exists() or program.stat().st_mtime < SOURCE.stat().st_mtime
+    ):
         BUILT.mkdir(parents=True, exist_ok=True)
         linked = [str(found), f"-Wl,-rpath,{found.parent}", "-Wl,--allow-shlib-undefined"]
         subprocess.run(["cc", "-O2", "-Wall", "-o", str(program), str(SOURCE), *linked], check=True)
@@ -40,7 +42,10 @@ def build() -> Path:
 
 
 def _run(scenario: str, task: Task, settings: dict[str, object]) -> Figures:
-    conf = [f"{name}={str(value).lower() if value is True else value}" for name, value in settings.items()]
+    conf = [
+        f"{name}={str(value).lower() if value is True else value}"
+        for name, value in settings.items()
+    ]
     values = b"".join(value + b"\n" for value in task.values())
     return figures_of([build(), scenario, task.topic, task.count, task.partitions, *conf], values)
 

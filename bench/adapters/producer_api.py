@@ -127,7 +127,9 @@ def callback(client: ModuleType, task: Task) -> Figures:
 
 def latency(client: ModuleType, task: Task) -> Figures:
     """Produce one message at a time with linger.ms=0, and wait for its delivery report."""
-    producer = client.Producer({"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0})
+    producer = client.Producer(
+        {"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0}
+    )
     value = b"x" * task.size
     served: list[Any] = []
     taken = []
@@ -135,7 +137,9 @@ def latency(client: ModuleType, task: Task) -> Figures:
         if number == WARM_UP:
             watch = Stopwatch()
         started = time.perf_counter()
-        producer.produce(task.topic, value, partition=0, on_delivery=lambda error, message: served.append(error))
+        producer.produce(
+            task.topic, value, partition=0, on_delivery=lambda error, message: served.append(error)
+        )
         while len(served) <= number:
             producer.poll(1.0)
         taken.append((time.perf_counter() - started) * 1e3)

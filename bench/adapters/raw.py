@@ -36,7 +36,9 @@ class Connection:
         self._socket = socket.create_connection((host, int(port)), 30)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if task.tls:
-            self._socket = ssl.create_default_context(cafile=task.ca).wrap_socket(self._socket, server_hostname=host)
+            self._socket = ssl.create_default_context(cafile=task.ca).wrap_socket(
+                self._socket, server_hostname=host
+            )
         self._buffer = bytearray(1 << 16)
 
     def send(self, frame: bytes) -> None:
@@ -119,12 +121,17 @@ def end_offsets(connection: Connection, task: Task) -> list[int]:
     """Request the end of each partition."""
     topic = ListOffsetsRequest.Topic(name=task.topic)
     make = ListOffsetsRequest.Topic.Partition
-    topic.partitions = [make(partition_index=number, timestamp=-1) for number in range(task.partitions)]
+    topic.partitions = [
+        make(partition_index=number, timestamp=-1) for number in range(task.partitions)
+    ]
     message = ListOffsetsRequest(replica_id=-1, topics=[topic])
     connection.send(framed(encode_request(message, OFFSETS_VERSION, 1, "bench")))
     _, reply = decode_response(ApiKey.LIST_OFFSETS, OFFSETS_VERSION, bytes(connection.receive()))
     assert isinstance(reply, ListOffsetsResponse)
-    return [entry.offset for entry in sorted(reply.topics[0].partitions, key=lambda entry: entry.partition_index)]
+    return [
+        entry.offset
+        for entry in sorted(reply.topics[0].partitions, key=lambda entry: entry.partition_index)
+    ]
 
 
 def consume(task: Task) -> Figures:
@@ -141,7 +148,8 @@ def consume(task: Task) -> Figures:
         topic = FetchRequest.Topic(topic=task.topic)
         wanted = [number for number in range(task.partitions) if offsets[number] < ends[number]]
         topic.partitions = [
-            make(partition=number, fetch_offset=offsets[number], partition_max_bytes=FETCH_BYTES) for number in wanted
+            make(partition=number, fetch_offset=offsets[number], partition_max_bytes=FETCH_BYTES)
+            for number in wanted
         ]
         message = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=64 << 20, topics=[topic])
         connection.send(framed(encode_request(message, FETCH_VERSION, 1, "bench")))

@@ -98,7 +98,9 @@ class Member:
 
     def _join(self) -> int:
         """Join the group. Returns the error code, 0 for none."""
-        found = ask(self._connection, FindCoordinatorRequest(key=self._group), FindCoordinatorResponse)
+        found = ask(
+            self._connection, FindCoordinatorRequest(key=self._group), FindCoordinatorResponse
+        )
         if found.error_code:
             return found.error_code
         return self._join_consumer() if self._task.protocol == "consumer" else self._join_classic()
@@ -108,7 +110,9 @@ class Member:
 
         The first answer has the assignment: no other member joins.
         """
-        request = ConsumerGroupHeartbeatRequest(group_id=self._group, member_id=self._id, member_epoch=0)
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._group, member_id=self._id, member_epoch=0
+        )
         request.rebalance_timeout_ms, request.topic_partitions = SESSION_MS, []
         request.subscribed_topic_names = [self._task.topic]
         reply = ask(self._connection, request, ConsumerGroupHeartbeatResponse)
@@ -117,7 +121,9 @@ class Member:
 
     def _join_classic(self) -> int:
         metadata = ConsumerProtocolSubscription(topics=[self._task.topic]).pack(1)
-        request = JoinGroupRequest(group_id=self._group, session_timeout_ms=SESSION_MS, protocol_type="consumer")
+        request = JoinGroupRequest(
+            group_id=self._group, session_timeout_ms=SESSION_MS, protocol_type="consumer"
+        )
         request.rebalance_timeout_ms = SESSION_MS
         request.protocols = [JoinGroupRequest.Protocol(name="range", metadata=metadata)]
         reply = ask(self._connection, request, JoinGroupResponse)
@@ -127,7 +133,9 @@ class Member:
         if reply.error_code:
             return reply.error_code
         self._id = reply.member_id
-        sync = SyncGroupRequest(group_id=self._group, generation_id=reply.generation_id, member_id=self._id)
+        sync = SyncGroupRequest(
+            group_id=self._group, generation_id=reply.generation_id, member_id=self._id
+        )
         every = ConsumerProtocolAssignment.AssignedPartitions(
             topic=self._task.topic, partitions=list(range(self._task.partitions))
         )
@@ -145,7 +153,9 @@ class Member:
             OffsetFetchResponse,
         )
         wanted = FetchRequest.Topic(topic=self._task.topic)
-        entry = partial(FetchRequest.Topic.Partition, fetch_offset=0, partition_max_bytes=FETCH_BYTES)
+        entry = partial(
+            FetchRequest.Topic.Partition, fetch_offset=0, partition_max_bytes=FETCH_BYTES
+        )
         wanted.partitions = [entry(partition=number) for number in numbers]
         request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=64 << 20, topics=[wanted])
         reply = ask(self._connection, request, FetchResponse)
@@ -155,7 +165,9 @@ class Member:
     def leave(self) -> None:
         """Leave the group."""
         if self._task.protocol == "consumer":
-            leaving = ConsumerGroupHeartbeatRequest(group_id=self._group, member_id=self._id, member_epoch=-1)
+            leaving = ConsumerGroupHeartbeatRequest(
+                group_id=self._group, member_id=self._id, member_epoch=-1
+            )
             ask(self._connection, leaving, ConsumerGroupHeartbeatResponse)
         else:
             ask(

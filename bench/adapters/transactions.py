@@ -86,7 +86,9 @@ def copy(client: ModuleType, task: Task, transfer: Transfer = one_by_one, **tuni
             left -= moved
         positions = [each for each in consumer.position(consumer.assignment()) if each.offset >= 0]
         if positions:
-            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), CALL_S)
+            producer.send_offsets_to_transaction(
+                positions, consumer.consumer_group_metadata(), CALL_S
+            )
         producer.commit_transaction(CALL_S)
     assert watch is not None
     figures = watch.figures(task.count)

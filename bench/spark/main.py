@@ -73,7 +73,9 @@ class Driver:
         if not line:
             self._process.kill()
             why = "ended" if ready else f"said nothing for {TIMEOUT_S} s"
-            raise click.ClickException(f"{self.contestant} {why}:\n{self._log.read_text(errors='replace')[-4000:]}")
+            raise click.ClickException(
+                f"{self.contestant} {why}:\n{self._log.read_text(errors='replace')[-4000:]}"
+            )
         return json.loads(line)
 
     def close(self) -> None:
@@ -117,7 +119,9 @@ def fill(work: Work, partitions: int) -> None:
             done = 0
             while done < count:
                 where = first // STEP % partitions
-                done += producer.produce_many(work.source, some[done:], keys[done:], partition=where)
+                done += producer.produce_many(
+                    work.source, some[done:], keys[done:], partition=where
+                )
         left = producer.flush(TIMEOUT_S)
     if left:
         raise click.ClickException(f"{left} messages were not delivered")
@@ -191,7 +195,9 @@ def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str
     found = []
     for name in names.split(","):
         if name not in CONTESTANTS:
-            raise click.BadParameter(f"{name} is none of {', '.join(CONTESTANTS)}", param_hint="--contestants")
+            raise click.BadParameter(
+                f"{name} is none of {', '.join(CONTESTANTS)}", param_hint="--contestants"
+            )
         why = jvm.missing() if name == "jvm" else None
         if why:
             console.print(f"Without {name}: {why}")
@@ -229,7 +235,9 @@ def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str
 @click.option("--cores", default=2, show_default=True, type=click.IntRange(1), help="local[CORES]")
 @click.option("--memory", default="4g", show_default=True, help="spark.driver.memory")
 @click.option("--contestants", default=",".join(CONTESTANTS), show_default=True)
-@click.option("--output", default="build/bench-spark", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--output", default="build/bench-spark", type=click.Path(file_okay=False, path_type=Path)
+)
 def main(
     scenarios: tuple[str, ...],
     bootstrap: str | None,
@@ -277,9 +285,15 @@ def main(
                 continue
             if not found:
                 continue
-            rows = f"{triggers} triggers of {step:,} rows" if scenario in TRIGGERING else f"{messages:,} rows"
+            rows = (
+                f"{triggers} triggers of {step:,} rows"
+                if scenario in TRIGGERING
+                else f"{messages:,} rows"
+            )
             console.print(table(scenario, found, f"{scenario}: {rows}"))
             for line in verdicts(scenario, found):
                 console.print(f"  {line}", highlight=False)
-            results[scenario] = {name: [dataclasses.asdict(each) for each in every] for name, every in found.items()}
+            results[scenario] = {
+                name: [dataclasses.asdict(each) for each in every] for name, every in found.items()
+            }
             (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")

@@ -45,10 +45,20 @@ def table(scenario: str, rounds: Rounds, title: str) -> Table:
     made = Table(title=title)
     made.add_column("contestant")
     triggering = scenario in TRIGGERING
-    parts = [name for each in next(iter(rounds.values()))[:1] for name in each.more] if triggering else []
-    headings = [*parts, "trigger / jvm"] if triggering else ["M rows/s", "CPU us/row", "rate / jvm", "CPU / jvm"]
+    parts = (
+        [name for each in next(iter(rounds.values()))[:1] for name in each.more]
+        if triggering
+        else []
+    )
+    headings = (
+        [*parts, "trigger / jvm"]
+        if triggering
+        else ["M rows/s", "CPU us/row", "rate / jvm", "CPU / jvm"]
+    )
     for heading in headings:
-        made.add_column(heading.removesuffix("Execution ms") if triggering else heading, justify="right")
+        made.add_column(
+            heading.removesuffix("Execution ms") if triggering else heading, justify="right"
+        )
     for contestant, figures in rounds.items():
         made.add_row(contestant, *cells(parts, figures, rounds.get(THEIRS)))
     return made
@@ -81,9 +91,14 @@ def verdicts(scenario: str, rounds: Rounds) -> list[str]:
         if goal.scenario != scenario or not {goal.contestant, THEIRS} <= rounds.keys():
             continue
         pairs = zip(rounds[goal.contestant], rounds[THEIRS], strict=True)
-        value = median(figure(goal.figure, mine) / figure(goal.figure, theirs) for mine, theirs in pairs)
+        value = median(
+            figure(goal.figure, mine) / figure(goal.figure, theirs) for mine, theirs in pairs
+        )
         met = value >= goal.limit if goal.at_least else value <= goal.limit
         word = "at least" if goal.at_least else "at most"
         what = f"{goal.contestant}: {goal.figure} / {THEIRS}"
-        lines.append(f"{what}: {value:.2f}, target {word} {goal.limit:g}: {'reached' if met else 'not reached'}")
+        lines.append(
+            f"{what}: {value:.2f}, target {word} {goal.limit:g}: "
+            f"{'reached' if met else 'not reached'}"
+        )
     return lines

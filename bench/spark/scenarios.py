@@ -37,7 +37,9 @@ def read(spark: Any, contestant: str, work: Work) -> Outcome:
     sums = ("count(1)", "sum(length(value))", "sum(length(key))", "max(offset)", "max(timestamp)")
     row = source(spark, contestant, work).selectExpr(*sums).collect()[0]
     if row[1] != row[0] * work.size:
-        raise RuntimeError(f"{row[0]} values of {row[1]} bytes together, {work.size} each were produced")
+        raise RuntimeError(
+            f"{row[0]} values of {row[1]} bytes together, {work.size} each were produced"
+        )
     return row[0], {}
 
 
@@ -51,8 +53,14 @@ def write(spark: Any, contestant: str, work: Work, **more: str) -> Outcome:
     """Write generated rows with key and value to a topic, with each format's default producer."""
     rows = spark.range(0, work.count, 1, GENERATORS)
     number = "lpad(cast(id as string), 20, '0')"
-    rows = rows.selectExpr(f"cast({number} as binary) key", f"cast(rpad({number}, {work.size}, 'x') as binary) value")
-    writer = rows.write.format(FORMATS[contestant]).mode("append").option("kafka.bootstrap.servers", work.bootstrap)
+    rows = rows.selectExpr(
+        f"cast({number} as binary) key", f"cast(rpad({number}, {work.size}, 'x') as binary) value"
+    )
+    writer = (
+        rows.write.format(FORMATS[contestant])
+        .mode("append")
+        .option("kafka.bootstrap.servers", work.bootstrap)
+    )
     writer.options(**more).option("topic", work.target).save()
     return work.count, {}
 
@@ -65,7 +73,9 @@ def tuned(spark: Any, contestant: str, work: Work) -> Outcome:
 def stream(spark: Any, contestant: str, work: Work) -> Outcome:
     """Stream all records to Parquet files, with a checkpoint."""
     writer = source(spark, contestant, work, stream=True).writeStream.format("parquet")
-    writer = writer.option("checkpointLocation", f"{work.folder}/checkpoint").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", f"{work.folder}/checkpoint").trigger(
+        availableNow=True
+    )
     finish(writer.start(f"{work.folder}/table"))
     return rows_of(work), {}
 
@@ -87,22 +97,32 @@ def mirror(spark: Any, contestant: str, work: Work) -> Outcome:
 
         direct.mirror(spark, work)
         return work.count, {}
-    writer = to_topic(source(spark, contestant, work, stream=True, includeHeaders="true"), contestant, work)
+    writer = to_topic(
+        source(spark, contestant, work, stream=True, includeHeaders="true"), contestant, work
+    )
     finish(writer.option("kafka.compression.type", work.codec).trigger(availableNow=True).start())
     return work.count, {}
 
 
 def to_topic(frame: Any, contestant: str, work: Work) -> Any:
     """Make a stream to the target, without starting it."""
-    writer = frame.selectExpr("key", "value", "partition", *(["headers"] if "headers" in frame.columns else []))
-    writer = writer.writeStream.format(FORMATS[contestant]).option("kafka.bootstrap.servers", work.bootstrap)
-    return writer.option("topic", work.target).option("checkpointLocation", f"{work.folder}/checkpoint")
+    writer = frame.selectExpr(
+        "key", "value", "partition", *(["headers"] if "headers" in frame.columns else [])
+    )
+    writer = writer.writeStream.format(FORMATS[contestant]).option(
+        "kafka.bootstrap.servers", work.bootstrap
+    )
+    return writer.option("topic", work.target).option(
+        "checkpointLocation", f"{work.folder}/checkpoint"
+    )
 
 
 def trigger(spark: Any, contestant: str, work: Work) -> Outcome:
     """Run small micro-batches one after the other, and drop their rows."""
     frame = source(spark, contestant, work, stream=True, maxOffsetsPerTrigger=str(work.step))
-    writer = frame.writeStream.format("noop").option("checkpointLocation", f"{work.folder}/checkpoint")
+    writer = frame.writeStream.format("noop").option(
+        "checkpointLocation", f"{work.folder}/checkpoint"
+    )
     return triggers(writer, work)
 
 
@@ -122,7 +142,9 @@ def triggers(writer: Any, work: Work) -> Outcome:
     try:
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
-            found |= {each["batchId"]: each for each in query.recentProgress if each["numInputRows"]}
+            found |= {
+                each["batchId"]: each for each in query.recentProgress if each["numInputRows"]
+            }
             if len(found) >= wanted:
                 break
             if query.awaitTermination(POLL_S):
@@ -132,7 +154,9 @@ def triggers(writer: Any, work: Work) -> Outcome:
     if len(found) < wanted:
         raise RuntimeError(f"{len(found)} triggers in {WAIT_S} s, {wanted} were wanted")
     counted = [found[number] for number in sorted(found)][work.triggers : wanted]
-    more = {f"{part} ms": median(each["durationMs"].get(part, 0) for each in counted) for part in PARTS}
+    more = {
+        f"{part} ms": median(each["durationMs"].get(part, 0) for each in counted) for part in PARTS
+    }
     return sum(found[number]["numInputRows"] for number in sorted(found)), more
 
 
@@ -151,5 +175,6 @@ def rows_of(work: Work) -> int:
 
 
 RUN: dict[str, Callable[[Any, str, Work], Outcome]] = {
-    each.__name__: each for each in (read, parquet, write, tuned, stream, archive, mirror, trigger, to_kafka)
+    each.__name__: each
+    for each in (read, parquet, write, tuned, stream, archive, mirror, trigger, to_kafka)
 }

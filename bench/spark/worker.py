@@ -71,7 +71,9 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            answer = dataclasses.asdict(measure(spark, contestant, asked["scenario"], Work(**asked["work"])))
+            answer = dataclasses.asdict(
+                measure(spark, contestant, asked["scenario"], Work(**asked["work"]))
+            )
         except Exception:  # the report names the failed scenario and the error
             answer = {"failed": traceback.format_exc()}
         print(json.dumps(answer), file=answers)

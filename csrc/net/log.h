@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include "net/queue.h"
 
-/* The contexts of `debug`, in the order of CONTEXTS in kafka_native/control/logs.py. */
+/* The contexts of `debug`, in the order of CONTEXTS in kafka_native/logs.py. */
 enum kn_log_context {
     KN_LOG_GENERIC,
     KN_LOG_BROKER,

@@ -1,4 +1,7 @@
-"""Write docs/CONFIGURATION.md from the declarations: ``python -m kafka_native._reference [FILE]``."""
+"""Write docs/CONFIGURATION.md from the declarations.
+
+Usage: ``python -m kafka_native._reference [FILE]``.
+"""
 
 from __future__ import annotations
 
@@ -61,19 +64,29 @@ def _range(declared: Property) -> str:
         return "true, false"
     if declared.name == "partitioner":
         return ", ".join(PARTITIONERS)
-    durations = (f"{declared.duration_prefix}PT1H (any ISO-8601 duration)",) if declared.duration_prefix else ()
+    durations = (
+        (f"{declared.duration_prefix}PT1H (any ISO-8601 duration)",)
+        if declared.duration_prefix
+        else ()
+    )
     return ", ".join((*declared.choices, *durations))
 
 
 def _default(declared: Property) -> str:
     if declared.default is None:
         return ""
-    text = str(declared.default).lower() if isinstance(declared.default, bool) else str(declared.default)
+    text = (
+        str(declared.default).lower()
+        if isinstance(declared.default, bool)
+        else str(declared.default)
+    )
     return f"`{_cell(text)}`"
 
 
 def _state(declared: Property) -> str:
-    label = {State.EFFECTIVE: "effective", State.INERT: "no effect", State.REFUSED: "**refused**"}[declared.state]
+    label = {State.EFFECTIVE: "effective", State.INERT: "no effect", State.REFUSED: "**refused**"}[
+        declared.state
+    ]
     return _cell(f"{label} ({declared.note})" if declared.note else label)
 
 
@@ -94,14 +107,18 @@ def _table(title: str, declared: list[Property]) -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| `{p.name}` | {_cell(_range(p) or p.kind)} | {_default(p)} | {p.importance} | {_state(p)} | {_doc(p)} |"
+        f"| `{p.name}` | {_cell(_range(p) or p.kind)} | {_default(p)} | {p.importance} | "
+        f"{_state(p)} | {_doc(p)} |"
         for p in declared
     ]
     return [*lines, ""]
 
 
 def safer_defaults() -> str:
-    """Return the rows of the defaults that aren't librdkafka's, as the guide from confluent_kafka has them, too."""
+    """Return the table rows of the defaults that differ from librdkafka's.
+
+    The guide for users of confluent_kafka has the same rows.
+    """
     rows = []
     for name, safer in SAFER_DEFAULTS.items():
         theirs = f"`{safer.librdkafka}`" if " " not in safer.librdkafka else safer.librdkafka
@@ -129,7 +146,9 @@ def render() -> str:
 
 def main(argv: list[str]) -> int:
     """Write the page to the file named, or to its place in the source tree."""
-    target = Path(argv[1]) if len(argv) > 1 else Path(__file__).parents[2] / "docs" / "CONFIGURATION.md"
+    target = (
+        Path(argv[1]) if len(argv) > 1 else Path(__file__).parents[2] / "docs" / "CONFIGURATION.md"
+    )
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(render(), encoding="utf-8")
     print(f"wrote {target}")

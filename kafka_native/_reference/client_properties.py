@@ -191,7 +191,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=86_400_000,
         state=State.EFFECTIVE,
-        note=("how long the consumer reads from a closer replica before it asks the leader again (KIP-392)"),
+        note=(
+            "how long the consumer reads from a closer replica before it asks the leader "
+            "again (KIP-392)"
+        ),
         doc="How old cached metadata may become before the client fetches it again.",
     ),
     Property(
@@ -228,7 +231,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=True,
         state=State.INERT,
-        note=("always sparse: the client doesn't need the metadata of other topics; list_topics() requests all"),
+        note=(
+            "always sparse: the client doesn't need the metadata of other topics; "
+            "list_topics() requests all"
+        ),
         doc="Request the metadata of the topics in use instead of all topics.",
     ),
     Property(
@@ -252,7 +258,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        note=("for patterns that the client matches; with the consumer protocol, the broker matches them"),
+        note=(
+            "for patterns that the client matches; with the consumer protocol, the broker "
+            "matches them"
+        ),
         doc="Comma-separated regular expressions of topics that metadata treats as absent.",
     ),
     Property(
@@ -263,7 +272,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         choices=(*CONTEXTS, "all"),
         state=State.EFFECTIVE,
         note="plugin has no debug lines yet",
-        doc=("Comma-separated contexts whose debug lines are logged, each with its own logger: docs/guide/logging.md."),
+        doc=(
+            "Comma-separated contexts whose debug lines are logged, each with its own "
+            "logger: docs/guide/logging.md."
+        ),
     ),
     Property(
         "socket.timeout.ms",
@@ -274,7 +286,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=10,
         maximum=300_000,
         state=State.EFFECTIVE,
-        doc=("How long a request may take, including sending, unless the request has its own timeout."),
+        doc=(
+            "How long a request may take, including sending, unless the request has its own "
+            "timeout."
+        ),
     ),
     Property(
         "socket.blocking.max.ms",
@@ -339,9 +354,13 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000_000,
         state=State.INERT,
         note=(
-            "always as with 1: responses come in the order of the requests, so a missing response blocks all later ones"
+            "always as with 1: responses come in the order of the requests, so a missing "
+            "response blocks all later ones"
         ),
-        doc=("How many requests may fail on a connection before the client closes it. 0 never closes it."),
+        doc=(
+            "How many requests may fail on a connection before the client closes it. 0 never "
+            "closes it."
+        ),
     ),
     Property(
         "broker.address.ttl",
@@ -412,7 +431,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=3_600_000,
         state=State.EFFECTIVE,
         doc=(
-            "First delay before the client connects to a broker again. It doubles with each failure, with 20 % jitter."
+            "First delay before the client connects to a broker again. It doubles with each "
+            "failure, with 20 % jitter."
         ),
     ),
     Property(
@@ -424,7 +444,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=3_600_000,
         state=State.EFFECTIVE,
-        doc=("Longest delay before the client connects to a broker again. It has to be at least reconnect.backoff.ms."),
+        doc=(
+            "Longest delay before the client connects to a broker again. It has to be at "
+            "least reconnect.backoff.ms."
+        ),
     ),
     Property(
         "statistics.interval.ms",
@@ -489,7 +512,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         state=State.EFFECTIVE,
         note="on the log thread; in poll() with log.queue",
-        doc=("Called with (client's name, syslog level, facility, text) for each log line, instead of logger."),
+        doc=(
+            "Called with (client's name, syslog level, facility, text) for each log line, "
+            "instead of logger."
+        ),
     ),
     Property(
         "log_level",
@@ -511,7 +537,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=False,
         state=State.EFFECTIVE,
         note="poll(), flush(), consume()",
-        doc=("The application's poll() passes log lines to logger or log_cb, instead of the log thread."),
+        doc=(
+            "The application's poll() passes log lines to logger or log_cb, instead of the "
+            "log thread."
+        ),
     ),
     Property(
         "log.thread.name",
@@ -724,7 +753,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=300_000,
         state=State.EFFECTIVE,
-        doc=("First delay before the client retries a request. It doubles with each failure, with 20 % jitter."),
+        doc=(
+            "First delay before the client retries a request. It doubles with each failure, "
+            "with 20 % jitter."
+        ),
     ),
     Property(
         "retry.backoff.max.ms",

@@ -47,8 +47,14 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=3_600_000,
         state=State.EFFECTIVE,
-        note=("for the classic protocol; with the consumer protocol, the broker's group setting counts"),
-        doc=("How long the coordinator waits for a heartbeat before it removes a member from the group."),
+        note=(
+            "for the classic protocol; with the consumer protocol, the broker's group "
+            "setting counts"
+        ),
+        doc=(
+            "How long the coordinator waits for a heartbeat before it removes a member from "
+            "the group."
+        ),
     ),
     Property(
         "heartbeat.interval.ms",
@@ -115,7 +121,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         note="also the rebalance timeout of the group",
         doc=(
-            "How long the application may take between two calls of poll() before its partitions go to another member."
+            "How long the application may take between two calls of poll() before its "
+            "partitions go to another member."
         ),
     ),
     Property(
@@ -159,7 +166,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=10_000_000,
         state=State.EFFECTIVE,
-        doc=("How many messages of a partition the consumer queues before it stops fetching from that partition."),
+        doc=(
+            "How many messages of a partition the consumer queues before it stops fetching "
+            "from that partition."
+        ),
     ),
     Property(
         "queued.max.messages.kbytes",
@@ -233,7 +243,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_135,
         state=State.EFFECTIVE,
-        doc=("How many bytes a Fetch requests from all partitions together. It has to be at least message.max.bytes."),
+        doc=(
+            "How many bytes a Fetch requests from all partitions together. It has to be at "
+            "least message.max.bytes."
+        ),
     ),
     Property(
         "fetch.min.bytes",
@@ -244,7 +257,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        doc=("How many bytes a broker collects before it answers a Fetch, unless fetch.wait.max.ms ends earlier."),
+        doc=(
+            "How many bytes a broker collects before it answers a Fetch, unless "
+            "fetch.wait.max.ms ends earlier."
+        ),
     ),
     Property(
         "fetch.error.backoff.ms",
@@ -269,7 +285,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         choices=("none", "file", "broker"),
         deprecated=True,
         state=State.EFFECTIVE,
-        doc=("Where the consumer stores offsets: broker, local files, or none (no automatic commits)."),
+        doc=(
+            "Where the consumer stores offsets: broker, local files, or none (no automatic "
+            "commits)."
+        ),
     ),
     Property(
         "isolation.level",
@@ -312,7 +331,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=False,
         state=State.EFFECTIVE,
-        doc=("Return a Message whose error() is _PARTITION_EOF each time the consumer reaches the end of a partition."),
+        doc=(
+            "Return a Message whose error() is _PARTITION_EOF each time the consumer reaches "
+            "the end of a partition."
+        ),
     ),
     Property(
         "check.crcs",
@@ -321,7 +343,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         MEDIUM,
         default=True,
         state=State.EFFECTIVE,
-        doc=("Verify the checksum of each batch, which takes little time. On by default, unlike in librdkafka."),
+        doc=(
+            "Verify the checksum of each batch, which takes little time. On by default, "
+            "unlike in librdkafka."
+        ),
     ),
     Property(
         "max.poll.records",
@@ -418,6 +443,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000_000,
         state=State.EFFECTIVE,
         note="consume_callback()",
-        doc=("Maximum number of messages in one call of consume_callback() without an argument. 0 means no limit."),
+        doc=(
+            "Maximum number of messages in one call of consume_callback() without an "
+            "argument. 0 means no limit."
+        ),
     ),
 )

@@ -1,8 +1,8 @@
 """Error codes as facts: numbers, names, texts, and which broker errors go away by themselves.
 
-Numbers and broker-side names are Apache Kafka's; the local (negative) codes, the names that the public API shows and
-the texts are librdkafka's, so that a program that compares or logs them sees no difference. A test holds the table
-against confluent_kafka.
+Numbers and broker-side names are Apache Kafka's; the local (negative) codes, the names that the
+public API shows and the texts are librdkafka's, so that a program that compares or logs them sees
+no difference. A test holds the table against confluent_kafka.
 """
 
 from __future__ import annotations
@@ -199,7 +199,9 @@ RETRIABLE: Final[frozenset[int]] = frozenset(
         133,
     }
 )
-"""Broker errors that the Java client treats as passing: the same request may succeed a moment later."""
+"""Broker errors that the Java client treats as passing: the same request may succeed a moment
+later.
+"""
 
 TEXTS: Final[dict[int, str]] = {
     -199: "Local: Bad message format",
@@ -315,7 +317,8 @@ TEXTS: Final[dict[int, str]] = {
     46: "Broker: Broker received a duplicate sequence number",
     47: "Broker: Producer attempted an operation with an old epoch",
     48: "Broker: Producer attempted a transactional operation in an invalid state",
-    49: "Broker: Producer attempted to use a producer id which is not currently assigned to its transactional id",
+    49: "Broker: Producer attempted to use a producer id which is not currently assigned to its "
+    "transactional id",
     50: (
         "Broker: Transaction timeout is larger than the maximum value allowed by the broker's "
         "max.transaction.timeout.ms"
@@ -365,7 +368,8 @@ TEXTS: Final[dict[int, str]] = {
     87: "Broker: Broker failed to validate record",
     88: "Broker: There are unstable offsets that need to be cleared",
     89: "Broker: Throttling quota has been exceeded",
-    90: "Broker: There is a newer producer with the same transactionalId which fences the current one",
+    90: "Broker: There is a newer producer with the same transactionalId which fences the "
+    "current one",
     91: "Broker: Request illegally referred to resource that does not exist",
     92: "Broker: Request illegally referred to the same resource twice",
     93: "Broker: Requested credential would not meet criteria for acceptability",
@@ -396,7 +400,8 @@ TEXTS: Final[dict[int, str]] = {
     115: "Broker: This endpoint type is not supported yet",
     116: "Broker: This controller ID is not known",
     117: "Broker: Client sent a push telemetry request with an invalid or outdated subscription ID",
-    118: "Broker: Client sent a push telemetry request larger than the maximum size the broker will accept",
+    118: "Broker: Client sent a push telemetry request larger than the maximum size the broker "
+    "will accept",
     119: "Broker: The controller has considered the broker registration to be invalid",
     120: "Broker: The server encountered an error with the transaction",
     121: "Broker: The record state is invalid",
@@ -413,4 +418,6 @@ TEXTS: Final[dict[int, str]] = {
     132: "Broker: The supplied topology epoch is outdated",
     133: "Broker: The limit of share sessions has been reached",
 }
-"""The text of each code, as librdkafka words it (the codes that it doesn't know are worded here)."""
+"""The text of each code, as librdkafka words it (the codes that it doesn't know are worded
+here).
+"""

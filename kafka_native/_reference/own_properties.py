@@ -17,7 +17,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         state=State.EFFECTIVE,
         python_only=True,
-        doc=("Called with (error, message) for each delivered or failed message that has no callback of its own."),
+        doc=(
+            "Called with (error, message) for each delivered or failed message that has no "
+            "callback of its own."
+        ),
     ),
     Property(
         "on_commit",
@@ -81,7 +84,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         state=State.EFFECTIVE,
         python_only=True,
-        doc=("The region in AWS_MSK_IAM's signature. If empty, the region in the broker's name, or else AWS_REGION."),
+        doc=(
+            "The region in AWS_MSK_IAM's signature. If empty, the region in the broker's "
+            "name, or else AWS_REGION."
+        ),
     ),
     Property(
         "sasl.scram.tokenauth",
@@ -127,7 +133,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         note="produce(), delivery reports, poll(), consume(), commits",
         python_only=True,
-        doc=("A list of ProducerInterceptor or ConsumerInterceptor objects (KIP-42), called in this order."),
+        doc=(
+            "A list of ProducerInterceptor or ConsumerInterceptor objects (KIP-42), called "
+            "in this order."
+        ),
     ),
     Property(
         "test.mock.num.brokers",

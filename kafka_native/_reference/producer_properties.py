@@ -80,7 +80,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        doc=("How many kibibytes of messages may wait for delivery. Above it, produce() raises BufferError."),
+        doc=(
+            "How many kibibytes of messages may wait for delivery. Above it, produce() "
+            "raises BufferError."
+        ),
     ),
     Property(
         "queue.buffering.max.ms",
@@ -279,7 +282,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        doc=("How long the delivery of a message may take, including retries, before it fails. 0 means no limit."),
+        doc=(
+            "How long the delivery of a message may take, including retries, before it "
+            "fails. 0 means no limit."
+        ),
     ),
     Property(
         "delivery.timeout.ms",
@@ -302,7 +308,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         choices=("fifo", "lifo"),
         deprecated=True,
         state=State.INERT,
-        note=("the producer sends the messages of a partition in the order in which they were produced"),
+        note=(
+            "the producer sends the messages of a partition in the order in which they were "
+            "produced"
+        ),
         doc="Order in which the producer sends queued messages.",
     ),
     Property(

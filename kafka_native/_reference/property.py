@@ -26,9 +26,13 @@ class State(Enum):
     EFFECTIVE = "effective"
     """It acts."""
     INERT = "accepted, without effect"
-    """It is accepted and does nothing; setting it to something else than its default logs a warning."""
+    """It is accepted and does nothing; setting it to something else than its default logs a
+    warning.
+    """
     REFUSED = "refused"
-    """Going on without it would be wrong or dangerous: setting it to something else than its default is an error."""
+    """Going on without it would be wrong or dangerous: setting it to something else than its
+    default is an error.
+    """
     INTERNAL = "not settable"
     """It belongs to librdkafka's C interface and can't be set from Python."""
 
@@ -39,8 +43,8 @@ class Property:
 
     name: str
     kind: str
-    """What it takes: ``integer``, ``float``, ``boolean``, ``enum``, ``string``, ``flags``, ``patterns``, ``callable``,
-    ``object``, or ``internal`` for nothing at all.
+    """What it takes: ``integer``, ``float``, ``boolean``, ``enum``, ``string``, ``flags``,
+    ``patterns``, ``callable``, ``object``, or ``internal`` for nothing at all.
     """
     scope: str
     """Whose it is: :data:`BOTH`, :data:`PRODUCER` or :data:`CONSUMER`."""
@@ -87,7 +91,10 @@ def _named(value: object) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """A text without what is secret in it though the property isn't: a URL's log-in and query, a private key."""
+    """Return the text without its secrets: the login and query of a URL, or a private key.
+
+    The property itself may be public.
+    """
     if "PRIVATE KEY-----" in text:
         return REDACTED
     return _QUERY.sub(rf"\1{REDACTED}", _LOGIN.sub(f"{REDACTED}@", text))

@@ -1,4 +1,4 @@
-"""Where a property's default isn't librdkafka's, because that loses or damages messages in silence."""
+"""Defaults that differ from librdkafka's, which lose or damage messages without an error."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ class Safer(NamedTuple):
 SAFER_DEFAULTS: Final[dict[str, Safer]] = {
     "enable.idempotence": Safer(
         "false",
-        "a retry must not write a message twice or behind a later one; it gives way, and says so in the log, to what "
+        "a retry must not write a message twice or behind a later one; it gives way, and "
+        "says so in the log, to what "
         "you have set that it can't go with, and to brokers that don't have or don't allow it",
     ),
-    "check.crcs": Safer("false", "a corrupt batch has to be an error, and checking costs next to nothing"),
-    "decompressed.batch.max.bytes": Safer("no such limit", "a small batch may decompress to gigabytes"),
+    "check.crcs": Safer(
+        "false", "a corrupt batch has to be an error, and checking costs next to nothing"
+    ),
+    "decompressed.batch.max.bytes": Safer(
+        "no such limit", "a small batch may decompress to gigabytes"
+    ),
 }
 """By the name of the property; the default here is in its declaration."""

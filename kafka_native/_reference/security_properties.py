@@ -42,7 +42,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc=("Signature algorithms to offer for TLS, in OpenSSL's notation: ECDSA+SHA256:RSA-PSS+SHA256."),
+        doc=(
+            "Signature algorithms to offer for TLS, in OpenSSL's notation: "
+            "ECDSA+SHA256:RSA-PSS+SHA256."
+        ),
     ),
     Property(
         "ssl.key.location",
@@ -85,7 +88,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         state=State.EFFECTIVE,
         doc=(
-            "File with the client's certificate (PEM), followed by the intermediate certificates up to its authority."
+            "File with the client's certificate (PEM), followed by the intermediate "
+            "certificates up to its authority."
         ),
     ),
     Property(
@@ -137,7 +141,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc=("Certificates of trusted authorities as a PEM text, in addition to those of ssl.ca.location."),
+        doc=(
+            "Certificates of trusted authorities as a PEM text, in addition to those of "
+            "ssl.ca.location."
+        ),
     ),
     Property(
         "ssl_ca",
@@ -256,7 +263,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         default="GSSAPI",
         state=State.EFFECTIVE,
-        doc=("SASL mechanism, exactly one: GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM."),
+        doc=(
+            "SASL mechanism, exactly one: GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
+            "OAUTHBEARER or AWS_MSK_IAM."
+        ),
     ),
     Property(
         "sasl.mechanism",
@@ -328,7 +338,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         HIGH,
         state=State.EFFECTIVE,
-        doc=("User name for PLAIN and SCRAM, or the id of a delegation token (sasl.scram.tokenauth)."),
+        doc=(
+            "User name for PLAIN and SCRAM, or the id of a delegation token (sasl.scram.tokenauth)."
+        ),
     ),
     Property(
         "sasl.password",
@@ -573,6 +585,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="none",
         choices=("none", "azure_imds", "aws_iam"),
         state=State.EFFECTIVE,
-        doc=("Get tokens for the identity of this machine in a cloud. sasl.oauthbearer.config has the details."),
+        doc=(
+            "Get tokens for the identity of this machine in a cloud. sasl.oauthbearer.config "
+            "has the details."
+        ),
     ),
 )

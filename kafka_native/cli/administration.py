@@ -64,7 +64,9 @@ def report(
     :param dry_run: Nothing was changed: print "would be" before ``done``.
     """
     if output.as_json:
-        output.document([{what: name, "ok": why is None, "error": why} for name, why in outcomes.items()])
+        output.document(
+            [{what: name, "ok": why is None, "error": why} for name, why in outcomes.items()]
+        )
     for name, why in outcomes.items():
         if why is None:
             output.say(f"{what} {name}: {'would be ' if dry_run else ''}{done}")
@@ -90,7 +92,9 @@ def settled(futures: Mapping[K, Future[Any]]) -> dict[K, str | None]:
 
 def yes_option(command: Command) -> Command:
     """Add the option ``--yes``. The command gets the argument ``yes``."""
-    return click.option("-y", "--yes", is_flag=True, help="Don't ask before something is lost.")(command)
+    return click.option("-y", "--yes", is_flag=True, help="Don't ask before something is lost.")(
+        command
+    )
 
 
 def make_sure(question: str, yes: bool) -> None:
@@ -141,7 +145,13 @@ def moment(text: str) -> int:
 def span(text: str) -> int:
     """Parse a duration to milliseconds: ISO-8601 (``PT1H30M``), or a number with s, m, h or d."""
     found = duration_ms(text)
-    if found is None and text[-1:] in UNITS_MS and text.isascii() and text[:-1].isdigit() and len(text) < 12:
+    if (
+        found is None
+        and text[-1:] in UNITS_MS
+        and text.isascii()
+        and text[:-1].isdigit()
+        and len(text) < 12
+    ):
         found = int(text[:-1]) * UNITS_MS[text[-1]]
     if found is None:
         raise click.BadParameter(f"{text!r} is no duration: write 90m, 2h, 7d or PT1H30M")

@@ -53,7 +53,9 @@ class Commands(click.Group):
         """Import and return the command of this name; None if there is none."""
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"kafka_native.cli.commands.{cmd_name}").command
+        found: click.Command = importlib.import_module(
+            f"kafka_native.cli.commands.{cmd_name}"
+        ).command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -63,7 +65,11 @@ class Commands(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names from `COMMANDS`, and options as in any group of click's."""
-        found = [CompletionItem(name, help=COMMANDS[name]) for name in sorted(COMMANDS) if name.startswith(incomplete)]
+        found = [
+            CompletionItem(name, help=COMMANDS[name])
+            for name in sorted(COMMANDS)
+            if name.startswith(incomplete)
+        ]
         return found if found else super().shell_complete(ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

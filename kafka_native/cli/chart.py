@@ -80,7 +80,9 @@ def _latencies(axes: Axes, outcomes: list[Outcome]) -> None:
         heights = [getattr(outcome.latency, name) for outcome in outcomes]
         axes.plot(range(len(outcomes)), heights, marker, label=label, color=colour, markersize=7)
         for place, height in enumerate(heights):
-            axes.annotate(f"{height:.2f}", (place, height), (8, -3), textcoords="offset points", fontsize=8)
+            axes.annotate(
+                f"{height:.2f}", (place, height), (8, -3), textcoords="offset points", fontsize=8
+            )
     axes.set_yscale("log")
     plain = FuncFormatter(lambda tick, _place: f"{tick:g}")
     axes.yaxis.set_major_formatter(plain)

@@ -25,7 +25,9 @@ ROW_GROUP = 131_072
 STDOUT = "-"
 
 
-def columns(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, str | None]:
+def columns(
+    _context: click.Context, _parameter: click.Parameter, text: str
+) -> dict[str, str | None]:
     """Parse ``key:string,value`` to columns and their types."""
     pairs = [each.strip().partition(":") for each in text.split(",")]
     found = {name: kind or None for name, _, kind in pairs}
@@ -109,7 +111,9 @@ def _before(table: pyarrow.Table, stops: dict[Key, int]) -> Any:
 
     mask: Any = None
     for (_topic, partition), stop in stops.items():  # all stops are of one topic
-        here = compute.and_(compute.equal(table["partition"], partition), compute.less(table["offset"], stop))
+        here = compute.and_(
+            compute.equal(table["partition"], partition), compute.less(table["offset"], stop)
+        )
         mask = here if mask is None else compute.or_(mask, here)
     return mask
 

@@ -29,12 +29,16 @@ _NAME_MAX = 255
 """The longest name that is suggested. A longer one would fill the terminal."""
 
 
-def topics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def topics(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Suggest topics that begin with the incomplete word."""
     return _names(context, incomplete, lambda admin: admin.list_topics(timeout=TIMEOUT_S).topics)
 
 
-def groups(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def groups(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Suggest groups of every type that begin with the incomplete word."""
 
     def ask(admin: AdminClient) -> list[str]:
@@ -61,7 +65,9 @@ def _names(
         if not connection.servers:
             return []
         with AdminClient(connection.config("producer")) as admin:
-            found = sorted(name for name in ask(admin) if name.startswith(incomplete) and is_offered(name))
+            found = sorted(
+                name for name in ask(admin) if name.startswith(incomplete) and is_offered(name)
+            )
     except (KafkaException, click.ClickException, OSError):
         return []  # the shell has no place for an error
     finally:

@@ -26,7 +26,10 @@ NO_FILE = "none"
 """``-F none``: read no file, not even the user's own."""
 SERVERS = "bootstrap.servers"
 TIMEOUT_S = 10.0
-NO_BROKER_TEXT = f"no broker is named: write -b HOST:PORT, set {ENVIRONMENT[0]}, or put {SERVERS}=... into a file (-F)"
+NO_BROKER_TEXT = (
+    f"no broker is named: write -b HOST:PORT, set {ENVIRONMENT[0]}, or put {SERVERS}=... into a "
+    "file (-F)"
+)
 
 
 def user_file() -> Path:
@@ -52,7 +55,9 @@ class Connection:
         """The bootstrap servers; an empty string if none are named."""
         return self.properties.get(SERVERS, "").strip()
 
-    def config(self, role: Role, /, options: Mapping[str, Any] | None = None, **defaults: Any) -> dict[str, Any]:
+    def config(
+        self, role: Role, /, options: Mapping[str, Any] | None = None, **defaults: Any
+    ) -> dict[str, Any]:
         """The configuration of a client. An AdminClient takes a producer's.
 
         :param options: Properties from the command's own options. They override the user's
@@ -61,9 +66,13 @@ class Connection:
             overrides them.
         """
         # One file serves all commands: drop the properties of the other kind of client.
-        mine = {name: value for name, value in self.properties.items() if not _is_others(name, role)}
+        mine = {
+            name: value for name, value in self.properties.items() if not _is_others(name, role)
+        }
         own = {_canonical(name.replace("_", ".")): value for name, value in defaults.items()}
-        said = {_canonical(name): value for name, value in (options or {}).items() if value is not None}
+        said = {
+            _canonical(name): value for name, value in (options or {}).items() if value is not None
+        }
         return {**own, **mine, **said}
 
 
@@ -72,7 +81,9 @@ def _is_others(name: str, role: Role) -> bool:
     return declared is not None and declared.scope == (CONSUMER if role == "producer" else PRODUCER)
 
 
-def properties(_context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+def properties(
+    _context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]
+) -> dict[str, str]:
     """Parse ``-X name=value``, which may repeat. Errors don't show the text: it may be a secret."""
     found = {}
     for pair in pairs:
@@ -142,7 +153,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "config_file",
         envvar="KAFKA_NATIVE_CONFIG",
         metavar="FILE",
-        help="A file of property=value lines (default: ~/.config/kafka-native.conf; none: no file).",
+        help="A file of property=value lines (default: ~/.config/kafka-native.conf; none: no "
+        "file).",
     ),
     click.option(
         "-d",
@@ -170,7 +182,9 @@ def connection_of(context: click.Context) -> Connection:
     return Connection(merged)
 
 
-def _merged(bootstrap: str | None, extra: Mapping[str, str], config_file: str | None) -> dict[str, str]:
+def _merged(
+    bootstrap: str | None, extra: Mapping[str, str], config_file: str | None
+) -> dict[str, str]:
     """Merge the sources of properties; later ones override earlier ones.
 
     The order is: the user's file, the environment's servers, ``-F``, ``-X``, ``-b``.

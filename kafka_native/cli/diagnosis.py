@@ -138,7 +138,9 @@ class _Settings:
 
 
 class _Examination:
-    def __init__(self, conf: Mapping[str, Any], timeout_s: float, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, conf: Mapping[str, Any], timeout_s: float, report: Callable[[str], None]
+    ) -> None:
         self._conf = {**conf, "log_cb": lambda *_: None}
         self._timeout_s = timeout_s
         self._report = report
@@ -179,7 +181,9 @@ class _Examination:
         order = list(EXIT_CODES)
         for number, kind in enumerate(order):
             if kind not in have:
-                later = (at for at, step in enumerate(self._steps) if order.index(step.kind) > number)
+                later = (
+                    at for at, step in enumerate(self._steps) if order.index(step.kind) > number
+                )
                 skipped = Step(kind, "", "skipped", text=self._why_not(kind))
                 self._steps.insert(next(later, len(self._steps)), skipped)
         return self._steps
@@ -195,7 +199,11 @@ class _Examination:
             if kind == "sasl" and settings.mechanism is None:
                 return f"security.protocol={protocol} has no log-in"
         if kind in ("topic", "group") and self._reached:
-            return "none is named: write --topic" if kind == "topic" else "none is named: write --group"
+            return (
+                "none is named: write --topic"
+                if kind == "topic"
+                else "none is named: write --group"
+            )
         return "a step before it has failed"
 
     def _soften(self, steps: list[Step], why: str) -> None:
@@ -241,9 +249,14 @@ class _Examination:
                     advice="name a broker: -b host:port, or bootstrap.servers=host:port",
                 )
             remarks += [] if tls is None else tls.remarks
-            step.text = f"security.protocol={protocol}, bootstrap.servers={config.text('bootstrap.servers')}"
+            step.text = (
+                f"security.protocol={protocol}, "
+                f"bootstrap.servers={config.text('bootstrap.servers')}"
+            )
             if mechanism is not None:
-                step.text += f", {mechanism.name}" + (f" as {shown(mechanism.user)}" if mechanism.user else "")
+                step.text += f", {mechanism.name}" + (
+                    f" as {shown(mechanism.user)}" if mechanism.user else ""
+                )
                 remarks += mechanism.remarks(tls is not None)
             if remarks:
                 step.status, step.cause = "warning", "; ".join(remarks)
@@ -268,7 +281,9 @@ class _Examination:
         """
         place = HostPort(proxy.host, proxy.port)
         with self._step("proxy", place) as step:
-            proxy_address = _proxy_address(place, config.text("broker.address.family"), self._timeout_s)
+            proxy_address = _proxy_address(
+                place, config.text("broker.address.family"), self._timeout_s
+            )
             step.text = f"connected to {proxy_address}"
         with self._step("proxy", f"{proxy.scheme}://{place}") as step:
             try:
@@ -285,7 +300,9 @@ class _Examination:
         with self._step("dns", place) as step:
             addresses = _ways(settings, place)
             known = [str(each.ip) for each in addresses if isinstance(each, Address)]
-            known += [each.target.ip for each in addresses if isinstance(each, ProxyRoute) and each.target]
+            known += [
+                each.target.ip for each in addresses if isinstance(each, ProxyRoute) and each.target
+            ]
             step.text = ", ".join(known)
             step.details["addresses"] = known
             if not known:
@@ -352,7 +369,9 @@ class _Examination:
             except Problem as problem:
                 raise remedies.of_listener(problem, broker.node_id, place, servers) from problem
             if cluster_id != found.cluster_id:
-                ids = (shown(each or "one without an id") for each in (cluster_id, found.cluster_id))
+                ids = (
+                    shown(each or "one without an id") for each in (cluster_id, found.cluster_id)
+                )
                 raise remedies.other_cluster(place, broker.node_id, *ids)
             step.text = "reachable"
             if remedies.is_only_local(place, servers):
@@ -394,11 +413,15 @@ class _Examination:
                 found = call[topic].result()
             except KafkaException as error:
                 raise remedies.of_topic(error.args[0], topic) from error
-            orphans = [each.id for each in found.partitions if each.leader is None or each.leader.id < 0]
+            orphans = [
+                each.id for each in found.partitions if each.leader is None or each.leader.id < 0
+            ]
             if orphans:
                 raise remedies.leaderless(topic, orphans)
             step.text = f"{len(found.partitions)} partitions, each with a leader"
-            self._allowed(step, found.authorized_operations, (AclOperation.READ, AclOperation.WRITE))
+            self._allowed(
+                step, found.authorized_operations, (AclOperation.READ, AclOperation.WRITE)
+            )
 
     def _group(self, admin: AdminClient, group: str) -> None:
         with suppress(_Over), self._step("group", group) as step:
@@ -409,11 +432,17 @@ class _Examination:
                 found = call[group].result()
             except KafkaException as error:
                 raise remedies.of_group(error.args[0], group) from error
-            state = "not there yet" if found.state is ConsumerGroupState.DEAD else found.state.name.lower()
+            state = (
+                "not there yet"
+                if found.state is ConsumerGroupState.DEAD
+                else found.state.name.lower()
+            )
             step.text = f"{state}, {len(found.members)} members, coordinator {found.coordinator.id}"
             self._allowed(step, found.authorized_operations, (AclOperation.READ,))
 
-    def _allowed(self, step: Step, operations: list[AclOperation] | None, wanted: tuple[AclOperation, ...]) -> None:
+    def _allowed(
+        self, step: Step, operations: list[AclOperation] | None, wanted: tuple[AclOperation, ...]
+    ) -> None:
         """Add the allowed operations to the step.
 
         A broker without an authorizer allows everything. Old brokers report no operations.
@@ -422,13 +451,18 @@ class _Examination:
             return
         names = sorted(each.name for each in operations)
         step.details["operations"] = names
-        missing = [each.name for each in wanted if each not in operations and AclOperation.ALL not in operations]
+        missing = [
+            each.name
+            for each in wanted
+            if each not in operations and AclOperation.ALL not in operations
+        ]
         step.text += f"; allowed: {', '.join(names).lower()}"
         if missing:
             step.status = "warning"
             step.cause = f"not allowed: {', '.join(missing).lower()}"
-            step.advice = f"kafka-native acls create --{step.kind} {step.target} --principal User:... " + " ".join(
-                f"--operation {name.lower()}" for name in missing
+            step.advice = (
+                f"kafka-native acls create --{step.kind} {step.target} --principal User:... "
+                + " ".join(f"--operation {name.lower()}" for name in missing)
             )
 
 
@@ -532,24 +566,32 @@ def _versions(probe: Probe, tls: TlsContext | None, timeout_s: float) -> ApiRang
         raise Problem(f"the broker refuses ApiVersions: {error}") from error
     except Foreign as error:
         what = described(error.received)
-        raise remedies.no_kafka(probe.place, what, error.received, encrypted=tls is not None) from error
+        raise remedies.no_kafka(
+            probe.place, what, error.received, encrypted=tls is not None
+        ) from error
     except (Ended, OSError) as error:
         if tls is None and speaks_tls(probe.place, probe.address, timeout_s):
             raise remedies.no_kafka(probe.place, "a TLS server", b"", encrypted=False) from error
         if tls is None and speaks_http(probe.place, probe.address, timeout_s):
             raise remedies.no_kafka(probe.place, "an HTTP server", b"", encrypted=False) from error
         if isinstance(error, OSError):
-            raise remedies.of_silence(error, f"ApiVersions, the first request to {probe.place}") from error
+            raise remedies.of_silence(
+                error, f"ApiVersions, the first request to {probe.place}"
+            ) from error
         raise remedies.hung_up(probe.place) from error
 
 
 def _what_it_speaks(ranges: ApiRanges) -> tuple[str, dict[str, Any]]:
     names = {int(key): key.name for key in ApiKey}
-    features = ", ".join(f"{shown(name)}={level}" for name, level in sorted(ranges.features.items()))
+    features = ", ".join(
+        f"{shown(name)}={level}" for name, level in sorted(ranges.features.items())
+    )
     common = [key for key in ranges.ranges if _in_common(ranges, key)]
     text = f"{len(ranges.ranges)} APIs, {len(common)} of them in common"
     return text + (f"; {features}" if features else ""), {
-        "apis": {names.get(key, str(key)): list(both) for key, both in sorted(ranges.ranges.items())},
+        "apis": {
+            names.get(key, str(key)): list(both) for key, both in sorted(ranges.ranges.items())
+        },
         "features": dict(ranges.features),
     }
 
@@ -568,40 +610,58 @@ def _logged_in(probe: Probe, settings: _Settings, ranges: ApiRanges) -> str:
         lifetime_ms = probe.log_in(mechanism, ranges)
     except Refused as error:
         said = shown(error.error.str(), mechanism.secrets())
-        raise remedies.of_login(error.error.code(), said, mechanism, settings.tls is not None) from error
+        raise remedies.of_login(
+            error.error.code(), said, mechanism, settings.tls is not None
+        ) from error
     except SaslError as error:
         said = shown(str(error), mechanism.secrets())
         raise Problem(f"{mechanism.name} isn't possible: {said}") from error
     except Foreign as error:
-        raise remedies.no_kafka(probe.place, described(error.received), error.received, encrypted=False) from error
+        raise remedies.no_kafka(
+            probe.place, described(error.received), error.received, encrypted=False
+        ) from error
     except TlsFailed as error:
         assert settings.tls is not None
-        raise Problem(settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")) from error
+        raise Problem(
+            settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")
+        ) from error
     except Ended as error:
         raise remedies.login_hung_up(mechanism) from error
     except OSError as error:
         raise remedies.of_silence(error, f"the log-in at {probe.place}") from error
     who = shown(mechanism.user) or "the client"
-    return f"{who} is logged in with {mechanism.name}" + (f" for {lifetime_ms / 1000:g} s" if lifetime_ms else "")
+    return f"{who} is logged in with {mechanism.name}" + (
+        f" for {lifetime_ms / 1000:g} s" if lifetime_ms else ""
+    )
 
 
-def _metadata(probe: Probe, settings: _Settings, ranges: ApiRanges, timeout_s: float) -> MetadataResponse:
+def _metadata(
+    probe: Probe, settings: _Settings, ranges: ApiRanges, timeout_s: float
+) -> MetadataResponse:
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     version = ranges.choose(MetadataRequest)
     if version < 1:  # version 0 can't ask for an empty list of topics
-        raise Problem("the broker speaks no version of Metadata that is known here", "it is older than 0.10")
+        raise Problem(
+            "the broker speaks no version of Metadata that is known here", "it is older than 0.10"
+        )
     if version < 4:
         request.allow_auto_topic_creation = True
     try:
         reply = probe.ask(request, version)
     except Foreign as error:
-        raise remedies.no_kafka(probe.place, described(error.received), error.received, encrypted=False) from error
+        raise remedies.no_kafka(
+            probe.place, described(error.received), error.received, encrypted=False
+        ) from error
     except TlsFailed as error:
         assert settings.tls is not None
-        raise Problem(settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")) from error
+        raise Problem(
+            settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")
+        ) from error
     except Ended as error:
         kind = listener_kind(probe.place, probe.address, timeout_s, settings.tls)
-        raise remedies.metadata_hung_up(kind, settings.tls is not None, settings.mechanism is not None) from error
+        raise remedies.metadata_hung_up(
+            kind, settings.tls is not None, settings.mechanism is not None
+        ) from error
     except OSError as error:
         raise remedies.of_silence(error, f"Metadata from {probe.place}") from error
     assert isinstance(reply, MetadataResponse)

@@ -49,7 +49,9 @@ class Row(NamedTuple):
     value: bytes | None
 
 
-def writer(key_as: str = "raw", value_as: str = "raw", *, escapes: bool = False) -> Callable[[Message], str]:
+def writer(
+    key_as: str = "raw", value_as: str = "raw", *, escapes: bool = False
+) -> Callable[[Message], str]:
     """Make the function that writes a message as a line of JSON.
 
     :param key_as: ``raw``: a string, or base64 for bytes that aren't UTF-8. ``hex``, ``base64``:
@@ -143,7 +145,11 @@ def read(line: bytes) -> Row:
         raise ValueError(f"not JSON: {text}") from None
     if not isinstance(found, dict):
         raise ValueError("an object is expected")
-    named = {_SYNONYMS.get(name, name): data for name, data in found.items() if name not in _REPORTED_ONLY}
+    named = {
+        _SYNONYMS.get(name, name): data
+        for name, data in found.items()
+        if name not in _REPORTED_ONLY
+    }
     unknown = sorted(str(name) for name in named if name not in _READ)
     if unknown:
         raise ValueError(f"unknown member {unknown[0]!r}; there are {', '.join(sorted(_READ))}")
@@ -193,7 +199,9 @@ def _timestamp(data: Any) -> int:
         try:
             return milliseconds(data)
         except ValueError:
-            raise ValueError("timestamp: no time; write milliseconds or 2024-05-01T12:00:00Z") from None
+            raise ValueError(
+                "timestamp: no time; write milliseconds or 2024-05-01T12:00:00Z"
+            ) from None
     if type(data) is not int or not 0 <= data < 2**63:
         raise ValueError("timestamp: milliseconds since 1970 are expected")
     return data
@@ -204,7 +212,9 @@ def milliseconds(text: str) -> int:
 
     :raises ValueError: The text is no time, or is out of range.
     """
-    zoned = f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text  # Python 3.10 doesn't know the letter
+    zoned = (
+        f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text
+    )  # Python 3.10 doesn't know the letter
     try:
         return round(datetime.fromisoformat(zoned).timestamp() * 1000)
     except OverflowError:

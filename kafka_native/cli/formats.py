@@ -137,5 +137,7 @@ def _iso(milliseconds: int) -> bytes:
 
 def _headers(message: Message, null: bytes) -> bytes:
     pairs = message.headers() or ()
-    found = [(name.encode("utf-8", "surrogateescape"), value) for name, value in pairs]  # the bytes that they were
+    found = [
+        (name.encode("utf-8", "surrogateescape"), value) for name, value in pairs
+    ]  # the bytes that they were
     return b",".join(b"%b=%b" % (name, null if value is None else value) for name, value in found)

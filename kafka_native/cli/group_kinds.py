@@ -58,7 +58,8 @@ def _share_record(group: ShareGroupDescription) -> dict[str, Any]:
                 "host": each.host,
                 "instance": None,
                 "partitions": [
-                    {"topic": place.topic, "partition": place.partition} for place in each.assignment.topic_partitions
+                    {"topic": place.topic, "partition": place.partition}
+                    for place in each.assignment.topic_partitions
                 ],
             }
             for each in group.members

@@ -82,7 +82,8 @@ class Offsets:
             if share_group is not None:
                 return share_group, shared
         members = [
-            Member(each.member_id, each.client_id, each.host, _places(each.assignment)) for each in found.members
+            Member(each.member_id, each.client_id, each.host, _places(each.assignment))
+            for each in found.members
         ]
         return Group(found.state, members), self
 
@@ -94,21 +95,33 @@ class Offsets:
         asked = [ConsumerGroupTopicPartitions(group)]
         call = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
         found = call[group].result().topic_partitions or []
-        return {(each.topic, each.partition): Progress(each.offset) for each in found if each.offset >= 0}
+        return {
+            (each.topic, each.partition): Progress(each.offset)
+            for each in found
+            if each.offset >= 0
+        }
 
     def committed(self, group: str) -> dict[Place, int]:
         """The offsets of `progress`."""
-        return {place: each.offset for place, each in self.progress(group).items() if each.offset is not None}
+        return {
+            place: each.offset
+            for place, each in self.progress(group).items()
+            if each.offset is not None
+        }
 
     def partitions(self, topics: Iterable[str]) -> list[Place]:
         """All partitions of topics. Failed if one doesn't exist."""
         names = list(dict.fromkeys(topics))
-        found = Outcomes(self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s))
+        found = Outcomes(
+            self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
+        )
         for name, why in found.errors.items():
             raise Failed(f"topic {name}: {why}")
         return [(name, each.id) for name, topic in found.items() for each in topic.partitions]
 
-    def find(self, places: Iterable[Place], spec: OffsetSpec) -> tuple[dict[Place, int], dict[Place, str]]:
+    def find(
+        self, places: Iterable[Place], spec: OffsetSpec
+    ) -> tuple[dict[Place, int], dict[Place, str]]:
         """The offsets of partitions, -1 if there is none; and the other partitions' errors."""
         asked = {TopicPartition(*place): spec for place in places}
         if not asked:
@@ -123,13 +136,20 @@ class Offsets:
         asked = [ConsumerGroupTopicPartitions(group, wanted)]
         call = self._admin.alter_consumer_group_offsets(asked, request_timeout=self._timeout_s)
         done = call[group].result().topic_partitions or []
-        return {(each.topic, each.partition): None if each.error is None else each.error.str() for each in done}
+        return {
+            (each.topic, each.partition): None if each.error is None else each.error.str()
+            for each in done
+        }
 
     def forget(self, group: str, places: Sequence[Place]) -> dict[str, str | None]:
         """Delete committed offsets. Returns each partition's error, or None."""
         asked = [TopicPartition(*place) for place in places]
-        futures = self._admin.delete_consumer_group_offsets(group, asked, request_timeout=self._timeout_s)
-        return settled({f"{each.topic} [{each.partition}]": future for each, future in futures.items()})
+        futures = self._admin.delete_consumer_group_offsets(
+            group, asked, request_timeout=self._timeout_s
+        )
+        return settled(
+            {f"{each.topic} [{each.partition}]": future for each, future in futures.items()}
+        )
 
 
 class ShareOffsets(Offsets):
@@ -145,7 +165,8 @@ class ShareOffsets(Offsets):
                 return None
             raise
         members = [
-            Member(each.consumer_id, each.client_id, each.host, _places(each.assignment)) for each in found.members
+            Member(each.consumer_id, each.client_id, each.host, _places(each.assignment))
+            for each in found.members
         ]
         return Group(found.group_state, members)
 
@@ -157,7 +178,9 @@ class ShareOffsets(Offsets):
         """
         call = self._admin.list_share_group_offsets({group: None}, request_timeout=self._timeout_s)
         return {
-            (each.topic, each.partition): Progress(info.start_offset if info.start_offset >= 0 else None, info.lag)
+            (each.topic, each.partition): Progress(
+                info.start_offset if info.start_offset >= 0 else None, info.lag
+            )
             for each, info in call[group].result().items()
             if isinstance(info, SharePartitionOffsetInfo)
         }
@@ -173,7 +196,9 @@ class ShareOffsets(Offsets):
         topics = list(dict.fromkeys(topic for topic, _ in places))
         if {*places} != {*self.partitions(topics)}:
             raise Failed(f"share group {group} forgets whole topics: name them without partitions")
-        return settled(self._admin.delete_share_group_offsets(group, topics, request_timeout=self._timeout_s))
+        return settled(
+            self._admin.delete_share_group_offsets(group, topics, request_timeout=self._timeout_s)
+        )
 
 
 def _places(assignment: MemberAssignment) -> list[Place]:
@@ -188,7 +213,9 @@ def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict
     described, offsets = offsets.of(group)
     progress = offsets.progress(group)
     owners = {place: member for member in described.members for place in member.places}
-    places = sorted({*(place for place, each in progress.items() if each.offset is not None), *owners})
+    places = sorted(
+        {*(place for place, each in progress.items() if each.offset is not None), *owners}
+    )
     ends, errors = offsets.find(places, OffsetSpec.latest())
     records = []
     for place in places:
@@ -258,7 +285,9 @@ def reset(
     return records
 
 
-def _target(target: Target, now: int | None, limits: tuple[int, int], at: int) -> tuple[int | None, str | None]:
+def _target(
+    target: Target, now: int | None, limits: tuple[int, int], at: int
+) -> tuple[int | None, str | None]:
     """The new offset within the partition's limits (or None), and a remark (or None)."""
     first, end = limits
     if target.kind == "earliest":

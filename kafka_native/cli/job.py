@@ -149,7 +149,9 @@ def _ready(conf: Mapping[str, Any]) -> dict[str, Any]:
     return {"queue.buffering.max.messages": QUEUE_MESSAGES, **conf}
 
 
-def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progress: Progress) -> Rate:
+def produce_all(
+    conf: Mapping[str, Any], topic: str, values: list[bytes], progress: Progress
+) -> Rate:
     """Produce every value in a loop. The clock stops at the last acknowledgement."""
     failed: list[KafkaError] = []
 
@@ -175,9 +177,13 @@ def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progre
         rate = watch.rate(len(values), len(values) * len(values[0]))
         if left:
             producer.close(0)
-            raise CheckFailed(f"{left} messages were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
+            raise CheckFailed(
+                f"{left} messages were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s"
+            )
     if failed:
-        raise CheckFailed(f"{len(failed)} messages were not delivered, the first because: {failed[0].str()}")
+        raise CheckFailed(
+            f"{len(failed)} messages were not delivered, the first because: {failed[0].str()}"
+        )
     return rate
 
 
@@ -201,7 +207,9 @@ def await_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int) 
             time.sleep(SETTLE_EVERY_S)
 
 
-def consume_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress) -> Rate:
+def consume_all(
+    conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress
+) -> Rate:
     """Consume ``count`` messages from the beginning and take each value."""
     taken = 0
     with Consumer(conf) as consumer:
@@ -245,7 +253,9 @@ def read_back(
                 value = message.value()
                 if message.error() is not None or value is None:
                     _raise_error(message)
-                    raise CheckFailed(f"a null came back, {_at(message.partition(), message.offset())}")
+                    raise CheckFailed(
+                        f"a null came back, {_at(message.partition(), message.offset())}"
+                    )
                 yield message.partition() or 0, message.offset() or 0, value
             taken += len(messages)
             progress(len(messages))
@@ -276,13 +286,17 @@ def check(values: list[bytes], read: Iterable[ReadRecord]) -> str:
     for partition, offset, value in read:
         number = number_of(value)
         if not 0 <= number < len(values):
-            raise CheckFailed(f"what came back was never sent, {_at(partition, offset)}: {value[:200]!r}")
+            raise CheckFailed(
+                f"what came back was never sent, {_at(partition, offset)}: {value[:200]!r}"
+            )
         if back[number] is not None:
             raise CheckFailed(f"message {number} came back twice, {_at(partition, offset)}")
         before_offset, before_number = last.get(partition, (-1, -1))
         if offset <= before_offset or number <= before_number:
             places = f"{_at(partition, offset)} after {before_offset}"
-            raise CheckFailed(f"out of order: message {number} came after {before_number}, {places}")
+            raise CheckFailed(
+                f"out of order: message {number} came after {before_number}, {places}"
+            )
         last[partition] = (offset, number)
         back[number] = value
         count += 1
@@ -291,14 +305,19 @@ def check(values: list[bytes], read: Iterable[ReadRecord]) -> str:
     sent, returned = _digest(values), _digest(back)
     if sent != returned:
         number = next(number for number, value in enumerate(values) if value != back[number])
-        raise CheckFailed(f"the content differs: digest {sent} was sent, {returned} came back; first, message {number}")
+        raise CheckFailed(
+            f"the content differs: digest {sent} was sent, {returned} came back; first, "
+            f"message {number}"
+        )
     return returned
 
 
 def _digest(values: list[bytes] | list[bytes | None]) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for start in range(0, len(values), STEP_MESSAGES):
-        digest.update(b"".join(value for value in values[start : start + STEP_MESSAGES] if value is not None))
+        digest.update(
+            b"".join(value for value in values[start : start + STEP_MESSAGES] if value is not None)
+        )
     return digest.hexdigest()
 
 

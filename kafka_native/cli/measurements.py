@@ -22,7 +22,9 @@ BAR = 40
 """Width of a histogram's longest bar, in characters."""
 SHARES = (0.5, 0.9, 0.99, 0.999)
 
-_topic = click.option("-t", "--topic", required=True, metavar="TOPIC", help="Your topic; it keeps the messages sent.")
+_topic = click.option(
+    "-t", "--topic", required=True, metavar="TOPIC", help="Your topic; it keeps the messages sent."
+)
 _size = click.option(
     "--size",
     default=100,
@@ -53,7 +55,11 @@ def produce(connection: Connection, output: Output, topic: str, messages: int, s
     values = job.payloads(messages, size)
     _show(
         output,
-        _measured(lambda: job.produce_all(connection.config("producer"), topic, values, lambda _count: None)),
+        _measured(
+            lambda: job.produce_all(
+                connection.config("producer"), topic, values, lambda _count: None
+            )
+        ),
     )
 
 
@@ -76,7 +82,9 @@ def consume(connection: Connection, output: Output, topic: str, messages: int) -
         "enable.partition.eof": True,
     }
     with Consumer(connection.config("consumer", own)) as consumer:
-        reader = Reader(consumer, exits=True, keeps_going=False, stores=False, timeout_s=connection.timeout_s)
+        reader = Reader(
+            consumer, exits=True, keeps_going=False, stores=False, timeout_s=connection.timeout_s
+        )
         reader.assign(topic, (), BEGINNING, None)
         batches = reader.batches(messages)
         taken = size = 0
@@ -103,10 +111,14 @@ def consume(connection: Connection, output: Output, topic: str, messages: int) -
 )
 @connected()
 @json_option
-def latency(connection: Connection, output: Output, topic: str, messages: int, size: int, chart: Path | None) -> None:
+def latency(
+    connection: Connection, output: Output, topic: str, messages: int, size: int, chart: Path | None
+) -> None:
     """Send one message at a time to TOPIC, and show a histogram of the times to acknowledgement."""
     [value] = job.payloads(1, size)
-    taken = sorted(_measured(lambda: job.round_trips(connection.config("producer"), topic, value, messages)))
+    taken = sorted(
+        _measured(lambda: job.round_trips(connection.config("producer"), topic, value, messages))
+    )
     found = {f"p{share * 100:g}": job.percentile(taken, share) for share in SHARES}
     figures = {"messages": messages, "size": size, "min": taken[0], **found, "max": taken[-1]}
     buckets = histogram(taken)
@@ -140,7 +152,9 @@ def histogram(ordered: Sequence[float]) -> list[tuple[float, float, int]]:
     at = 0
     while at < len(ordered):
         high = low * step
-        behind = next((index for index in range(at, len(ordered)) if ordered[index] >= high), len(ordered))
+        behind = next(
+            (index for index in range(at, len(ordered)) if ordered[index] >= high), len(ordered)
+        )
         buckets.append((low, high, behind - at))
         at, low = behind, high
     return buckets

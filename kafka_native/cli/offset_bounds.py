@@ -20,7 +20,8 @@ _WORDS = {
 _AGO = re.compile(r"-?(\d{1,9})(ms|s|m|h|d)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 EXPECTED_FORMS_TEXT = (
-    "write beginning, end, stored, an offset, -N (N before the end), a time (2024-05-01T12:00Z), or 90m (ago)"
+    "write beginning, end, stored, an offset, -N (N before the end), a time (2024-05-01T12:00Z), "
+    "or 90m (ago)"
 )
 
 
@@ -52,7 +53,9 @@ def parsed(text: str) -> OffsetBound:
     if re.fullmatch(r"-\d{1,18}", word):
         return OffsetBound("tail", -int(word))
     if match := _AGO.fullmatch(word):
-        return OffsetBound("time", time.time_ns() // 1_000_000 - int(match[1]) * _UNITS_MS[match[2]])
+        return OffsetBound(
+            "time", time.time_ns() // 1_000_000 - int(match[1]) * _UNITS_MS[match[2]]
+        )
     try:
         return OffsetBound("time", milliseconds(word))
     except ValueError:
@@ -90,7 +93,9 @@ def chosen(
         raise click.UsageError(str(error)) from None
     last = found.get("end")
     if last is not None and last.kind == "time" and last.number > time.time_ns() // 1_000_000:
-        raise click.UsageError("this end is in the future; without it, reading goes on until Ctrl+C")
+        raise click.UsageError(
+            "this end is in the future; without it, reading goes on until Ctrl+C"
+        )
     if last is not None and last.kind == "stored":
         raise click.UsageError("stored is no end")
     return found.get("begin"), last

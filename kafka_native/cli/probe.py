@@ -20,7 +20,12 @@ from OpenSSL import SSL, crypto
 
 from kafka_native._native.engine import Tunnel
 from kafka_native.control.brokers.security import MESSAGE_MAX, WRAPPED
-from kafka_native.control.brokers.versions import SOFTWARE_NAME, ApiRanges, Handshake, software_version
+from kafka_native.control.brokers.versions import (
+    SOFTWARE_NAME,
+    ApiRanges,
+    Handshake,
+    software_version,
+)
 from kafka_native.errors import KafkaError
 from kafka_native.protocol import ApiKey, ProtocolError
 from kafka_native.protocol.frames import decode_response, encode_request
@@ -75,7 +80,9 @@ class TlsFailed(Exception):
     :param above: The certificate that was rejected, if it isn't the broker's own.
     """
 
-    def __init__(self, reason: str, verify_error: int = 0, chain: tuple[bytes, ...] = (), above: bytes = b"") -> None:
+    def __init__(
+        self, reason: str, verify_error: int = 0, chain: tuple[bytes, ...] = (), above: bytes = b""
+    ) -> None:
         """Store the arguments; see the class."""
         super().__init__(reason)
         self.reason = reason
@@ -161,7 +168,11 @@ class ProxyRoute(NamedTuple):
             made = self.proxy_address.connected(timeout_s)
         except OSError as error:
             raise ProxyFailed(str(error.strerror or error), lets_in=False) from error
-        address = b"" if self.target is None else ipaddress.ip_address(self.target.ip.partition("%")[0]).packed
+        address = (
+            b""
+            if self.target is None
+            else ipaddress.ip_address(self.target.ip.partition("%")[0]).packed
+        )
         tunnel = Tunnel(self.proxy, made.fileno(), self.place.host, self.place.port, address)
         try:
             made.setblocking(False)
@@ -170,7 +181,9 @@ class ProxyRoute(NamedTuple):
                 waiting.register(made, events)
                 if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
                     of_whom = " of the broker behind it" if tunnel.logged_in else ""
-                    raise ProxyFailed(f"no answer{of_whom} within {timeout_s:g} s", lets_in=tunnel.logged_in)
+                    raise ProxyFailed(
+                        f"no answer{of_whom} within {timeout_s:g} s", lets_in=tunnel.logged_in
+                    )
         except ConnectionError as error:
             made.close()
             raise ProxyFailed(str(error), lets_in=tunnel.logged_in) from error
@@ -269,12 +282,15 @@ class Probe:
         except Ended:
             raise TlsFailed("unexpected eof while reading") from None
         chain = tuple(
-            crypto.dump_certificate(crypto.FILETYPE_ASN1, each) for each in connection.get_peer_cert_chain() or []
+            crypto.dump_certificate(crypto.FILETYPE_ASN1, each)
+            for each in connection.get_peer_cert_chain() or []
         )
         if errors and verifies:
             error, above = errors[0]
             raise TlsFailed("certificate verify failed", error, chain, above)
-        return Encrypted(connection.get_protocol_version_name(), connection.get_cipher_name() or "", chain)
+        return Encrypted(
+            connection.get_protocol_version_name(), connection.get_cipher_name() or "", chain
+        )
 
     def _through_tls(self, call: Callable[..., T], *arguments: Any) -> T:
         """Run a call of OpenSSL's, and move its bytes from and to the socket."""
@@ -366,7 +382,9 @@ class Probe:
         """
         reply = self.ask(SaslHandshakeRequest(mechanism="-"), WRAPPED)
         assert isinstance(reply, SaslHandshakeResponse)
-        return reply.mechanisms if reply.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM else None
+        return (
+            reply.mechanisms if reply.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM else None
+        )
 
     def log_in(self, mechanism: Mechanism, ranges: ApiRanges) -> int:
         """Authenticate on the caller's thread.
@@ -392,10 +410,14 @@ class Probe:
                         "it ended before the broker had proved its identity",
                     )
                 )
-            said = self.ask(SaslAuthenticateRequest(auth_bytes=answer), ranges.choose(SaslAuthenticateRequest))
+            said = self.ask(
+                SaslAuthenticateRequest(auth_bytes=answer), ranges.choose(SaslAuthenticateRequest)
+            )
             assert isinstance(said, SaslAuthenticateResponse)
             if said.error_code:
-                raise Refused(KafkaError(said.error_code, said.error_message or exchange.problem or None))
+                raise Refused(
+                    KafkaError(said.error_code, said.error_message or exchange.problem or None)
+                )
             if len(said.auth_bytes) > MESSAGE_MAX:
                 raise Foreign(said.auth_bytes)
             answer = exchange.respond(said.auth_bytes)
@@ -427,7 +449,11 @@ class Probe:
 
     def _receive(self, size: int) -> bytes:
         while len(self._received) < size:
-            more = self._from_socket() if self._tls is None else self._through_tls(self._tls.recv, CHUNK_BYTES)
+            more = (
+                self._from_socket()
+                if self._tls is None
+                else self._through_tls(self._tls.recv, CHUNK_BYTES)
+            )
             if not more:
                 if self._received:
                     raise Foreign(self._received)

@@ -41,7 +41,9 @@ Key = tuple[str, int]
 class Reader:
     """Reads messages until every partition is at its end. Without an end it goes on."""
 
-    def __init__(self, consumer: Consumer, *, exits: bool, keeps_going: bool, stores: bool, timeout_s: float) -> None:
+    def __init__(
+        self, consumer: Consumer, *, exits: bool, keeps_going: bool, stores: bool, timeout_s: float
+    ) -> None:
         """Nothing is read before `assign` or `subscribe`.
 
         :param exits: A partition without another end ends where its log ends (``-e``).
@@ -70,7 +72,9 @@ class Reader:
         """Read topics as a member of a group."""
         self._consumer.subscribe(topics)
 
-    def assign(self, topic: str, partitions: Iterable[int], begin: OffsetBound, end: OffsetBound | None) -> None:
+    def assign(
+        self, topic: str, partitions: Iterable[int], begin: OffsetBound, end: OffsetBound | None
+    ) -> None:
         """Read partitions of a topic from one offset bound to another.
 
         :param partitions: Partition numbers; none means all of the topic.
@@ -83,7 +87,11 @@ class Reader:
         missing = [number for number in numbers if number not in found.partitions]
         if missing:
             raise no_partition(topic, missing[0], len(found.partitions))
-        marks = self._watermarks(topic, numbers) if end is not None or begin.kind in ("offset", "tail") else {}
+        marks = (
+            self._watermarks(topic, numbers)
+            if end is not None or begin.kind in ("offset", "tail")
+            else {}
+        )
         starts = self._resolved(topic, numbers, begin, marks)
         for number in numbers:
             if begin.kind == "offset":
@@ -93,7 +101,9 @@ class Reader:
         if end is not None:
             stops = self._resolved(topic, numbers, end, marks)
             self._stops = {(topic, number): stop for number, stop in stops.items()}
-        wanted = [number for number in numbers if not self._is_empty((topic, number), starts[number])]
+        wanted = [
+            number for number in numbers if not self._is_empty((topic, number), starts[number])
+        ]
         self._wanted = {(topic, number) for number in wanted}
         self._consumer.assign([TopicPartition(topic, number, starts[number]) for number in wanted])
 
@@ -113,13 +123,19 @@ class Reader:
         """
         if place.kind == "time":
             asked = [TopicPartition(topic, number, place.number) for number in numbers]
-            times = {each.partition: each for each in self._consumer.offsets_for_times(asked, self._timeout_s)}
+            times = {
+                each.partition: each
+                for each in self._consumer.offsets_for_times(asked, self._timeout_s)
+            }
             for each in times.values():
                 if each.error is not None:
                     raise KafkaException(each.error)
             # No message is as new as the time: start at the end, if known the current end.
             ends = {number: marks[number][1] if marks else OFFSET_END for number in numbers}
-            return {number: each.offset if each.offset >= 0 else ends[number] for number, each in times.items()}
+            return {
+                number: each.offset if each.offset >= 0 else ends[number]
+                for number, each in times.items()
+            }
         if place.kind == "tail":
             return {number: max(high - place.number, low) for number, (low, high) in marks.items()}
         if place.kind == "end" and marks:
@@ -159,19 +175,25 @@ class Reader:
                 messages = [first, *(self._consumer.consume(room - 1, 0) if room > 1 else ())]
             good = [message for message in messages if message.error() is None]
             others = (
-                [message for message in messages if message.error() is not None] if len(good) < len(messages) else []
+                [message for message in messages if message.error() is not None]
+                if len(good) < len(messages)
+                else []
             )
             if self._stops:
                 good = [message for message in good if self._is_before_stop(message)]
             taken += len(good)
             if good:
                 yield good
-            failures = [failure for message in others if (failure := self._noted(message)) is not None]
+            failures = [
+                failure for message in others if (failure := self._noted(message)) is not None
+            ]
             self._store(good)
             for failure in failures:
                 self.failed(failure)
 
-    def write_columns(self, file: ColumnFile, columns: Mapping[str, str | None], count_max: int | None) -> None:
+    def write_columns(
+        self, file: ColumnFile, columns: Mapping[str, str | None], count_max: int | None
+    ) -> None:
         """Write records to a column file, in the way in which `batches` yields messages.
 
         :raises KafkaException: A partition failed.
@@ -179,7 +201,11 @@ class Reader:
         """
         wanted = {
             **columns,
-            **{name: None for name in ("partition", "offset") if self._stops and name not in columns},
+            **{
+                name: None
+                for name in ("partition", "offset")
+                if self._stops and name not in columns
+            },
         }
         while not self._is_over(file.rows, count_max):
             room = BATCH_ROWS if count_max is None else min(BATCH_ROWS, count_max - file.rows)
@@ -255,7 +281,9 @@ class Reader:
     def failed(self, failure: KafkaException) -> None:
         """Handle an error of a partition or the group: raise it, or print it and go on."""
         error: KafkaError = failure.args[0]
-        if error.fatal() or not (self._keeps_going or error.code() in TRANSIENT_ERRORS or is_retriable(error.code())):
+        if error.fatal() or not (
+            self._keeps_going or error.code() in TRANSIENT_ERRORS or is_retriable(error.code())
+        ):
             raise failure
         self.warn(line_of(failure))
 
@@ -275,7 +303,9 @@ class Reader:
         if not wanted:
             return
         try:
-            self._consumer.store_offsets(offsets=[TopicPartition(*key, offset) for key, offset in wanted.items()])
+            self._consumer.store_offsets(
+                offsets=[TopicPartition(*key, offset) for key, offset in wanted.items()]
+            )
         except KafkaException as error:
             # Another member has these partitions by now. It reads the messages again.
             self.warn(f"not committed: {line_of(error)}")

@@ -29,7 +29,11 @@ def find(words: str) -> click.Command:
     """The command with these words, such as ``perf latency``; KeyError if there is none."""
     found: click.Command = cli
     for word in words.split():
-        below = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
+        below = (
+            found.get_command(click.Context(found), word)
+            if isinstance(found, click.Group)
+            else None
+        )
         if below is None:
             raise KeyError(words)
         found = below

@@ -30,7 +30,9 @@ class Problem(Exception):
     :param details: More facts, for programs.
     """
 
-    def __init__(self, text: str, cause: str = "", advice: str = "", details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, text: str, cause: str = "", advice: str = "", details: dict[str, Any] | None = None
+    ) -> None:
         """Store the arguments; see the class."""
         super().__init__(text)
         self.text = text
@@ -55,11 +57,14 @@ def of_dns(error: OSError, place: HostPort, family: str) -> Problem:
         socket.EAI_NONAME,
         getattr(socket, "EAI_ADDRFAMILY", socket.EAI_NONAME),
     ):
-        return Problem(text, f"the name may have no address of this family: broker.address.family={family}")
+        return Problem(
+            text, f"the name may have no address of this family: broker.address.family={family}"
+        )
     if error.errno == socket.EAI_AGAIN:
         return Problem(
             text,
-            "this machine's name server doesn't answer, or doesn't know this name: no network, no VPN?",
+            "this machine's name server doesn't answer, or doesn't know this name: no "
+            "network, no VPN?",
         )
     return Problem(
         text,
@@ -70,10 +75,16 @@ def of_dns(error: OSError, place: HostPort, family: str) -> Problem:
 def of_tcp(error: OSError, address: Address, timeout_s: float) -> Problem:
     """The problem of an address that takes no connection."""
     if isinstance(error, TimeoutError):
-        cause = "a firewall or a security group drops the packets, or the machine is down or in another network"
+        cause = (
+            "a firewall or a security group drops the packets, or the machine is down or in "
+            "another network"
+        )
         return Problem(f"{address} didn't answer within {timeout_s:g} s", cause)
     if isinstance(error, ConnectionRefusedError):
-        cause = "the machine is there, but nothing listens on this port: is the broker up, is it the right port?"
+        cause = (
+            "the machine is there, but nothing listens on this port: is the broker up, is it the "
+            "right port?"
+        )
         return Problem(f"{address} refuses the connection", cause, f"check the port: {KAFKA_PORTS}")
     if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL):
         return Problem(
@@ -96,7 +107,9 @@ def of_proxy_connection(error: OSError, place: HostPort, timeout_s: float) -> Pr
         return Problem(f"the proxy didn't answer within {timeout_s:g} s", cause)
     if isinstance(error, ConnectionRefusedError):
         cause = "the proxy is down, or listens on another port"
-        return Problem("the proxy refuses the connection", cause, "check host and port of proxy.url")
+        return Problem(
+            "the proxy refuses the connection", cause, "check host and port of proxy.url"
+        )
     return Problem(
         f"the proxy can't be reached: {error.strerror or error}",
         "there is no route to it from here",
@@ -110,7 +123,10 @@ PROXY_CAUSES: Final = {
     ),
     "it refuses the user and password": (
         "a wrong password, or a user who isn't allowed to use it",
-        ("check proxy.url; in user and password %40 stands for @, %3A for :, %2F for / and %25 for %"),
+        (
+            "check proxy.url; in user and password %40 stands for @, %3A for :, %2F for / "
+            "and %25 for %"
+        ),
     ),
     "its rules don't allow": (
         "its list of hosts and ports lacks this broker's: often there is 443 alone",
@@ -160,7 +176,9 @@ def of_silence(error: OSError, what: str) -> Problem:
             "forwarding without a broker behind it, a broker that hangs, or another server",
             "see the broker's log, and connect to the broker directly, with nothing in between",
         )
-    return Problem(f"the connection broke at {what}: {error.strerror or error}", "see the broker's log")
+    return Problem(
+        f"the connection broke at {what}: {error.strerror or error}", "see the broker's log"
+    )
 
 
 def no_kafka(place: HostPort, what: str, received: bytes, *, encrypted: bool) -> Problem:
@@ -168,18 +186,26 @@ def no_kafka(place: HostPort, what: str, received: bytes, *, encrypted: bool) ->
     began = f" (it began with {clean(repr(received[:24]))})" if received else ""
     text = f"{place} isn't a Kafka listener that this client can talk to: {what} answered{began}"
     if what == "a TLS server" and not encrypted:
-        return Problem(text, "the listener wants TLS, and the client speaks without it", f"set {TLS_PROTOCOLS}")
+        return Problem(
+            text, "the listener wants TLS, and the client speaks without it", f"set {TLS_PROTOCOLS}"
+        )
     if what == "an HTTP server":
-        cause = "this is the port of a REST proxy, a schema registry, a metrics exporter or a web interface"
+        cause = (
+            "this is the port of a REST proxy, a schema registry, a metrics exporter or a web "
+            "interface"
+        )
         return Problem(text, cause, f"use the port of the broker's listener: {KAFKA_PORTS}")
-    return Problem(text, "the wrong port, or a proxy in between", f"use the broker's own port: {KAFKA_PORTS}")
+    return Problem(
+        text, "the wrong port, or a proxy in between", f"use the broker's own port: {KAFKA_PORTS}"
+    )
 
 
 def hung_up(place: HostPort) -> Problem:
     """The problem of a server that closes the connection after ApiVersions."""
     return Problem(
         f"{place} closed the connection in place of an answer to ApiVersions",
-        "it isn't Kafka, it is older than 0.10, or the listener is one for controllers or for other brokers",
+        "it isn't Kafka, it is older than 0.10, or the listener is one for controllers or "
+        "for other brokers",
         f"check the port: {KAFKA_PORTS}; the broker's log says why it closes connections",
     )
 
@@ -189,7 +215,10 @@ def hung_up(place: HostPort) -> Problem:
 
 def of_certificate(facts: dict[str, str]) -> str:
     """A certificate's facts on one line."""
-    return f"{facts['subject']} for {facts['names']}, from '{facts['issuer']}', until {facts['not_after']}"
+    return (
+        f"{facts['subject']} for {facts['names']}, from '{facts['issuer']}', until "
+        f"{facts['not_after']}"
+    )
 
 
 def of_chain(chain: Sequence[dict[str, str]]) -> str:
@@ -201,7 +230,9 @@ def of_chain(chain: Sequence[dict[str, str]]) -> str:
 def no_tls(text: str, place: HostPort, kind: list[str] | str | None) -> Problem:
     """The problem of a TLS handshake without a certificate. ``kind``: see `probe.listener_kind`."""
     if isinstance(kind, list):
-        cause = f"the listener speaks Kafka without TLS and wants a log-in with one of {_listed(kind)}"
+        cause = (
+            f"the listener speaks Kafka without TLS and wants a log-in with one of {_listed(kind)}"
+        )
         return Problem(
             text,
             cause,
@@ -209,7 +240,9 @@ def no_tls(text: str, place: HostPort, kind: list[str] | str | None) -> Problem:
         )
     if kind is None:
         cause = "the listener speaks Kafka without TLS and without a log-in"
-        return Problem(text, cause, "set security.protocol=plaintext, or take the port of the TLS listener")
+        return Problem(
+            text, cause, "set security.protocol=plaintext, or take the port of the TLS listener"
+        )
     if kind.startswith("an "):
         return no_kafka(place, kind, b"", encrypted=True)
     return Problem(text, "", f"is it a listener for TLS? If not: {PLAIN_PROTOCOLS}")
@@ -236,10 +269,17 @@ def of_login(code: int, said: str, mechanism: Mechanism, encrypted: bool) -> Pro
         )
     who = f"user {clean(mechanism.user)!r}" if mechanism.user else "the client"
     causes = {
-        "PLAIN": "a wrong password, or a user that the broker's JAAS configuration (or its callback) doesn't know",
-        "OAUTHBEARER": "the broker doesn't accept the token: its issuer, audience, signature or lifetime",
-        "GSSAPI": "the ticket isn't for this broker: its host name, sasl.kerberos.service.name, its keytab, the clocks",
-        "AWS_MSK_IAM": "the signature isn't accepted: credentials, region (sasl.aws.region), the policy, the clock",
+        "PLAIN": "a wrong password, or a user that the broker's JAAS "
+        "configuration (or its callback) "
+        "doesn't know",
+        "OAUTHBEARER": "the broker doesn't accept the token: its issuer, "
+        "audience, signature or lifetime",
+        "GSSAPI": "the ticket isn't for this broker: its host name, "
+        "sasl.kerberos.service.name, its "
+        "keytab, the clocks",
+        "AWS_MSK_IAM": "the signature isn't accepted: credentials, region "
+        "(sasl.aws.region), the policy, "
+        "the clock",
     }
     scram = f"a wrong password, or {who} has no credential for {name} (users list shows who has)"
     advice = {
@@ -282,7 +322,9 @@ def metadata_hung_up(kind: list[str] | str | None, encrypted: bool, logged_in: b
 # --- the addresses of the brokers ---
 
 
-def of_listener(problem: Problem, broker: int, place: HostPort, servers: Sequence[HostPort]) -> Problem:
+def of_listener(
+    problem: Problem, broker: int, place: HostPort, servers: Sequence[HostPort]
+) -> Problem:
     """The problem of a broker that clients can't reach at its advertised address."""
     text = f"the cluster tells clients to connect to {place}, and there: {problem.text}"
     if is_only_local(place, servers):
@@ -296,7 +338,8 @@ def of_listener(problem: Problem, broker: int, place: HostPort, servers: Sequenc
     if "can't be resolved" in problem.text:
         return Problem(
             text,
-            "the name is known only where the broker runs: a container's, a pod's or an internal name",
+            "the name is known only where the broker runs: a container's, a pod's or an "
+            "internal name",
             f"on broker {broker}: advertised.listeners with a name that clients resolve; "
             "in containers one listener for inside and one for outside, "
             "each with its own advertised address",
@@ -307,7 +350,9 @@ def of_listener(problem: Problem, broker: int, place: HostPort, servers: Sequenc
     return Problem(
         text,
         f"{where}{problem.cause}" if problem.cause else where.rstrip("; "),
-        problem.advice or f"check advertised.listeners of broker {broker}, and what is between it and this machine",
+        problem.advice
+        or f"check advertised.listeners of broker {broker}, and what is between it and this "
+        "machine",
         problem.details,
     )
 
@@ -342,14 +387,19 @@ def of_topic(error: KafkaError, topic: str) -> Problem:
     """The problem of a topic that can't be described."""
     text = f"topic {topic}: {error.str()}"
     if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        cause = "there is no such topic, or the user may not even know that there is (DESCRIBE is missing)"
+        cause = (
+            "there is no such topic, or the user may not even know that there is (DESCRIBE is "
+            "missing)"
+        )
         return Problem(
             text,
             cause,
             f"kafka-native topics create {topic}, or let the user: see kafka-native acls",
         )
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return Problem(text, "the user lacks DESCRIBE, READ or WRITE on it", _grant("topic", topic, "read"))
+        return Problem(
+            text, "the user lacks DESCRIBE, READ or WRITE on it", _grant("topic", topic, "read")
+        )
     return Problem(text)
 
 
@@ -367,9 +417,13 @@ def of_group(error: KafkaError, group: str) -> Problem:
     """The problem of a group that can't be described."""
     text = f"group {group}: {error.str()}"
     if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return Problem(text, "the user lacks DESCRIBE or READ on it", _grant("group", group, "read"))
+        return Problem(
+            text, "the user lacks DESCRIBE or READ on it", _grant("group", group, "read")
+        )
     if error.code() == KafkaError.COORDINATOR_NOT_AVAILABLE:
-        return Problem(text, "__consumer_offsets has no leader: too few brokers for its replication factor?")
+        return Problem(
+            text, "__consumer_offsets has no leader: too few brokers for its replication factor?"
+        )
     return Problem(text)
 
 

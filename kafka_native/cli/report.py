@@ -29,6 +29,8 @@ def table(outcomes: list[Outcome], title: str) -> CleanTable:
                 f"{rate.cpu_us:.3f}",
             ]
         latency = outcome.latency
-        cells += [f"{milliseconds:.2f}" for milliseconds in (latency.p50, latency.p99, latency.p999)]
+        cells += [
+            f"{milliseconds:.2f}" for milliseconds in (latency.p50, latency.p99, latency.p999)
+        ]
         made.add_row(*cells)
     return made

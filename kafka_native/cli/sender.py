@@ -76,7 +76,10 @@ class Sender:
             rest, more = values, columns
             if done:
                 rest = values[done:]
-                more = {name: data[done:] if isinstance(data, list) else data for name, data in columns.items()}
+                more = {
+                    name: data[done:] if isinstance(data, list) else data
+                    for name, data in columns.items()
+                }
             outstanding = len(self._producer)
             try:
                 queued = self._producer.produce_many(topic, rest, **more)
@@ -86,14 +89,20 @@ class Sender:
             except KafkaException as error:
                 # The error's text has the number of the message in this call, and how many of the
                 # call were queued.
-                place = f"after the first {self._counts.taken:,} messages: " if self._counts.taken else ""
+                place = (
+                    f"after the first {self._counts.taken:,} messages: "
+                    if self._counts.taken
+                    else ""
+                )
                 self._counts.taken += max(len(self._producer) - outstanding, 0)
                 raise Failed(f"{place}{line_of(error)}") from error
             self._note(rest, more.get("keys"), queued)
             done += queued
             self._producer.poll(0)
 
-    def _note(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, queued: int) -> None:
+    def _note(
+        self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, queued: int
+    ) -> None:
         self._counts.taken += queued
         self._counts.bytes += sum(map(len, filter(None, values[:queued])))
         if keys is not None:
@@ -158,7 +167,10 @@ def sending(
             _end_transaction(producer, counts)
         counts.seconds = time.perf_counter() - started
     if counts.failed:
-        raise Failed(f"{counts.failed:,} of {count(counts.taken, 'message')} not delivered, the first: {counts.first}")
+        raise Failed(
+            f"{counts.failed:,} of {count(counts.taken, 'message')} not delivered, the "
+            f"first: {counts.first}"
+        )
 
 
 def _end_transaction(producer: Producer, counts: SendCounts) -> None:

@@ -41,7 +41,10 @@ def split(stream: BinaryIO, delimiter: bytes, limit: int) -> Iterator[list[bytes
             for start in range(0, len(parts), BLOCK_LINES):
                 yield parts[start : start + BLOCK_LINES]
         if size > limit:
-            raise Failed(f"message {before + 1} of {name_of(stream)} is larger than message.max.bytes={limit}")
+            raise Failed(
+                f"message {before + 1} of {name_of(stream)} is larger than "
+                f"message.max.bytes={limit}"
+            )
     if rest := b"".join(pieces):
         yield [rest]
 
@@ -50,7 +53,10 @@ def whole(stream: BinaryIO, limit: int) -> bytes:
     """Read a whole file as one message."""
     data = stream.read(limit + 1)
     if len(data) > limit:
-        raise Failed(f"{name_of(stream)} is larger than message.max.bytes={limit}; --lines sends each of its lines")
+        raise Failed(
+            f"{name_of(stream)} is larger than message.max.bytes={limit}; --lines sends each "
+            "of its lines"
+        )
     return data
 
 

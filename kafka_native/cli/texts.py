@@ -38,7 +38,9 @@ def unescaped(text: str) -> bytes:
     end = 0
     for match in _ESCAPE.finditer(text):
         parts.append(_bytes(text[end : match.start()]))
-        parts.append(bytes([int(match[1], 16)]) if match[1] else _SIMPLE.get(match[2], _bytes(match[2])))
+        parts.append(
+            bytes([int(match[1], 16)]) if match[1] else _SIMPLE.get(match[2], _bytes(match[2]))
+        )
         end = match.end()
     return b"".join([*parts, _bytes(text[end:])])
 
@@ -48,19 +50,25 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def argument(_context: click.Context, _parameter: click.Parameter, text: str | None) -> bytes | None:
+def argument(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> bytes | None:
     """An option's text as bytes."""
     return None if text is None else _bytes(text)
 
 
-def delimiter(_context: click.Context, _parameter: click.Parameter, text: str | None) -> bytes | None:
+def delimiter(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> bytes | None:
     """An option's text as a delimiter, with escapes replaced. An empty one is an error."""
     if text == "":
         raise click.BadParameter("an empty delimiter separates nothing")
     return None if text is None else unescaped(text)
 
 
-def headers(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> list[tuple[str, Any]]:
+def headers(
+    _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
+) -> list[tuple[str, Any]]:
     """The pairs of ``-H name=value``, an option that may repeat.
 
     Without ``=`` the value is null.
@@ -84,7 +92,9 @@ def time_text(milliseconds: int, utc: str = "+00:00") -> str | None:
     if milliseconds == -1:  # times before 1970 are other negative numbers
         return None
     try:
-        return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + utc
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(
+            timespec="milliseconds"
+        ) + utc
     except OverflowError:
         return str(milliseconds)
 

@@ -8,10 +8,14 @@ from kafka_native.admin import AdminClient, NewTopic
 TIMEOUT_S = 30.0
 
 
-def create_topic(admin: AdminClient, name: str, partitions: int, timeout_s: float = TIMEOUT_S) -> None:
+def create_topic(
+    admin: AdminClient, name: str, partitions: int, timeout_s: float = TIMEOUT_S
+) -> None:
     """Create a topic with replication factor 1; KafkaException if the cluster refuses."""
     try:
-        admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=timeout_s)[name].result()
+        admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=timeout_s)[
+            name
+        ].result()
     except KafkaException as refusal:
         raise _reported(refusal, f"topic {name} can't be made") from refusal
 

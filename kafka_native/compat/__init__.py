@@ -126,7 +126,11 @@ class _PackageLoader(Loader):
         module.__file__ = kafka_native.__file__  # Python shows it in import errors
         module.__doc__ = "kafka_native under the name of confluent_kafka; see kafka_native.compat."
         vars(module).update(
-            {name: value for name, value in vars(kafka_native).items() if name in kafka_native.__all__},
+            {
+                name: value
+                for name, value in vars(kafka_native).items()
+                if name in kafka_native.__all__
+            },
             __all__=list(kafka_native.__all__),
             __getattr__=later,
             __version__=API_VERSION,

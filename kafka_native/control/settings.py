@@ -19,7 +19,13 @@ from kafka_native.logs import contexts_of, mask_of
 if TYPE_CHECKING:
     from kafka_native.config import Config
 
-CODECS = {"none": CODEC_NONE, "gzip": CODEC_GZIP, "snappy": CODEC_SNAPPY, "lz4": CODEC_LZ4, "zstd": CODEC_ZSTD}
+CODECS = {
+    "none": CODEC_NONE,
+    "gzip": CODEC_GZIP,
+    "snappy": CODEC_SNAPPY,
+    "lz4": CODEC_LZ4,
+    "zstd": CODEC_ZSTD,
+}
 ADDRESS_FAMILIES = {"any": 0, "v4": 4, "v6": 6}
 ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 KIB = 1024

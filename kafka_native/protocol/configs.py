@@ -20,7 +20,9 @@ from kafka_native.protocol.schema import (
 )
 
 
-class DescribeConfigsRequest(Request, api_key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"):
+class DescribeConfigsRequest(
+    Request, api_key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"
+):
     """Ask for the settings of topics, brokers and other resources."""
 
     class Resource(Struct):
@@ -35,7 +37,9 @@ class DescribeConfigsRequest(Request, api_key=ApiKey.DESCRIBE_CONFIGS, versions=
     include_documentation: bool = boolean("3+")
 
 
-class DescribeConfigsResponse(Response, api_key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"):
+class DescribeConfigsResponse(
+    Response, api_key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"
+):
     """The settings of each resource."""
 
     class Resource(Struct):
@@ -106,7 +110,9 @@ class AlterConfigsResponse(Response, api_key=ApiKey.ALTER_CONFIGS, versions="0-2
     responses: list[Resource] = array(Resource, "0+")
 
 
-class IncrementalAlterConfigsRequest(Request, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsRequest(
+    Request, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+"
+):
     """Change some settings of resources."""
 
     class Resource(Struct):
@@ -144,13 +150,17 @@ class IncrementalAlterConfigsResponse(
     responses: list[Resource] = array(Resource, "0+")
 
 
-class ListConfigResourcesRequest(Request, api_key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"):
+class ListConfigResourcesRequest(
+    Request, api_key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"
+):
     """Ask which resources have settings. Version 0 only lists client metrics resources."""
 
     resource_types: list[int] = array(int8(), "1+")
 
 
-class ListConfigResourcesResponse(Response, api_key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"):
+class ListConfigResourcesResponse(
+    Response, api_key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"
+):
     """The resources that have settings."""
 
     class ConfigResource(Struct):

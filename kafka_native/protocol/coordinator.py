@@ -16,7 +16,9 @@ from kafka_native.protocol.schema import (
 )
 
 
-class FindCoordinatorRequest(Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
+class FindCoordinatorRequest(
+    Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"
+):
     """Ask for the coordinator of groups or transactional ids.
 
     Versions 0 to 3 have one key, later versions several.
@@ -27,7 +29,9 @@ class FindCoordinatorRequest(Request, api_key=ApiKey.FIND_COORDINATOR, versions=
     coordinator_keys: list[str] = array(string(), "4+")
 
 
-class FindCoordinatorResponse(Response, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
+class FindCoordinatorResponse(
+    Response, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"
+):
     """The coordinators."""
 
     class Coordinator(Struct):

@@ -19,7 +19,9 @@ from kafka_native.protocol.schema import (
 )
 
 
-class CreateDelegationTokenRequest(Request, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
+class CreateDelegationTokenRequest(
+    Request, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
+):
     """Create a token for the client's user or, from version 3 on, for another owner (KIP-373)."""
 
     class Renewer(Struct):
@@ -34,7 +36,9 @@ class CreateDelegationTokenRequest(Request, api_key=ApiKey.CREATE_DELEGATION_TOK
     max_lifetime_ms: int = int64("0+")  # -1: the broker's default
 
 
-class CreateDelegationTokenResponse(Response, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
+class CreateDelegationTokenResponse(
+    Response, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
+):
     """The new token."""
 
     error_code: int = int16("0+")
@@ -54,7 +58,9 @@ class CreateDelegationTokenResponse(Response, api_key=ApiKey.CREATE_DELEGATION_T
         return f"CreateDelegationTokenResponse({shown})"
 
 
-class RenewDelegationTokenRequest(Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+class RenewDelegationTokenRequest(
+    Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
     """Extend the lifetime of a token."""
 
     hmac: bytes = data("0+")
@@ -64,7 +70,9 @@ class RenewDelegationTokenRequest(Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN
         return f"RenewDelegationTokenRequest(renew_period_ms={self.renew_period_ms})"
 
 
-class RenewDelegationTokenResponse(Response, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+class RenewDelegationTokenResponse(
+    Response, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
     """The new expiry time."""
 
     error_code: int = int16("0+")
@@ -72,7 +80,9 @@ class RenewDelegationTokenResponse(Response, api_key=ApiKey.RENEW_DELEGATION_TOK
     throttle_time_ms: int = int32("0+")
 
 
-class ExpireDelegationTokenRequest(Request, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+class ExpireDelegationTokenRequest(
+    Request, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
     """Expire a token soon, or now."""
 
     hmac: bytes = data("0+")
@@ -82,7 +92,9 @@ class ExpireDelegationTokenRequest(Request, api_key=ApiKey.EXPIRE_DELEGATION_TOK
         return f"ExpireDelegationTokenRequest(expiry_time_period_ms={self.expiry_time_period_ms})"
 
 
-class ExpireDelegationTokenResponse(Response, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+class ExpireDelegationTokenResponse(
+    Response, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
     """The new expiry time."""
 
     error_code: int = int16("0+")
@@ -90,7 +102,9 @@ class ExpireDelegationTokenResponse(Response, api_key=ApiKey.EXPIRE_DELEGATION_T
     throttle_time_ms: int = int32("0+")
 
 
-class DescribeDelegationTokenRequest(Request, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
+class DescribeDelegationTokenRequest(
+    Request, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
+):
     """Ask for the tokens of owners. ``owners=None`` means all tokens that the user may see."""
 
     class Owner(Struct):

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 _UNSUPPORTED_VERSION = b"\x00\x23"
 
 
-def encode_request(message: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
+def encode_request(
+    message: Request, version: int, correlation_id: int, client_id: str | None
+) -> bytes:
     """Return a request frame."""
     key = message.api_key
     header = RequestHeader(
@@ -52,7 +54,9 @@ def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader
         raise UnsupportedVersion(key, version, start.correlation_id) from None
     if not cls.versions.has(version):
         raise UnsupportedVersion(key, version, start.correlation_id)
-    header, end = decoder.decode_prefix(RequestHeader.plan(request_header_version(key, version)), frame)
+    header, end = decoder.decode_prefix(
+        RequestHeader.plan(request_header_version(key, version)), frame
+    )
     return header, cls.decode(frame, version, end, whole=False)
 
 
@@ -62,7 +66,9 @@ def encode_response(message: Response, version: int, correlation_id: int) -> byt
     return message.encode(version, header.encode(response_header_version(message.api_key, version)))
 
 
-def decode_response(api_key: int, version: int, frame: bytes | bytearray | memoryview) -> tuple[int, Response]:
+def decode_response(
+    api_key: int, version: int, frame: bytes | bytearray | memoryview
+) -> tuple[int, Response]:
     """Return the correlation id and the body of a response to a request of this API and version.
 
     A broker that refuses a version of ApiVersions responds in version 0. The function decodes that,
@@ -72,4 +78,6 @@ def decode_response(api_key: int, version: int, frame: bytes | bytearray | memor
     header, end = decoder.decode_prefix(plan, frame)
     if api_key == ApiKey.API_VERSIONS and bytes(frame[end : end + 2]) == _UNSUPPORTED_VERSION:
         version = 0
-    return header.correlation_id, registry.response(api_key).decode(frame, version, end, whole=False)
+    return header.correlation_id, registry.response(api_key).decode(
+        frame, version, end, whole=False
+    )

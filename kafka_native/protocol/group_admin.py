@@ -27,7 +27,9 @@ class DescribeGroupsRequest(Request, api_key=ApiKey.DESCRIBE_GROUPS, versions="0
     include_authorized_operations: bool = boolean("3+")
 
 
-class DescribeGroupsResponse(Response, api_key=ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+"):
+class DescribeGroupsResponse(
+    Response, api_key=ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+"
+):
     """The state of the groups."""
 
     class Group(Struct):
@@ -37,7 +39,9 @@ class DescribeGroupsResponse(Response, api_key=ApiKey.DESCRIBE_GROUPS, versions=
             """A member, with its subscription and assignment as it sent them."""
 
             member_id: str = string("0+")
-            group_instance_id: str | None = string("4+", nullable="4+", default=None, ignorable=True)
+            group_instance_id: str | None = string(
+                "4+", nullable="4+", default=None, ignorable=True
+            )
             client_id: str = string("0+")
             client_host: str = string("0+")
             member_metadata: bytes = data("0+")
@@ -98,7 +102,9 @@ class DeleteGroupsResponse(Response, api_key=ApiKey.DELETE_GROUPS, versions="0-2
     results: list[Group] = array(Group, "0+")
 
 
-class ConsumerGroupDescribeRequest(Request, api_key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeRequest(
+    Request, api_key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+"
+):
     """Ask for the state of groups of the consumer protocol."""
 
     group_ids: list[str] = array(string(), "0+")
@@ -118,7 +124,9 @@ class MemberAssignment(Struct):
     topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
 
 
-class ConsumerGroupDescribeResponse(Response, api_key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeResponse(
+    Response, api_key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+"
+):
     """The state of the groups."""
 
     class Group(Struct):
@@ -153,14 +161,18 @@ class ConsumerGroupDescribeResponse(Response, api_key=ApiKey.CONSUMER_GROUP_DESC
     groups: list[Group] = array(Group, "0+")
 
 
-class ShareGroupDescribeRequest(Request, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"):
+class ShareGroupDescribeRequest(
+    Request, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"
+):
     """Ask for the state of share groups. Kafka has removed version 0, of an early release."""
 
     group_ids: list[str] = array(string(), "0+")
     include_authorized_operations: bool = boolean("0+")
 
 
-class ShareGroupDescribeResponse(Response, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"):
+class ShareGroupDescribeResponse(
+    Response, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"
+):
     """The state of the groups."""
 
     class Group(Struct):

@@ -133,7 +133,9 @@ class LeaveGroupResponse(Response, api_key=ApiKey.LEAVE_GROUP, versions="0-5", f
     members: list[Member] = array(Member, "3+")
 
 
-class ConsumerGroupHeartbeatRequest(Request, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatRequest(
+    Request, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"
+):
     """Join, stay in or leave a group of the consumer protocol.
 
     Unchanged fields are None or -1.
@@ -155,10 +157,14 @@ class ConsumerGroupHeartbeatRequest(Request, api_key=ApiKey.CONSUMER_GROUP_HEART
     subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
     # None: the group's choice
     server_assignor: str | None = string("0+", nullable="0+", default=None)
-    topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, "0+", nullable="0+", default=None)
+    topic_partitions: list[TopicPartitions] | None = array(
+        TopicPartitions, "0+", nullable="0+", default=None
+    )
 
 
-class ConsumerGroupHeartbeatResponse(Response, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatResponse(
+    Response, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"
+):
     """The member's epoch, and its assignment if that has changed."""
 
     class Assignment(Struct):

@@ -79,7 +79,9 @@ class MetadataResponse(Response, api_key=ApiKey.METADATA, versions="0-13", flexi
     error_code: int = int16("13+", ignorable=True)
 
 
-class DescribeClusterRequest(Request, api_key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+"):
+class DescribeClusterRequest(
+    Request, api_key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+"
+):
     """Ask for the brokers or controllers and the identity of the cluster."""
 
     include_cluster_authorized_operations: bool = boolean("0+")
@@ -87,7 +89,9 @@ class DescribeClusterRequest(Request, api_key=ApiKey.DESCRIBE_CLUSTER, versions=
     include_fenced_brokers: bool = boolean("2+")
 
 
-class DescribeClusterResponse(Response, api_key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+"):
+class DescribeClusterResponse(
+    Response, api_key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+"
+):
     """The brokers or controllers, and the identity of the cluster."""
 
     class Broker(Struct):
@@ -109,7 +113,9 @@ class DescribeClusterResponse(Response, api_key=ApiKey.DESCRIBE_CLUSTER, version
     cluster_authorized_operations: int = int32("0+", default=-0x80000000)
 
 
-class DescribeTopicPartitionsRequest(Request, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+"):
+class DescribeTopicPartitionsRequest(
+    Request, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+"
+):
     """Ask for topics page by page. The response's cursor requests the next page."""
 
     class Topic(Struct):
@@ -128,7 +134,9 @@ class DescribeTopicPartitionsRequest(Request, api_key=ApiKey.DESCRIBE_TOPIC_PART
     cursor: Cursor | None = struct(Cursor, "0+", nullable="0+")
 
 
-class DescribeTopicPartitionsResponse(Response, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+"):
+class DescribeTopicPartitionsResponse(
+    Response, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+"
+):
     """One page of topics."""
 
     class Topic(Struct):
@@ -143,7 +151,9 @@ class DescribeTopicPartitionsResponse(Response, api_key=ApiKey.DESCRIBE_TOPIC_PA
             leader_epoch: int = int32("0+", default=-1, ignorable=True)
             replica_nodes: list[int] = array(int32(), "0+")
             isr_nodes: list[int] = array(int32(), "0+")
-            eligible_leader_replicas: list[int] | None = array(int32(), "0+", nullable="0+", default=None)
+            eligible_leader_replicas: list[int] | None = array(
+                int32(), "0+", nullable="0+", default=None
+            )
             last_known_elr: list[int] | None = array(int32(), "0+", nullable="0+", default=None)
             offline_replicas: list[int] = array(int32(), "0+", ignorable=True)
 

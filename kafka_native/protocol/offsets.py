@@ -68,7 +68,9 @@ class ListOffsetsResponse(Response, api_key=ApiKey.LIST_OFFSETS, versions="0-11"
     topics: list[Topic] = array(Topic, "0+")
 
 
-class OffsetForLeaderEpochRequest(Request, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"):
+class OffsetForLeaderEpochRequest(
+    Request, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"
+):
     """Ask for the end offsets of leader epochs, to detect a truncated log."""
 
     class Topic(Struct):
@@ -88,7 +90,9 @@ class OffsetForLeaderEpochRequest(Request, api_key=ApiKey.OFFSET_FOR_LEADER_EPOC
     topics: list[Topic] = array(Topic, "0+")
 
 
-class OffsetForLeaderEpochResponse(Response, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"):
+class OffsetForLeaderEpochResponse(
+    Response, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"
+):
     """The end offsets of the epochs."""
 
     class Topic(Struct):

@@ -140,7 +140,9 @@ class ListPartitionReassignmentsResponse(
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeLogDirsRequest(Request, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+"):
+class DescribeLogDirsRequest(
+    Request, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+"
+):
     """Ask a broker for its log directories. ``topics=None`` means all their partitions."""
 
     class Topic(Struct):
@@ -152,7 +154,9 @@ class DescribeLogDirsRequest(Request, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions
     topics: list[Topic] | None = array(Topic, "0+", nullable="0+")
 
 
-class DescribeLogDirsResponse(Response, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+"):
+class DescribeLogDirsResponse(
+    Response, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+"
+):
     """The log directories of one broker."""
 
     class LogDir(Struct):
@@ -184,7 +188,9 @@ class DescribeLogDirsResponse(Response, api_key=ApiKey.DESCRIBE_LOG_DIRS, versio
     results: list[LogDir] = array(LogDir, "0+")
 
 
-class AlterReplicaLogDirsRequest(Request, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsRequest(
+    Request, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"
+):
     """Move replicas of a broker between its log directories."""
 
     class Dir(Struct):
@@ -202,7 +208,9 @@ class AlterReplicaLogDirsRequest(Request, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS,
     dirs: list[Dir] = array(Dir, "0+")
 
 
-class AlterReplicaLogDirsResponse(Response, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsResponse(
+    Response, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"
+):
     """The outcome for each move."""
 
     class Topic(Struct):

@@ -54,7 +54,9 @@ class ProduceResponse(Response, api_key=ApiKey.PRODUCE, versions="0-13", flexibl
                 """A record that made the broker refuse its batch."""
 
                 batch_index: int = int32("8+")
-                batch_index_error_message: str | None = error_text("8+", nullable="8+", default=None)
+                batch_index_error_message: str | None = error_text(
+                    "8+", nullable="8+", default=None
+                )
 
             class CurrentLeader(Struct):
                 """The new leader. The broker sends it with an error about leadership."""
@@ -69,7 +71,9 @@ class ProduceResponse(Response, api_key=ApiKey.PRODUCE, versions="0-13", flexibl
             log_append_time_ms: int = int64("2+", default=-1, ignorable=True)
             log_start_offset: int = int64("5+", default=-1, ignorable=True)
             record_errors: list[RecordError] = array(RecordError, "8+", ignorable=True)
-            error_message: str | None = error_text("8+", nullable="8+", default=None, ignorable=True)
+            error_message: str | None = error_text(
+                "8+", nullable="8+", default=None, ignorable=True
+            )
             current_leader: CurrentLeader = struct(CurrentLeader, "10+", tag=0)
 
         name: str = string("0-12", ignorable=True)

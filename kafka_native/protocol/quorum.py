@@ -40,7 +40,9 @@ class UpdateFeaturesRequest(Request, api_key=ApiKey.UPDATE_FEATURES, versions="0
     validate_only: bool = boolean("1+")
 
 
-class UpdateFeaturesResponse(Response, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"):
+class UpdateFeaturesResponse(
+    Response, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"
+):
     """The outcome for each feature. From version 2 on, all change or none."""
 
     class Result(Struct):
@@ -56,13 +58,17 @@ class UpdateFeaturesResponse(Response, api_key=ApiKey.UPDATE_FEATURES, versions=
     results: list[Result] = array(Result, "0-1", ignorable=True)
 
 
-class UnregisterBrokerRequest(Request, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"):
+class UnregisterBrokerRequest(
+    Request, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"
+):
     """Remove the registration of a broker that won't come back."""
 
     broker_id: int = int32("0+")
 
 
-class UnregisterBrokerResponse(Response, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"):
+class UnregisterBrokerResponse(
+    Response, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"
+):
     """The outcome of the removal."""
 
     throttle_time_ms: int = int32("0+")
@@ -87,7 +93,9 @@ class DescribeQuorumRequest(Request, api_key=ApiKey.DESCRIBE_QUORUM, versions="0
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeQuorumResponse(Response, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"):
+class DescribeQuorumResponse(
+    Response, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"
+):
     """The voters and observers, and their progress."""
 
     class Topic(Struct):
@@ -165,7 +173,9 @@ class AddRaftVoterResponse(Response, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-
     error_message: str | None = error_text("0+", nullable="0+", ignorable=True)
 
 
-class RemoveRaftVoterRequest(Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"):
+class RemoveRaftVoterRequest(
+    Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"
+):
     """Remove a voter from the quorum (KIP-853)."""
 
     cluster_id: str | None = string("0+", nullable="0+")
@@ -173,7 +183,9 @@ class RemoveRaftVoterRequest(Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions
     voter_directory_id: bytes = uuid("0+")
 
 
-class RemoveRaftVoterResponse(Response, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"):
+class RemoveRaftVoterResponse(
+    Response, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"
+):
     """The outcome of the removal."""
 
     throttle_time_ms: int = int32("0+")

@@ -18,7 +18,9 @@ from kafka_native.protocol.schema import (
 )
 
 
-class DescribeClientQuotasRequest(Request, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+"):
+class DescribeClientQuotasRequest(
+    Request, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+"
+):
     """Ask for the quotas of the entities that match every component."""
 
     class Component(Struct):
@@ -32,7 +34,9 @@ class DescribeClientQuotasRequest(Request, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS
     strict: bool = boolean("0+")  # Entities with other entity types don't match
 
 
-class DescribeClientQuotasResponse(Response, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+"):
+class DescribeClientQuotasResponse(
+    Response, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+"
+):
     """The quotas."""
 
     class Entry(Struct):
@@ -59,7 +63,9 @@ class DescribeClientQuotasResponse(Response, api_key=ApiKey.DESCRIBE_CLIENT_QUOT
     entries: list[Entry] | None = array(Entry, "0+", nullable="0+")
 
 
-class AlterClientQuotasRequest(Request, api_key=ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+"):
+class AlterClientQuotasRequest(
+    Request, api_key=ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+"
+):
     """Set or remove quotas."""
 
     class Entry(Struct):
@@ -85,7 +91,9 @@ class AlterClientQuotasRequest(Request, api_key=ApiKey.ALTER_CLIENT_QUOTAS, vers
     validate_only: bool = boolean("0+")
 
 
-class AlterClientQuotasResponse(Response, api_key=ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+"):
+class AlterClientQuotasResponse(
+    Response, api_key=ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+"
+):
     """The outcome for each entity."""
 
     class Entry(Struct):

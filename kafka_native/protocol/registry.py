@@ -114,7 +114,9 @@ class UnsupportedVersion(ProtocolError):
     def __init__(self, api_key: int, version: int, correlation_id: int = -1) -> None:
         """Keep the fields that identify the request."""
         name = request(api_key).__name__ if api_key in _FAMILY_OF else f"API {api_key}"
-        versions = f", the versions are {request(api_key).versions}" if api_key in _FAMILY_OF else ""
+        versions = (
+            f", the versions are {request(api_key).versions}" if api_key in _FAMILY_OF else ""
+        )
         super().__init__(f"not supported{versions}", name, version)
         self.api_key = api_key
         self.api_version = version
@@ -125,7 +127,11 @@ class UnsupportedVersion(ProtocolError):
 def _pair(api_key: int) -> tuple[type[Request], type[Response]]:
     """Return the request and the response of an API from the module of its family."""
     declared = vars(import_module(f"kafka_native.protocol.{_FAMILY_OF[api_key]}")).values()
-    own = [each for each in declared if isinstance(each, type) and getattr(each, "api_key", None) == api_key]
+    own = [
+        each
+        for each in declared
+        if isinstance(each, type) and getattr(each, "api_key", None) == api_key
+    ]
     [request_class] = [each for each in own if issubclass(each, Request)]
     [response_class] = [each for each in own if issubclass(each, Response)]
     return request_class, response_class

@@ -31,13 +31,17 @@ class SaslHandshakeResponse(Response, api_key=ApiKey.SASL_HANDSHAKE, versions="0
     mechanisms: list[str] = array(string(), "0+")
 
 
-class SaslAuthenticateRequest(Request, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"):
+class SaslAuthenticateRequest(
+    Request, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"
+):
     """One step of the SASL exchange, from the client."""
 
     auth_bytes: bytes = data("0+")
 
 
-class SaslAuthenticateResponse(Response, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"):
+class SaslAuthenticateResponse(
+    Response, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"
+):
     """One step of the SASL exchange, from the broker."""
 
     error_code: int = int16("0+")

@@ -112,7 +112,11 @@ class Field(NamedTuple):
         kind = inner.get(self.kind, "int")
         if self.kind == "array":
             kind = f"list[{inner.get(self.item or '', 'int')}]"
-        return f"{kind} | None" if self.nullable.first <= self.nullable.last or self.default is None else kind
+        return (
+            f"{kind} | None"
+            if self.nullable.first <= self.nullable.last or self.default is None
+            else kind
+        )
 
 
 def _field(
@@ -129,45 +133,63 @@ def _field(
     cleaned: bool = False,
 ) -> Any:
     present, may_be_null = Versions.parse(versions), Versions.parse(nullable)
-    return Field("", kind, item, struct, present, may_be_null, tag, default, ignorable, flexible, cleaned)
+    return Field(
+        "", kind, item, struct, present, may_be_null, tag, default, ignorable, flexible, cleaned
+    )
 
 
-def boolean(versions: str = "0+", *, default: bool = False, tag: int | None = None, ignorable: bool = False) -> Any:
+def boolean(
+    versions: str = "0+", *, default: bool = False, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a boolean: one byte on the wire."""
     return _field("bool", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int8(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int8(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 8-bit integer."""
     return _field("int8", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int16(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int16(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 16-bit integer."""
     return _field("int16", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int32(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int32(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 32-bit integer."""
     return _field("int32", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int64(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int64(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 64-bit integer."""
     return _field("int64", versions, default, tag=tag, ignorable=ignorable)
 
 
-def uint16(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def uint16(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare an unsigned 16-bit integer."""
     return _field("uint16", versions, default, tag=tag, ignorable=ignorable)
 
 
-def uint32(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def uint32(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare an unsigned 32-bit integer."""
     return _field("uint32", versions, default, tag=tag, ignorable=ignorable)
 
 
-def float64(versions: str = "0+", *, default: float = 0.0, tag: int | None = None, ignorable: bool = False) -> Any:
+def float64(
+    versions: str = "0+", *, default: float = 0.0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare an IEEE 754 double."""
     return _field("float64", versions, default, tag=tag, ignorable=ignorable)
 
@@ -248,7 +270,9 @@ def struct(
 ) -> Any:
     """Declare a nested struct. The default is ``None`` if nullable, else a struct of defaults."""
     default = cls if nullable == "none" else None
-    return _field("struct", versions, default, struct=cls, nullable=nullable, tag=tag, ignorable=ignorable)
+    return _field(
+        "struct", versions, default, struct=cls, nullable=nullable, tag=tag, ignorable=ignorable
+    )
 
 
 def array(
@@ -288,9 +312,13 @@ class StructMeta(type):
     depth: int
     __layout__: Layout
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> StructMeta:
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any
+    ) -> StructMeta:
         """Move the declarations out of the namespace, and create slots for their values."""
-        fields = tuple(value.with_name(key) for key, value in namespace.items() if isinstance(value, Field))
+        fields = tuple(
+            value.with_name(key) for key, value in namespace.items() if isinstance(value, Field)
+        )
         for field in fields:
             del namespace[field.name]
         namespace["__slots__"] = tuple(field.name for field in fields)
@@ -302,7 +330,9 @@ class StructMeta(type):
         cls.__layout__ = Layout(cls, [(field.name, _layout_default(field)) for field in fields])
         return cls
 
-    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
+    def __init__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any
+    ) -> None:
         """``__init_subclass__`` has taken the keywords."""
         super().__init__(name, bases, namespace)
 
@@ -360,7 +390,9 @@ class Versioned(Struct):
     flexible_since: ClassVar[int | None]
     _plans: ClassVar[dict[int, wire.Plan]]
 
-    def __init_subclass__(cls, *, versions: str = "", flexible: str = "none", **keywords: Any) -> None:
+    def __init_subclass__(
+        cls, *, versions: str = "", flexible: str = "none", **keywords: Any
+    ) -> None:
         """Read ``versions="0-13", flexible="9+"`` of the class line.
 
         A class without versions is only a base class.
@@ -380,7 +412,9 @@ class Versioned(Struct):
         plan = cls._plans.get(version)
         if plan is None:
             if not cls.versions.has(version):
-                raise wire.ProtocolError(f"the versions are {cls.versions}", cls.__qualname__, version)
+                raise wire.ProtocolError(
+                    f"the versions are {cls.versions}", cls.__qualname__, version
+                )
             plan = cls._plans[version] = compile_plan(cls, version, cls.flexible)
         return plan
 

@@ -24,7 +24,9 @@ from kafka_native.protocol.schema import (
 )
 
 
-class ShareGroupHeartbeatRequest(Request, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"):
+class ShareGroupHeartbeatRequest(
+    Request, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"
+):
     """Join, stay in or leave a share group. Unchanged fields are None."""
 
     group_id: str = string("0+")
@@ -34,7 +36,9 @@ class ShareGroupHeartbeatRequest(Request, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, 
     subscribed_topic_names: list[str] | None = array(string(), "0+", nullable="0+", default=None)
 
 
-class ShareGroupHeartbeatResponse(Response, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"):
+class ShareGroupHeartbeatResponse(
+    Response, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"
+):
     """The member's epoch, and its assignment if that has changed."""
 
     class Assignment(Struct):
@@ -155,7 +159,9 @@ class ShareFetchResponse(Response, api_key=ApiKey.SHARE_FETCH, versions="1-2", f
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "0+")
 
 
-class ShareAcknowledgeRequest(Request, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"):
+class ShareAcknowledgeRequest(
+    Request, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"
+):
     """Acknowledge records without fetching more."""
 
     class AcknowledgeTopic(Struct):
@@ -177,7 +183,9 @@ class ShareAcknowledgeRequest(Request, api_key=ApiKey.SHARE_ACKNOWLEDGE, version
     topics: list[AcknowledgeTopic] = array(AcknowledgeTopic, "0+")
 
 
-class ShareAcknowledgeResponse(Response, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"):
+class ShareAcknowledgeResponse(
+    Response, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"
+):
     """The outcome of the acknowledgements, by partition."""
 
     class ShareAcknowledgeTopicResponse(Struct):
@@ -256,7 +264,9 @@ class DescribeShareGroupOffsetsResponse(
     groups: list[Group] = array(Group, "0+")
 
 
-class AlterShareGroupOffsetsRequest(Request, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
+class AlterShareGroupOffsetsRequest(
+    Request, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
+):
     """Set the start offsets of a group without members."""
 
     class Topic(Struct):
@@ -275,7 +285,9 @@ class AlterShareGroupOffsetsRequest(Request, api_key=ApiKey.ALTER_SHARE_GROUP_OF
     topics: list[Topic] = array(Topic, "0+")
 
 
-class AlterShareGroupOffsetsResponse(Response, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
+class AlterShareGroupOffsetsResponse(
+    Response, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
+):
     """The outcome for each partition."""
 
     class Topic(Struct):
@@ -298,7 +310,9 @@ class AlterShareGroupOffsetsResponse(Response, api_key=ApiKey.ALTER_SHARE_GROUP_
     responses: list[Topic] = array(Topic, "0+")
 
 
-class DeleteShareGroupOffsetsRequest(Request, api_key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
+class DeleteShareGroupOffsetsRequest(
+    Request, api_key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
+):
     """Delete the offsets of topics in a group without members."""
 
     class Topic(Struct):

@@ -62,7 +62,9 @@ class TaskOffset(Struct):
     offset: int = int64("0+")
 
 
-class StreamsGroupHeartbeatRequest(Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"):
+class StreamsGroupHeartbeatRequest(
+    Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"
+):
     """Join, stay in or leave a streams group. Unchanged fields are None."""
 
     class Topology(Struct):
@@ -108,7 +110,9 @@ class StreamsGroupHeartbeatRequest(Request, api_key=ApiKey.STREAMS_GROUP_HEARTBE
     shutdown_application: bool = boolean("0+")
 
 
-class StreamsGroupHeartbeatResponse(Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(
+    Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"
+):
     """The member's epoch, and its tasks if they have changed."""
 
     class Status(Struct):
@@ -148,14 +152,18 @@ class StreamsGroupHeartbeatResponse(Response, api_key=ApiKey.STREAMS_GROUP_HEART
     )
 
 
-class StreamsGroupDescribeRequest(Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"):
+class StreamsGroupDescribeRequest(
+    Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"
+):
     """Ask for the state of streams groups."""
 
     group_ids: list[str] = array(string(), "0+")
     include_authorized_operations: bool = boolean("0+")
 
 
-class StreamsGroupDescribeResponse(Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"):
+class StreamsGroupDescribeResponse(
+    Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"
+):
     """The state of the groups."""
 
     class Group(Struct):
@@ -174,7 +182,9 @@ class StreamsGroupDescribeResponse(Response, api_key=ApiKey.STREAMS_GROUP_DESCRI
                 repartition_source_topics: list[TopicInfo] = array(TopicInfo, "0+")
 
             epoch: int = int32("0+")
-            subtopologies: list[Subtopology] | None = array(Subtopology, "0+", nullable="0+", default=None)
+            subtopologies: list[Subtopology] | None = array(
+                Subtopology, "0+", nullable="0+", default=None
+            )
 
         class Member(Struct):
             """A member with its current assignment and its target assignment."""

@@ -104,7 +104,9 @@ class DeleteTopicsResponse(Response, api_key=ApiKey.DELETE_TOPICS, versions="0-6
     responses: list[Topic] = array(Topic, "0+")
 
 
-class CreatePartitionsRequest(Request, api_key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"):
+class CreatePartitionsRequest(
+    Request, api_key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"
+):
     """Increase the number of partitions of topics."""
 
     class Topic(Struct):
@@ -124,7 +126,9 @@ class CreatePartitionsRequest(Request, api_key=ApiKey.CREATE_PARTITIONS, version
     validate_only: bool = boolean("0+")
 
 
-class CreatePartitionsResponse(Response, api_key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"):
+class CreatePartitionsResponse(
+    Response, api_key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"
+):
     """The outcome for each topic."""
 
     class Topic(Struct):

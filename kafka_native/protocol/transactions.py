@@ -18,7 +18,9 @@ from kafka_native.protocol.schema import (
 )
 
 
-class InitProducerIdRequest(Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"):
+class InitProducerIdRequest(
+    Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"
+):
     """Ask for a producer id, or raise its epoch and so fence its older instances.
 
     From version 6 on, the request supports KIP-939.
@@ -32,7 +34,9 @@ class InitProducerIdRequest(Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="
     keep_prepared_txn: bool = boolean("6+")
 
 
-class InitProducerIdResponse(Response, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"):
+class InitProducerIdResponse(
+    Response, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"
+):
     """The producer id and epoch, and those of the transaction that was kept (KIP-939)."""
 
     throttle_time_ms: int = int32("0+", ignorable=True)
@@ -50,7 +54,9 @@ class AddPartitionsToTxnTopic(Struct):
     partitions: list[int] = array(int32(), "0+")
 
 
-class AddPartitionsToTxnRequest(Request, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnRequest(
+    Request, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"
+):
     """Add partitions to a transaction.
 
     From version 4 on, the request has a list of transactions.
@@ -83,25 +89,35 @@ class AddPartitionsToTxnTopicResult(Struct):
     """The outcome for one topic."""
 
     name: str = string("0+")
-    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult, "0+")
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(
+        AddPartitionsToTxnPartitionResult, "0+"
+    )
 
 
-class AddPartitionsToTxnResponse(Response, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnResponse(
+    Response, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"
+):
     """The outcome for each partition."""
 
     class Transaction(Struct):
         """The outcome for one transaction."""
 
         transactional_id: str = string("4+")
-        topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
+        topic_results: list[AddPartitionsToTxnTopicResult] = array(
+            AddPartitionsToTxnTopicResult, "4+"
+        )
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("4+", ignorable=True)
     results_by_transaction: list[Transaction] = array(Transaction, "4+")
-    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(
+        AddPartitionsToTxnTopicResult, "0-3"
+    )
 
 
-class AddOffsetsToTxnRequest(Request, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnRequest(
+    Request, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"
+):
     """Allow a transaction to commit offsets of a group."""
 
     transactional_id: str = string("0+")
@@ -110,7 +126,9 @@ class AddOffsetsToTxnRequest(Request, api_key=ApiKey.ADD_OFFSETS_TO_TXN, version
     group_id: str = string("0+")
 
 
-class AddOffsetsToTxnResponse(Response, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnResponse(
+    Response, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"
+):
     """Whether the transaction may commit the offsets."""
 
     throttle_time_ms: int = int32("0+")
@@ -135,7 +153,9 @@ class EndTxnResponse(Response, api_key=ApiKey.END_TXN, versions="0-5", flexible=
     producer_epoch: int = int16("5+", default=-1, ignorable=True)
 
 
-class TxnOffsetCommitRequest(Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(
+    Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"
+):
     """Commit offsets of a group together with a transaction."""
 
     class Topic(Struct):
@@ -162,7 +182,9 @@ class TxnOffsetCommitRequest(Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions
     topics: list[Topic] = array(Topic, "0+")
 
 
-class TxnOffsetCommitResponse(Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(
+    Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"
+):
     """The outcome for each partition."""
 
     class Topic(Struct):
@@ -181,7 +203,9 @@ class TxnOffsetCommitResponse(Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versio
     topics: list[Topic] = array(Topic, "0+")
 
 
-class WriteTxnMarkersRequest(Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
+class WriteTxnMarkersRequest(
+    Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"
+):
     """End transactions in the partitions that a broker leads.
 
     Coordinators send it, and administrators that abort a transaction by hand.
@@ -206,7 +230,9 @@ class WriteTxnMarkersRequest(Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions
     markers: list[Marker] = array(Marker, "0+")
 
 
-class WriteTxnMarkersResponse(Response, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
+class WriteTxnMarkersResponse(
+    Response, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"
+):
     """The outcome for each transaction."""
 
     class Marker(Struct):
@@ -230,7 +256,9 @@ class WriteTxnMarkersResponse(Response, api_key=ApiKey.WRITE_TXN_MARKERS, versio
     markers: list[Marker] = array(Marker, "0+")
 
 
-class DescribeProducersRequest(Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"):
+class DescribeProducersRequest(
+    Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"
+):
     """Ask a broker for the producers of its partitions (KIP-664)."""
 
     class Topic(Struct):
@@ -242,7 +270,9 @@ class DescribeProducersRequest(Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versi
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeProducersResponse(Response, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"):
+class DescribeProducersResponse(
+    Response, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"
+):
     """The active producers of the partitions."""
 
     class Topic(Struct):
@@ -273,13 +303,17 @@ class DescribeProducersResponse(Response, api_key=ApiKey.DESCRIBE_PRODUCERS, ver
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeTransactionsRequest(Request, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"):
+class DescribeTransactionsRequest(
+    Request, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"
+):
     """Ask a coordinator for the state of its transactional ids (KIP-664)."""
 
     transactional_ids: list[str] = array(string(), "0+")
 
 
-class DescribeTransactionsResponse(Response, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"):
+class DescribeTransactionsResponse(
+    Response, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"
+):
     """The state of the transactional ids."""
 
     class TransactionState(Struct):
@@ -304,7 +338,9 @@ class DescribeTransactionsResponse(Response, api_key=ApiKey.DESCRIBE_TRANSACTION
     transaction_states: list[TransactionState] = array(TransactionState, "0+")
 
 
-class ListTransactionsRequest(Request, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"):
+class ListTransactionsRequest(
+    Request, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"
+):
     """Ask a broker for the transactional ids that it coordinates. An empty filter matches all."""
 
     state_filters: list[str] = array(string(), "0+")
@@ -314,7 +350,9 @@ class ListTransactionsRequest(Request, api_key=ApiKey.LIST_TRANSACTIONS, version
     transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)  # KIP-1152
 
 
-class ListTransactionsResponse(Response, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"):
+class ListTransactionsResponse(
+    Response, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"
+):
     """The transactional ids of one coordinator."""
 
     class TransactionState(Struct):

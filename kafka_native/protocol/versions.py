@@ -53,7 +53,11 @@ class ApiVersionsResponse(Response, api_key=ApiKey.API_VERSIONS, versions="0-4",
     error_code: int = int16("0+")
     api_keys: list[ApiVersion] = array(ApiVersion, "0+")
     throttle_time_ms: int = int32("1+", ignorable=True)
-    supported_features: list[SupportedFeature] = array(SupportedFeature, "3+", tag=0, ignorable=True)
+    supported_features: list[SupportedFeature] = array(
+        SupportedFeature, "3+", tag=0, ignorable=True
+    )
     finalized_features_epoch: int = int64("3+", default=-1, tag=1, ignorable=True)  # -1: unknown
-    finalized_features: list[FinalizedFeature] = array(FinalizedFeature, "3+", tag=2, ignorable=True)
+    finalized_features: list[FinalizedFeature] = array(
+        FinalizedFeature, "3+", tag=2, ignorable=True
+    )
     zk_migration_ready: bool = boolean("3+", tag=3, ignorable=True)

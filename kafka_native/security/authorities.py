@@ -63,7 +63,9 @@ class Authorities:
     Each authority is trusted by itself: an intermediate authority needs no root above it.
     """
 
-    def __init__(self, context: SSL.Context, config: Config, files: Files, *, required: bool) -> None:
+    def __init__(
+        self, context: SSL.Context, config: Config, files: Files, *, required: bool
+    ) -> None:
         """Fill a context's store.
 
         :param files: Records the files and directories.
@@ -87,8 +89,13 @@ class Authorities:
         if location == PROBE or (required and not self.trusted):
             self._probe()
         if required and not self.trusted:
-            hint = "set ssl.ca.location, install the system's package ca-certificates, or pip install certifi"
-            refuse(f"there are no certificate authorities to verify brokers with: {self.where()}", hint)
+            hint = (
+                "set ssl.ca.location, install the system's package ca-certificates, or pip "
+                "install certifi"
+            )
+            refuse(
+                f"there are no certificate authorities to verify brokers with: {self.where()}", hint
+            )
 
     def where(self) -> str:
         """Return the sources and the tried places, for error texts."""
@@ -141,7 +148,11 @@ class Authorities:
         if any(_HASHED.fullmatch(each) for each in names):
             self._context.load_verify_locations(None, path)
             return
-        found = [self._files.read(name, os.path.join(path, each)) for each in names if each.endswith(_SUFFIXES)]
+        found = [
+            self._files.read(name, os.path.join(path, each))
+            for each in names
+            if each.endswith(_SUFFIXES)
+        ]
         found = [each for each in found if blocks_of(each.content, b"CERTIFICATE", _TRUSTED)]
         if not found:
             refuse(
@@ -159,14 +170,20 @@ class Authorities:
             try:
                 self._store.add_cert(crypto.load_certificate(crypto.FILETYPE_PEM, block))
             except crypto.Error as error:
-                refuse(f"{material}: certificate {number} of {len(blocks)} can't be read: {reasons(error)}")
+                refuse(
+                    f"{material}: certificate {number} of {len(blocks)} can't be read: "
+                    f"{reasons(error)}"
+                )
         self.trusted.append(str(material))
 
 
 def reasons(error: SSL.Error | crypto.Error) -> str:
     """Return the reasons that pyOpenSSL took from OpenSSL's error queue."""
     entries = error.args[0] if error.args and isinstance(error.args[0], (list, tuple)) else []
-    return ", ".join(dict.fromkeys(str(each[-1]) for each in entries if each)) or "OpenSSL doesn't say why"
+    return (
+        ", ".join(dict.fromkeys(str(each[-1]) for each in entries if each))
+        or "OpenSSL doesn't say why"
+    )
 
 
 def _certifi() -> list[str]:

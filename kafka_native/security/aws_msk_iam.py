@@ -29,7 +29,9 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 VALID_S = 900
 EXPOSED_TEXT = f"sees the signed request, which anyone can use for {VALID_S // 60} minutes"
 RESPONSE_MAX_BYTES = 65536
-CREDENTIALS_HINT = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pip install botocore for the other ways"
+CREDENTIALS_HINT = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pip install botocore for the other ways"
+)
 _SECRET_VARIABLES = (
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -83,7 +85,9 @@ def chain() -> Callable[[], AwsCredentials]:
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> AwsCredentials:
     """Return AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."""
-    access_key, secret_key = (environment.get(f"AWS_{name}", "") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))
+    access_key, secret_key = (
+        environment.get(f"AWS_{name}", "") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+    )
     if not access_key or not secret_key:
         raise SaslError(f"there are no AWS credentials: {CREDENTIALS_HINT}")
     return AwsCredentials(access_key, secret_key, environment.get("AWS_SESSION_TOKEN") or None)
@@ -95,10 +99,15 @@ def region_of(host: str, environment: Mapping[str, str] = os.environ) -> str:
     Raise SaslError if neither has one.
     """
     match = _HOST.search(host.lower())
-    region = match[1] if match else environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    region = (
+        match[1]
+        if match
+        else environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    )
     if not region:
         raise SaslError(
-            f"the AWS region is unknown: {shown(host)} doesn't contain it; set sasl.aws.region or AWS_REGION"
+            f"the AWS region is unknown: {shown(host)} doesn't contain it; set "
+            "sasl.aws.region or AWS_REGION"
         )
     return region
 
@@ -179,7 +188,9 @@ class AwsMskIamExchange(Exchange):
         region = mechanism.region or region_of(self._host)
         mechanism.remember(*environment_secrets())
         mechanism.last = mechanism.credentials()
-        payload = signed_payload(mechanism.last, self._host, region, mechanism.user_agent, mechanism.clock())
+        payload = signed_payload(
+            mechanism.last, self._host, region, mechanism.user_agent, mechanism.clock()
+        )
         mechanism.remember(
             mechanism.last.secret_key,
             mechanism.last.session_token or "",
@@ -200,7 +211,9 @@ class AwsMskIamExchange(Exchange):
         return None
 
 
-def signed_payload(credentials: AwsCredentials, host: str, region: str, user_agent: str, now: float) -> dict[str, str]:
+def signed_payload(
+    credentials: AwsCredentials, host: str, region: str, user_agent: str, now: float
+) -> dict[str, str]:
     """Return the fields of a presigned GET for ``kafka-cluster:Connect``.
 
     ``now`` is in seconds since the epoch.
@@ -214,7 +227,9 @@ def signed_payload(credentials: AwsCredentials, host: str, region: str, user_age
         "X-Amz-Credential": f"{credentials.access_key}/{scope}",
         "X-Amz-Date": date,
         "X-Amz-Expires": str(VALID_S),
-        **({"X-Amz-Security-Token": credentials.session_token} if credentials.session_token else {}),
+        **(
+            {"X-Amz-Security-Token": credentials.session_token} if credentials.session_token else {}
+        ),
         "X-Amz-SignedHeaders": "host",
     }
     listed = "&".join(f"{name}={quote(value, safe='-_.~')}" for name, value in query.items())

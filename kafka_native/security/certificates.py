@@ -99,7 +99,9 @@ def private_key(material: Material, password: str) -> PrivateKey:
         refuse(f"{material}: the key's kind, or its encryption, isn't supported: {error}")
     except (ValueError, TypeError):
         if encrypted:
-            refuse(f"{material}: the key can't be decrypted: wrong ssl.key.password, or a damaged file")
+            refuse(
+                f"{material}: the key can't be decrypted: wrong ssl.key.password, or a damaged file"
+            )
         refuse(f"{material}: the key can't be read: is the file damaged?")
 
 
@@ -113,14 +115,20 @@ def keystore(material: Material, password: str | None) -> Identity:
     if material.content[:1] != bytes([_DER]):
         refuse(f"{material}: not a PKCS#12 keystore", _what_instead(material))
     try:
-        store = pkcs12.load_pkcs12(material.content, None if password is None else password.encode())
+        store = pkcs12.load_pkcs12(
+            material.content, None if password is None else password.encode()
+        )
     except UnsupportedAlgorithm as error:
         refuse(
             f"{material}: it is encrypted in a way that isn't supported: {error}",
             "export it again, with AES-256",
         )
     except (ValueError, TypeError):
-        what = "it needs a password: set ssl.keystore.password" if password is None else "wrong ssl.keystore.password"
+        what = (
+            "it needs a password: set ssl.keystore.password"
+            if password is None
+            else "wrong ssl.keystore.password"
+        )
         refuse(f"{material}: it can't be opened: {what}, or a damaged file")
     if store.key is None or store.cert is None:
         missing = "private key" if store.key is None else "certificate of the key"
@@ -142,8 +150,14 @@ def identity(chain: Material, key: Material, password: str) -> Identity:
     own, *rest = certificates(chain)
     secret = private_key(key, password)
     if not belongs(secret, own):
-        hint = "it has to be the first one of the file" if any(belongs(secret, each) for each in rest) else None
-        refuse(f"the key of {key} isn't the one of the certificate of {chain}, {subject(own)}", hint)
+        hint = (
+            "it has to be the first one of the file"
+            if any(belongs(secret, each) for each in rest)
+            else None
+        )
+        refuse(
+            f"the key of {key} isn't the one of the certificate of {chain}, {subject(own)}", hint
+        )
     return Identity(own, rest, secret, f"{chain} and {key}")
 
 
@@ -151,7 +165,9 @@ def belongs(key: PrivateKey, certificate: x509.Certificate) -> bool:
     """Return True if the key is the certificate's."""
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     try:
-        return bool(key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form))
+        return bool(
+            key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form)
+        )
     except (ValueError, UnsupportedAlgorithm):  # The certificate has an unknown kind of key
         return False
 
@@ -184,7 +200,10 @@ def _what_instead(material: Material) -> str | None:
     content, path = material.content, material.path or "FILE"
     labels = {match[1] for match in _BLOCK.finditer(content)}
     if content.startswith(_JKS):
-        command = f"keytool -importkeystore -srckeystore {path} -destkeystore client.p12 -deststoretype pkcs12"
+        command = (
+            f"keytool -importkeystore -srckeystore {path} -destkeystore client.p12 "
+            "-deststoretype pkcs12"
+        )
         return f"it is a Java keystore: {command}"
     if labels:
         held = ", ".join(sorted(each.decode().lower() for each in labels))
@@ -192,7 +211,10 @@ def _what_instead(material: Material) -> str | None:
     if not content.strip():
         return "it is empty"
     if content[:1] == bytes([_DER]):
-        return "it seems to be in DER form, or a PKCS#12 keystore: convert it with openssl x509, or openssl pkcs12"
+        return (
+            "it seems to be in DER form, or a PKCS#12 keystore: convert it with openssl x509, or "
+            "openssl pkcs12"
+        )
     if b"-----BEGIN" in content and rb"\n" in content:
         return r"its line ends are a backslash and an n: put real ones in their place"
     return "a PEM text begins with -----BEGIN and ends with -----END"

@@ -24,7 +24,10 @@ from kafka_native.security.time_limit import LimitedCalls
 
 AZURE_URL = "http://169.254.169.254/metadata/identity/oauth2/token"
 """The address of Azure's Instance Metadata Service. Only the machine itself can reach it."""
-AWS_MISSING = "sasl.oauthbearer.metadata.authentication.type=aws_iam needs botocore: pip install 'kafka-native[aws]'"
+AWS_MISSING = (
+    "sasl.oauthbearer.metadata.authentication.type=aws_iam needs botocore: pip install "
+    "'kafka-native[aws]'"
+)
 AWS_OLD = "this botocore doesn't know STS's GetWebIdentityToken: pip install --upgrade botocore"
 AWS_NAMES = (
     "region",
@@ -61,7 +64,10 @@ def pairs(text: str) -> dict[str, str]:
 def _check_names(found: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
     for name in found:
         if name not in known:
-            raise SaslError(f"sasl.oauthbearer.config: {what} doesn't know {shown(name)!r}, only {', '.join(known)}")
+            raise SaslError(
+                f"sasl.oauthbearer.config: {what} doesn't know {shown(name)!r}, only "
+                f"{', '.join(known)}"
+            )
 
 
 def azure_url(endpoint: str, config: str) -> str:
@@ -73,7 +79,10 @@ def azure_url(endpoint: str, config: str) -> str:
     _check_names(found, ("query",), "azure_imds")
     query = found.get("query", "")
     if not query and not endpoint:
-        text = "`sasl.oauthbearer.token.endpoint.url` is mandatory for Azure IMDS authentication when `query` isn't set"
+        text = (
+            "`sasl.oauthbearer.token.endpoint.url` is mandatory for Azure IMDS authentication "
+            "when `query` isn't set"
+        )
         raise SaslError(text)
     url = endpoint or AZURE_URL
     return f"{url}{'&' if '?' in url else '?'}{query}" if query else url
@@ -90,14 +99,19 @@ def _aws_request(found: Mapping[str, str]) -> dict[str, Any]:
     _check_names({name: "" for name in found if name[4:] not in tags}, AWS_NAMES, "aws_iam")
     missing = [name for name in ("region", "audience") if not found.get(name)]
     if missing:
-        text = f"{' and '.join(missing)} must be in `sasl.oauthbearer.config` (region=us-east-1,audience=https://...)"
+        text = (
+            f"{' and '.join(missing)} must be in `sasl.oauthbearer.config` "
+            "(region=us-east-1,audience=https://...)"
+        )
         raise SaslError(f"sasl.oauthbearer.metadata.authentication.type=aws_iam: {text}")
     seconds, algorithm = (
         found.get("duration_seconds", "300"),
         found.get("signing_algorithm", "ES384"),
     )
     if not (seconds.isascii() and seconds.isdigit() and int(seconds[:5]) in DURATIONS_S):
-        raise SaslError(f"duration_seconds is {shown(seconds)!r}, not {DURATIONS_S[0]} to {DURATIONS_S[-1]}")
+        raise SaslError(
+            f"duration_seconds is {shown(seconds)!r}, not {DURATIONS_S[0]} to {DURATIONS_S[-1]}"
+        )
     if algorithm not in ALGORITHMS:
         raise SaslError(f"signing_algorithm is {shown(algorithm)!r}, not {' or '.join(ALGORITHMS)}")
     if found.get("aws_debug", "none") not in ("none", "console"):
@@ -109,14 +123,20 @@ def _aws_request(found: Mapping[str, str]) -> dict[str, Any]:
         "DurationSeconds": int(seconds),
         "SigningAlgorithm": algorithm,
     }
-    return request | ({"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {})
+    return request | (
+        {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {}
+    )
 
 
 def aws_remarks(config: str) -> list[str]:
     """Return warnings about this configuration. Raise SaslError if the endpoint is invalid."""
     endpoint = pairs(config).get("sts_endpoint", "")
     url = Url("sts_endpoint in sasl.oauthbearer.config", endpoint) if endpoint else None
-    return [readable_by_others("sts_endpoint", url)] if url is not None and url.is_readable_by_others else []
+    return (
+        [readable_by_others("sts_endpoint", url)]
+        if url is not None and url.is_readable_by_others
+        else []
+    )
 
 
 class _Botocore:
@@ -143,7 +163,9 @@ class _Botocore:
 
     def client(self, region: str, endpoint: str | None) -> Any:
         """Return a client of STS that reads at most RESPONSE_MAX_BYTES of a response."""
-        client = self.session.create_client("sts", region, endpoint_url=endpoint, config=self.settings)
+        client = self.session.create_client(
+            "sts", region, endpoint_url=endpoint, config=self.settings
+        )
         # Without this method, the caller raises AWS_OLD
         if hasattr(client, "get_web_identity_token"):
             client.meta.events.register("before-send.sts", self._sender(client.meta.endpoint_url))
@@ -165,7 +187,9 @@ class _Botocore:
             except SaslError:
                 response.raw.close()
                 raise
-            return self._response_class(request.url, response.status_code, response.headers, _Whole(content))
+            return self._response_class(
+                request.url, response.status_code, response.headers, _Whole(content)
+            )
 
         return send
 

@@ -106,7 +106,11 @@ class Gssapi(Mechanism):
         has_own_cache = bool(self.keytab) and not self._command
         if not has_own_cache and not self.principal:
             return None
-        name = self.gssapi.Name(self.principal, self.gssapi.NameType.kerberos_principal) if self.principal else None
+        name = (
+            self.gssapi.Name(self.principal, self.gssapi.NameType.kerberos_principal)
+            if self.principal
+            else None
+        )
         # The default cache may have tickets of another principal.
         cache = f"MEMORY:kafka-native-{id(self)}"
         store = {"client_keytab": self.keytab, "ccache": cache} if has_own_cache else None
@@ -127,7 +131,9 @@ class GssapiExchange(Exchange):
         """Return the first token. The library may request a ticket from the KDC."""
         gssapi = self._mechanism.gssapi
         try:
-            name = gssapi.Name(f"{self._mechanism.service}@{self._host}", gssapi.NameType.hostbased_service)
+            name = gssapi.Name(
+                f"{self._mechanism.service}@{self._host}", gssapi.NameType.hostbased_service
+            )
             flags = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
             mech = gssapi.MechType.kerberos
             credentials = self._mechanism.credentials()
@@ -176,4 +182,6 @@ def words_of(command: str) -> list[str]:
     ``kinit`` itself, options and ``%{name}`` are left out.
     """
     words = _WORD.findall(_VARIABLE.sub(" ", command))
-    return [word for word in words if len(word) >= WORD_MIN and not _PROGRAM_OR_OPTION.fullmatch(word)]
+    return [
+        word for word in words if len(word) >= WORD_MIN and not _PROGRAM_OR_OPTION.fullmatch(word)
+    ]

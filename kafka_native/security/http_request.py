@@ -54,7 +54,10 @@ class Url:
         if parts is None or parts.scheme not in PORTS or not parts.hostname:
             raise SaslError(f"{name} has to be an http or https URL")
         if "@" in parts.netloc or "@" in parts.path:
-            raise SaslError(f"{name} contains a user or a password: they have their own properties; write %40 for @")
+            raise SaslError(
+                f"{name} contains a user or a password: they have their own properties; "
+                "write %40 for @"
+            )
         self.is_encrypted = parts.scheme == "https"
         self.host: str = parts.hostname
         self.port: int = parts.port or PORTS[parts.scheme]
@@ -126,7 +129,9 @@ class HttpClient:
         host, port = self._url.host, self._url.port
         # gevent's lookup would create a hub in each calling thread, and nothing would end it
         getaddrinfo = _socket.getaddrinfo if is_patched() else socket.getaddrinfo
-        found = self._lookups.run(lambda: getaddrinfo(host, port, type=socket.SOCK_STREAM), some_left_s(deadline))
+        found = self._lookups.run(
+            lambda: getaddrinfo(host, port, type=socket.SOCK_STREAM), some_left_s(deadline)
+        )
         failure = OSError("the name has no address")
         for family, kind, protocol, _, address in found:
             connection = socket.socket(family, kind, protocol)
@@ -143,7 +148,11 @@ class HttpClient:
 
     def _encrypted(self, plain: socket.socket, deadline: float) -> socket.socket:
         plain.settimeout(some_left_s(deadline))  # For the whole handshake
-        return self._context.wrap_socket(plain, server_hostname=self._url.host) if self._url.is_encrypted else plain
+        return (
+            self._context.wrap_socket(plain, server_hostname=self._url.host)
+            if self._url.is_encrypted
+            else plain
+        )
 
     def _exchange(
         self,

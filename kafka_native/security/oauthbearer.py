@@ -53,9 +53,14 @@ class Token:
             raise SaslError("the token is empty or has characters that no token has (RFC 6750)")
         for key, value in self.extensions.items():
             if not _KEY.fullmatch(key) or key == "auth":
-                raise SaslError(f"{shown(key)!r} can't be the name of a SASL extension: letters only, and not auth")
+                raise SaslError(
+                    f"{shown(key)!r} can't be the name of a SASL extension: letters only, "
+                    "and not auth"
+                )
             if not _VALUE.fullmatch(value):
-                raise SaslError(f"the value of the SASL extension {key} is empty or has unprintable characters")
+                raise SaslError(
+                    f"the value of the SASL extension {key} is empty or has unprintable characters"
+                )
 
     def __repr__(self) -> str:
         return f"Token([redacted], expires={self.expires}, principal={self.principal!r})"
@@ -121,7 +126,11 @@ class OAuthBearer(Mechanism):
         now = self._clock()
         try:
             token = self._source()
-            extensions = (value for value in token.extensions.values() if len(value) >= EXTENSION_SECRET_MIN_CHARACTERS)
+            extensions = (
+                value
+                for value in token.extensions.values()
+                if len(value) >= EXTENSION_SECRET_MIN_CHARACTERS
+            )
             self._secrets.add(*extensions, token.value)
             if math.isnan(token.expires):
                 raise SaslError("the token's expiry time isn't a number")
@@ -210,13 +219,22 @@ def callback_source(oauth_cb: Callable[[Any], Any], config: str | None) -> Calla
         found = oauth_cb(config)
         if not isinstance(found, tuple) or not 2 <= len(found) <= 4:
             raise SaslError(
-                f"oauth_cb has to return (token, expiry time[, principal[, extensions]]), not {_kind(found)}"
+                "oauth_cb has to return (token, expiry time[, principal[, extensions]]), "
+                f"not {_kind(found)}"
             )
         value, expires, *more = found
         principal = more[0] if more else ""
         extensions = more[1] if len(more) > 1 else {}
-        has_valid_types = isinstance(value, str) and isinstance(principal, str) and isinstance(extensions, Mapping)
-        if not has_valid_types or isinstance(expires, bool) or not isinstance(expires, (int, float)):
+        has_valid_types = (
+            isinstance(value, str)
+            and isinstance(principal, str)
+            and isinstance(extensions, Mapping)
+        )
+        if (
+            not has_valid_types
+            or isinstance(expires, bool)
+            or not isinstance(expires, (int, float))
+        ):
             kinds = ", ".join(_kind(each) for each in found)
             raise SaslError(f"oauth_cb has to return (str, float[, str[, dict]]), not ({kinds})")
         return Token(
@@ -240,5 +258,7 @@ def parsed_extensions(text: str) -> dict[str, str]:
     """
     pairs = [pair.strip().partition("=") for pair in text.split(",") if pair.strip()]
     if not all(equals for _, equals, _ in pairs):
-        raise SaslError("sasl.oauthbearer.extensions has to be key=value pairs with commas between them")
+        raise SaslError(
+            "sasl.oauthbearer.extensions has to be key=value pairs with commas between them"
+        )
     return {key: value for key, _, value in pairs}

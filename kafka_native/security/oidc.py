@@ -61,7 +61,9 @@ def https_context(ca_location: str, ca_pem: str) -> ssl.SSLContext:
 class Provider:
     """The token endpoint of an OpenID Connect provider or of a cloud."""
 
-    def __init__(self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]) -> None:
+    def __init__(
+        self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]
+    ) -> None:
         """Make the endpoint. Raise SaslError if the URL is invalid or PyJWT is missing."""
         try:
             import jwt  # noqa: F401 - for claims_of()
@@ -75,7 +77,9 @@ class Provider:
         )
         self.secrets = Secrets(hidden)
         """The secrets that errors must not show. Callers add the secrets that they send."""
-        self.remarks = [readable_by_others(ENDPOINT_PROPERTY, found)] if found.is_readable_by_others else []
+        self.remarks = (
+            [readable_by_others(ENDPOINT_PROPERTY, found)] if found.is_readable_by_others else []
+        )
         self._url = found
         self._subject_claim = subject_claim
         self._extensions = extensions
@@ -96,7 +100,9 @@ class Provider:
         """Send a GET request and return the token. It raises as `ask()`."""
         return self._call("GET", None, headers, now)
 
-    def _call(self, method: str, body: bytes | None, headers: Mapping[str, str], now: float) -> Token:
+    def _call(
+        self, method: str, body: bytes | None, headers: Mapping[str, str], now: float
+    ) -> Token:
         answer = self._answer(method, body, {"Accept": "application/json", **headers})
         try:
             said = json.loads(answer.body)
@@ -130,7 +136,10 @@ class Provider:
         lifetime = _seconds(said.get("expires_in"))
         if expires is None:
             if lifetime is None:
-                raise SaslError(f"{self._url.shown}: the token doesn't say when it expires: no exp, no expires_in")
+                raise SaslError(
+                    f"{self._url.shown}: the token doesn't say when it expires: no exp, no "
+                    "expires_in"
+                )
             expires = now + lifetime
         return Token(value, expires, principal, self._extensions)
 
@@ -143,7 +152,10 @@ class Provider:
 
 def readable_by_others(name: str, url: Url) -> str:
     """Return the warning about a URL without TLS."""
-    return f"{name} is {url.shown}, without TLS: anyone who can read the network traffic sees the login and the token"
+    return (
+        f"{name} is {url.shown}, without TLS: anyone who can read the network traffic sees the "
+        "login and the token"
+    )
 
 
 def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
@@ -162,7 +174,9 @@ def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
         claims = {}
     subject = claims.get(subject_claim)
     expires = _seconds(claims.get("exp"))
-    return subject if isinstance(subject, str) else "", None if expires is None else float(int(expires))
+    return subject if isinstance(subject, str) else "", None if expires is None else float(
+        int(expires)
+    )
 
 
 def _seconds(value: object) -> float | None:
@@ -278,8 +292,14 @@ class Assertion:
             key = load_pem_private_key(self._key().encode(), password)
             return jwt.encode(payload, key, self._algorithm, headers=template.get("header"))  # type: ignore[arg-type]
         except (ValueError, TypeError, jwt.exceptions.PyJWTError) as error:
-            reason = "wrong or missing passphrase, or no key" if isinstance(error, ValueError) else type(error).__name__
-            raise SaslError(f"the assertion can't be signed with {self._algorithm}: {reason}") from None
+            reason = (
+                "wrong or missing passphrase, or no key"
+                if isinstance(error, ValueError)
+                else type(error).__name__
+            )
+            raise SaslError(
+                f"the assertion can't be signed with {self._algorithm}: {reason}"
+            ) from None
 
 
 def _template(text: str) -> dict[str, dict[str, Any]]:
@@ -287,6 +307,10 @@ def _template(text: str) -> dict[str, dict[str, Any]]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or not all(isinstance(found.get(part, {}), dict) for part in ("header", "payload")):
-        raise SaslError("sasl.oauthbearer.assertion.jwt.template.file isn't JSON with a header and a payload")
+    if not isinstance(found, dict) or not all(
+        isinstance(found.get(part, {}), dict) for part in ("header", "payload")
+    ):
+        raise SaslError(
+            "sasl.oauthbearer.assertion.jwt.template.file isn't JSON with a header and a payload"
+        )
     return found

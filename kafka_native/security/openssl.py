@@ -21,7 +21,9 @@ ffi: Final[Any] = _openssl.ffi
 
 def library_version() -> str:
     """Return OpenSSL's name and version, for instance ``OpenSSL 3.5.4``."""
-    return " ".join(ffi.string(lib.OpenSSL_version(lib.OPENSSL_VERSION)).decode("ascii", "replace").split()[:2])
+    return " ".join(
+        ffi.string(lib.OpenSSL_version(lib.OPENSSL_VERSION)).decode("ascii", "replace").split()[:2]
+    )
 
 
 def error_reason() -> str:
@@ -29,11 +31,15 @@ def error_reason() -> str:
     reasons = []
     while code := lib.ERR_get_error():
         text = lib.ERR_reason_error_string(code)
-        reasons.append(f"error {code:#x}" if text == ffi.NULL else ffi.string(text).decode("ascii", "replace"))
+        reasons.append(
+            f"error {code:#x}" if text == ffi.NULL else ffi.string(text).decode("ascii", "replace")
+        )
     return ", ".join(dict.fromkeys(reasons))
 
 
-def set_list(context: Any, function: str, names: Sequence[str], setting: str, always: Sequence[str] = ()) -> None:
+def set_list(
+    context: Any, function: str, names: Sequence[str], setting: str, always: Sequence[str] = ()
+) -> None:
     """Pass a list of names to a context. It raises rather than ignore a list.
 
     :param context: The SSL_CTX.
@@ -58,7 +64,9 @@ def set_list(context: Any, function: str, names: Sequence[str], setting: str, al
         )
 
 
-def expect_host(connection: Any, host: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def expect_host(
+    connection: Any, host: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address
+) -> bool:
     """Make a new connection verify its peer for a host. Return False if OpenSSL refuses.
 
     csrc/net/tls.c does the same for the transport: only the alternative names count, not the
@@ -86,7 +94,10 @@ def address_of(name: str) -> int:
 
 
 def _too_old(function: str, what: str) -> NoReturn:
-    text = f"{what}cryptography {version('cryptography')} has no {function} (pyOpenSSL {version('pyOpenSSL')})"
+    text = (
+        f"{what}cryptography {version('cryptography')} has no {function} (pyOpenSSL "
+        f"{version('pyOpenSSL')})"
+    )
     raise KafkaException(
         KafkaError(KafkaError._SSL, text),
         hint="upgrade them: pip install --upgrade cryptography pyOpenSSL",

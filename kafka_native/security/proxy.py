@@ -16,7 +16,9 @@ _LOGIN_BYTES_MAX: Final = 255
 """The maximum length of the user and of the password. SOCKS5 has one byte for each length."""
 _HOST_BYTES_MAX: Final = 255
 _FORM: Final = "socks5://, socks5h:// or http://, then HOST:PORT or USER:PASSWORD@HOST:PORT"
-_SPELLING: Final = f"{_FORM}; in USER and PASSWORD, %40 stands for @, %3A for :, %2F for /, %25 for %"
+_SPELLING: Final = (
+    f"{_FORM}; in USER and PASSWORD, %40 stands for @, %3A for :, %2F for /, %25 for %"
+)
 
 
 class Proxy(NamedTuple):
@@ -79,7 +81,9 @@ def _split(text: str) -> tuple[SplitResult, int | None]:
 def _login(scheme: str, parts: SplitResult) -> bytes:
     user, password = (unquote_to_bytes(each or "") for each in (parts.username, parts.password))
     if not user or max(len(user), len(password)) > _LOGIN_BYTES_MAX:
-        refuse(f"proxy.url: a user has 1 to {_LOGIN_BYTES_MAX} bytes, a password no more", _SPELLING)
+        refuse(
+            f"proxy.url: a user has 1 to {_LOGIN_BYTES_MAX} bytes, a password no more", _SPELLING
+        )
     if scheme == "http":
         if b":" in user:
             refuse("proxy.url: with http:// a user has no colon (RFC 7617)", _SPELLING)

@@ -50,7 +50,9 @@ def mechanism_of(config: Config) -> Mechanism:
 
 
 def _fail(config: Config, text: str, hint: str | None = None) -> NoReturn:
-    raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"Failed to create {config.role}: {text}"), hint=hint)
+    raise KafkaException(
+        KafkaError(KafkaError._INVALID_ARG, f"Failed to create {config.role}: {text}"), hint=hint
+    )
 
 
 def _credentials(config: Config) -> Credentials:
@@ -79,7 +81,10 @@ def _oauthbearer(config: Config) -> Mechanism:
     unsecured = config.flag("enable.sasl.oauthbearer.unsecure.jwt")
     if config["sasl.oauthbearer.method"] == "oidc":
         if unsecured:
-            text = "`enable.sasl.oauthbearer.unsecure.jwt` and `sasl.oauthbearer.method=oidc` are mutually exclusive"
+            text = (
+                "`enable.sasl.oauthbearer.unsecure.jwt` and `sasl.oauthbearer.method=oidc` are "
+                "mutually exclusive"
+            )
             _fail(config, text)
         return _oidc(config)
     oauth_cb = config.function("oauth_cb")
@@ -91,7 +96,8 @@ def _oauthbearer(config: Config) -> Mechanism:
         return OAuthBearer(unsecured_source(own or ""), exposes="")
     _fail(
         config,
-        "OAUTHBEARER needs `oauth_cb`, `sasl.oauthbearer.method=oidc` or, for tests, unsecured tokens",
+        "OAUTHBEARER needs `oauth_cb`, `sasl.oauthbearer.method=oidc` or, for tests, "
+        "unsecured tokens",
     )
 
 
@@ -121,7 +127,8 @@ def _oidc(config: Config) -> Mechanism:
         if not value:
             _fail(
                 config,
-                f"`sasl.oauthbearer.{name}` is mandatory when `sasl.oauthbearer.method=oidc` is set",
+                f"`sasl.oauthbearer.{name}` is mandatory when `sasl.oauthbearer.method=oidc` "
+                "is set",
             )
     provider = _provider(config, url)
     scope = config.text("sasl.oauthbearer.scope")
@@ -160,14 +167,19 @@ def _assertion(config: Config) -> Callable[[float], str]:
         read(ready, "sasl.oauthbearer.assertion.file")
         return lambda now: read(ready, "sasl.oauthbearer.assertion.file").strip()
     if not key_file and not key_pem:
-        names = "`sasl.oauthbearer.assertion.private.key.file` or `sasl.oauthbearer.assertion.private.key.pem`"
+        names = (
+            "`sasl.oauthbearer.assertion.private.key.file` or "
+            "`sasl.oauthbearer.assertion.private.key.pem`"
+        )
         _fail(
             config,
             f"{names} is mandatory when `sasl.oauthbearer.grant.type` is set to `{JWT_BEARER}`",
         )
     assertion = Assertion(
         algorithm=config.text("sasl.oauthbearer.assertion.algorithm"),
-        key=partial(read, key_file, "sasl.oauthbearer.assertion.private.key.file") if key_file else lambda: key_pem,
+        key=partial(read, key_file, "sasl.oauthbearer.assertion.private.key.file")
+        if key_file
+        else lambda: key_pem,
         passphrase=config.text("sasl.oauthbearer.assertion.private.key.passphrase"),
         claims={
             "aud": config.text("sasl.oauthbearer.assertion.claim.aud"),
@@ -177,7 +189,9 @@ def _assertion(config: Config) -> Callable[[float], str]:
         expires_s=config.integer("sasl.oauthbearer.assertion.claim.exp.seconds"),
         not_before_s=config.integer("sasl.oauthbearer.assertion.claim.nbf.seconds"),
         with_id=config.flag("sasl.oauthbearer.assertion.claim.jti.include"),
-        template=partial(read, template, "sasl.oauthbearer.assertion.jwt.template.file") if template else None,
+        template=partial(read, template, "sasl.oauthbearer.assertion.jwt.template.file")
+        if template
+        else None,
     )
     assertion(time.time())  # Reports errors of the key and the template now
     return assertion

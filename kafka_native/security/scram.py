@@ -121,7 +121,9 @@ class Scram(PasswordMechanism):
 class ScramExchange(Exchange):
     """The four messages: client first, server first, client final, server final."""
 
-    def __init__(self, scram: Scram, username: str, password: str, own_nonce: str, is_token: bool) -> None:
+    def __init__(
+        self, scram: Scram, username: str, password: str, own_nonce: str, is_token: bool
+    ) -> None:
         """Make the exchange for this form of the name and the password."""
         self._scram = scram
         self._password = password
@@ -137,7 +139,10 @@ class ScramExchange(Exchange):
     def respond(self, challenge: bytes) -> bytes | None:
         """Return the client's proof. On the broker's second message, verify the broker's proof."""
         if len(challenge) > MESSAGE_MAX_BYTES:
-            raise SaslError(f"the broker's SCRAM message has {len(challenge)} bytes, more than {MESSAGE_MAX_BYTES}")
+            raise SaslError(
+                f"the broker's SCRAM message has {len(challenge)} bytes, more than "
+                f"{MESSAGE_MAX_BYTES}"
+            )
         try:
             text = challenge.decode()
         except UnicodeDecodeError:
@@ -153,7 +158,9 @@ class ScramExchange(Exchange):
         if list(values)[:3] != ["r", "s", "i"]:
             raise SaslError(f"not a SCRAM message of a server: {shown(server_first)}")
         if not values["r"].startswith(self._nonce) or len(values["r"]) == len(self._nonce):
-            raise SaslError("the broker's nonce doesn't continue ours: it may replay another exchange")
+            raise SaslError(
+                "the broker's nonce doesn't continue ours: it may replay another exchange"
+            )
         salt = _decoded(values["s"], "salt")
         if not 0 < len(salt) <= SALT_MAX_BYTES:
             raise SaslError(f"the broker's salt has {len(salt)} bytes")
@@ -171,8 +178,13 @@ class ScramExchange(Exchange):
         if "e" in values:
             raise SaslError(f"the broker says {shown(values['e'])}")
         signature = _decoded(values.get("v", ""), "signature")
-        if self._server_signature is None or not hmac.compare_digest(signature, self._server_signature):
-            raise SaslError("the broker's signature is wrong: it doesn't know the password, so it isn't our broker")
+        if self._server_signature is None or not hmac.compare_digest(
+            signature, self._server_signature
+        ):
+            raise SaslError(
+                "the broker's signature is wrong: it doesn't know the password, so it isn't "
+                "our broker"
+            )
         self.done = True
 
 

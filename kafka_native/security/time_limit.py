@@ -37,7 +37,9 @@ class LimitedCalls:
         """
         with self._lock:
             if self._running >= HANGING_MAX:
-                raise SaslError(f"{self._what}: {self._running} attempts before this one haven't ended")
+                raise SaslError(
+                    f"{self._what}: {self._running} attempts before this one haven't ended"
+                )
             self._running += 1
         ended = Event()
         found: list[T] = []

@@ -38,7 +38,9 @@ class TlsContext:
         """Read the files that the configuration names."""
         self.verifies: Final = config.flag("enable.ssl.certificate.verification")
         """True if a trusted authority has to vouch for the broker's certificate."""
-        self.identifies_hosts: Final = self.verifies and config.text("ssl.endpoint.identification.algorithm") == "https"
+        self.identifies_hosts: Final = (
+            self.verifies and config.text("ssl.endpoint.identification.algorithm") == "https"
+        )
         """True if the broker's certificate has to name the host or address of the connection."""
         self.remarks: Final[list[str]] = []
         """Warnings for the user."""
@@ -49,10 +51,14 @@ class TlsContext:
         self.context.set_min_proto_version(SSL.TLS1_2_VERSION)
         # OpenSSL treats an end without close_notify as a normal end, because Kafka's frames show
         # whether data is missing. As an error, it would prevent the resumption of the session.
-        self.context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION | lib.SSL_OP_IGNORE_UNEXPECTED_EOF)
+        self.context.set_options(
+            SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION | lib.SSL_OP_IGNORE_UNEXPECTED_EOF
+        )
         self.context.set_verify(SSL.VERIFY_PEER if self.verifies else SSL.VERIFY_NONE)
         self._restrict()
-        self.authorities: Final = Authorities(self.context, config, self._files, required=self.verifies)
+        self.authorities: Final = Authorities(
+            self.context, config, self._files, required=self.verifies
+        )
         """The trusted authorities."""
         self._set_store_flags()
         own = _identity_of(config, self._files)
@@ -63,7 +69,8 @@ class TlsContext:
         cipher_suites.check_offered(self.context)
         if not self.verifies:
             self.remarks.append(
-                "enable.ssl.certificate.verification=false: the client doesn't detect servers that impersonate a broker"
+                "enable.ssl.certificate.verification=false: the client doesn't detect "
+                "servers that impersonate a broker"
             )
         elif not self.identifies_hosts:
             self.remarks.append(
@@ -83,7 +90,9 @@ class TlsContext:
         """
         return self._files.changed()
 
-    def explain(self, reason: str, verify_error: int, host: str, port: int, certificate: bytes) -> str:
+    def explain(
+        self, reason: str, verify_error: int, host: str, port: int, certificate: bytes
+    ) -> str:
         """Return the cause of a failed handshake, and which properties to set.
 
         :param reason: OpenSSL's reason, for instance ``certificate verify failed``; may be empty.
@@ -94,7 +103,9 @@ class TlsContext:
             above it is the cause, that certificate follows.
         """
         # Without verification there is a verify result, too, but it isn't the cause
-        failure = tls_errors.Failure(reason, verify_error if self.verifies else 0, host, port, certificate)
+        failure = tls_errors.Failure(
+            reason, verify_error if self.verifies else 0, host, port, certificate
+        )
         return tls_errors.explain(failure, self._config, self.authorities, self.identity)
 
     def __repr__(self) -> str:
@@ -104,7 +115,9 @@ class TlsContext:
 
     def _restrict(self) -> None:
         """Apply the user's cipher suites, curves and signature algorithms."""
-        self.remarks.extend(cipher_suites.restrict(self.context, self._config.text(cipher_suites.PROPERTY)))
+        self.remarks.extend(
+            cipher_suites.restrict(self.context, self._config.text(cipher_suites.PROPERTY))
+        )
         self._set_list_of("ssl.curves.list", "SSL_CTX_set1_curves_list")
         self._set_list_of("ssl.sigalgs.list", "SSL_CTX_set1_sigalgs_list")
 
@@ -151,8 +164,14 @@ class TlsContext:
         now = datetime.now(timezone.utc)
         first, last = own.certificate.not_valid_before_utc, own.certificate.not_valid_after_utc
         if not first <= now <= last:
-            when = f"expired on {last:%Y-%m-%d}" if now > last else f"isn't valid before {first:%Y-%m-%d}"
-            self.remarks.append(f"the client's certificate, {subject(own.certificate)} of {own.source}, {when}")
+            when = (
+                f"expired on {last:%Y-%m-%d}"
+                if now > last
+                else f"isn't valid before {first:%Y-%m-%d}"
+            )
+            self.remarks.append(
+                f"the client's certificate, {subject(own.certificate)} of {own.source}, {when}"
+            )
 
 
 def _identity_of(config: Config, files: Files) -> Identity | None:
@@ -168,7 +187,9 @@ def _identity_of(config: Config, files: Files) -> Identity | None:
     if store and (other := chain or key):
         refuse(f"ssl.keystore.location and {other.name}: set one of them")
     if store:
-        password = config.text("ssl.keystore.password") if config.is_set("ssl.keystore.password") else None
+        password = (
+            config.text("ssl.keystore.password") if config.is_set("ssl.keystore.password") else None
+        )
         return keystore(files.read("ssl.keystore.location", store), password)
     if chain and key:
         return identity(chain, key, config.text("ssl.key.password"))

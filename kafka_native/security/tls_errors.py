@@ -108,7 +108,9 @@ class Peer:
             return otherwise
 
 
-def explain(failure: Failure, config: Config, authorities: Authorities, own: Identity | None) -> str:
+def explain(
+    failure: Failure, config: Config, authorities: Authorities, own: Identity | None
+) -> str:
     """Return the text for `TlsContext.explain`."""
     if failure.verify_error:
         sentence = _of_certificate(failure, config, authorities)
@@ -135,17 +137,25 @@ def _of_certificate(failure: Failure, config: Config, authorities: Authorities) 
     if error in (*NO_ISSUER, SELF_SIGNED_IN_CHAIN):
         what = f"its issuer '{peer.issuer}' is none of the CAs of {authorities.where()}"
         if error == SELF_SIGNED_IN_CHAIN:
-            what = f"the root above its issuer '{peer.issuer}' is none of the CAs of {authorities.where()}"
+            what = (
+                f"the root above its issuer '{peer.issuer}' is none of the CAs of "
+                f"{authorities.where()}"
+            )
         if above is not None and config.text("ssl.crl.check") == "chain":
             what = "ssl.crl.check=chain needs all CAs up to the root, "
             what += f"and '{above.issuer}' isn't one of {authorities.where()}"
         return f"{whose} can't be verified: {what}; set ssl.ca.location to the CA's certificate"
     if error in (REVOKED, NO_CRL, CRL_EXPIRED, *NO_CRL_SIGNER):
-        return _of_revocation(error, peer, above, whose, f"ssl.crl.location={config.text('ssl.crl.location')}")
+        return _of_revocation(
+            error, peer, above, whose, f"ssl.crl.location={config.text('ssl.crl.location')}"
+        )
     if error in WRONG_PURPOSE:
         return f"{whose}, {peer.subject}, or one above it isn't meant for servers (key usage)"
     if error in TOO_WEAK:
-        return f"{whose} or one above it has a key or a signature that is too weak for {library_version()}"
+        return (
+            f"{whose} or one above it has a key or a signature that is too weak for "
+            f"{library_version()}"
+        )
     return f"{whose}, {peer.subject}, isn't accepted"
 
 
@@ -160,18 +170,28 @@ def _of_names(failure: Failure, peer: Peer, whose: str) -> str:
             "and the common name isn't taken for one: "
             f"give the broker a certificate with subjectAltName={kind}:{host}, or {unless}"
         )
-    return f"{whose} is for {peer.names}, not {host}: connect to the broker by a name of its certificate, or {unless}"
+    return (
+        f"{whose} is for {peer.names}, not {host}: connect to the broker by a name of its "
+        f"certificate, or {unless}"
+    )
 
 
 def _of_revocation(error: int, peer: Peer, above: Peer | None, whose: str, lists: str) -> str:
     """Explain the result of the revocation check. ``lists``: their property with its value."""
     one = peer if above is None else above
     if error == REVOKED:
-        what = f"{whose}, {peer.subject}," if above is None else f"{above.subject}, a CA above {whose},"
+        what = (
+            f"{whose}, {peer.subject},"
+            if above is None
+            else f"{above.subject}, a CA above {whose},"
+        )
         return f"{what} is revoked, says {lists}"
     if error == CRL_EXPIRED:
         what = "its issuer" if above is None else "the CA"
-        return f"{whose} can't be verified: the list of {what} '{one.issuer}' in {lists} is too old: get a new one"
+        return (
+            f"{whose} can't be verified: the list of {what} '{one.issuer}' in {lists} is too "
+            "old: get a new one"
+        )
     if error in NO_CRL_SIGNER:
         return (
             f"{whose} can't be verified: the list of '{one.issuer}' in {lists} isn't signed "
@@ -193,7 +213,10 @@ def _of_dates(error: int, peer: Peer, above: Peer | None, whose: str) -> str:
     if error == EXPIRED and last is not None and last < now:
         return f"{what}, {one.subject}, expired on {last:%Y-%m-%d}"
     if error == NOT_YET_VALID and first is not None and first > now:
-        return f"{what}, {one.subject}, isn't valid before {first:%Y-%m-%d %H:%M} UTC: is this machine's clock right?"
+        return (
+            f"{what}, {one.subject}, isn't valid before {first:%Y-%m-%d %H:%M} UTC: is this "
+            "machine's clock right?"
+        )
     state = "has expired" if error == EXPIRED else "isn't valid yet"
     return f"a certificate above {whose}, which '{peer.issuer}' has issued, {state}"
 
@@ -201,7 +224,9 @@ def _of_dates(error: int, peer: Peer, above: Peer | None, whose: str) -> str:
 def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
     """Explain a failed handshake whose cause isn't the broker's certificate."""
     reason, broker = failure.reason.lower(), failure.broker
-    kind = next((kind for kind, parts in _REASONS.items() if any(part in reason for part in parts)), "")
+    kind = next(
+        (kind for kind, parts in _REASONS.items() if any(part in reason for part in parts)), ""
+    )
     if kind == "ended" or not reason:
         return f"{broker} ended the connection in the middle of the TLS handshake: {_PLAINTEXT}"
     if kind == "no tls":
@@ -211,7 +236,11 @@ def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
     if kind == "versions":
         return f"{broker} and this client have no version of TLS in common: {_limits(config)}"
     if kind == "nothing shared":
-        hint = "" if own is not None or "alert" not in reason else f"; if it wants a client certificate, {_SET_ONE}"
+        hint = (
+            ""
+            if own is not None or "alert" not in reason
+            else f"; if it wants a client certificate, {_SET_ONE}"
+        )
         return f"{broker} and this client don't agree: {_limits(config)}{hint}"
     if kind == "name":
         return f"{broker} has no certificate for the name {clean(failure.host, 255)}"
@@ -226,7 +255,9 @@ def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
     return f"the TLS handshake with {broker} failed"
 
 
-_PLAINTEXT: Final = "a PLAINTEXT listener? security.protocol=plaintext, or sasl_plaintext, is for those"
+_PLAINTEXT: Final = (
+    "a PLAINTEXT listener? security.protocol=plaintext, or sasl_plaintext, is for those"
+)
 _SET_ONE: Final = "set ssl.keystore.location, or ssl.certificate.location and ssl.key.location"
 
 # Parts of OpenSSL's reasons, of all its versions from 3.0 on. The first match counts.
@@ -281,7 +312,9 @@ def _of_own_certificate(broker: str, own: Identity | None) -> str:
 
 def _limits(config: Config) -> str:
     """Return a hint about the properties that limit the client's offer."""
-    names = [n for n in ("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list") if config.text(n)]
+    names = [
+        n for n in ("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list") if config.text(n)
+    ]
     if names:
         return f"see what {' and '.join(names)} leave{'s' if len(names) == 1 else ''} to offer"
     return "see the broker's ssl.enabled.protocols and ssl.cipher.suites"
@@ -293,7 +326,9 @@ def _names(certificate: x509.Certificate) -> list[str]:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
-    return names.get_values_for_type(x509.DNSName) + [str(each) for each in names.get_values_for_type(x509.IPAddress)]
+    return names.get_values_for_type(x509.DNSName) + [
+        str(each) for each in names.get_values_for_type(x509.IPAddress)
+    ]
 
 
 def _der_bytes(text: bytes) -> int:

@@ -25,15 +25,22 @@ def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Cal
     """
     pairs = [part.partition("=") for part in config.split()]
     values = {name: value for name, _, value in pairs}
-    unknown = [name for name in values if name not in KNOWN_NAMES and not name.startswith(EXTENSION_PREFIX)]
+    unknown = [
+        name for name in values if name not in KNOWN_NAMES and not name.startswith(EXTENSION_PREFIX)
+    ]
     if unknown or len(values) != len(pairs):
-        raise SaslError(f"Invalid sasl.oauthbearer.config: unknown or doubled: {shown(', '.join(unknown) or 'a name')}")
+        raise SaslError(
+            "Invalid sasl.oauthbearer.config: unknown or doubled: "
+            f"{shown(', '.join(unknown) or 'a name')}"
+        )
     principal = values.get("principal", "")
     if not principal:
         raise SaslError("Invalid sasl.oauthbearer.config: no principal=<value>")
     life = values.get("lifeSeconds", "3600")
     if not (life.isascii() and life.isdigit() and 0 < int(life[:10]) < 2**31):
-        raise SaslError("Invalid sasl.oauthbearer.config: lifeSeconds has to be a number from 1 to 2147483647")
+        raise SaslError(
+            "Invalid sasl.oauthbearer.config: lifeSeconds has to be a number from 1 to 2147483647"
+        )
     extensions = {
         name.removeprefix(EXTENSION_PREFIX): value
         for name, value in values.items()
@@ -58,4 +65,8 @@ def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Cal
 
 
 def _encoded(part: object) -> str:
-    return base64.urlsafe_b64encode(json.dumps(part, separators=(",", ":")).encode()).decode().rstrip("=")
+    return (
+        base64.urlsafe_b64encode(json.dumps(part, separators=(",", ":")).encode())
+        .decode()
+        .rstrip("=")
+    )

@@ -15,7 +15,8 @@ try:
     import pyspark.sql.datasource  # noqa: F401
 except ImportError as _missing:
     raise ImportError(
-        f"kafka_native.spark needs PySpark 4.0 or newer and pyarrow: pip install 'kafka-native[spark]' ({_missing})"
+        "kafka_native.spark needs PySpark 4.0 or newer and pyarrow: pip install "
+        f"'kafka-native[spark]' ({_missing})"
     ) from None
 
 from kafka_native.spark.datasource import KafkaNativeDataSource

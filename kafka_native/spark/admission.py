@@ -26,7 +26,10 @@ def share_out(starts: Mapping[Key, int], ends: Mapping[Key, int], limit: int) ->
     total = sum(sizes.values())
     if total <= limit:
         return dict(ends)
-    return {key: starts[key] + max(1, limit * sizes[key] // total) if sizes[key] else end for key, end in ends.items()}
+    return {
+        key: starts[key] + max(1, limit * sizes[key] // total) if sizes[key] else end
+        for key, end in ends.items()
+    }
 
 
 class Patience:

@@ -41,7 +41,9 @@ class KafkaNativeDataSource(DataSource):
 
         :raises OptionError: An option is invalid.
         """
-        return ", ".join(f"`{name}` {kind}" for name, kind in _kinds(SourceOptions.parse(self.options)).items())
+        return ", ".join(
+            f"`{name}` {kind}" for name, kind in _kinds(SourceOptions.parse(self.options)).items()
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make the reader of ``spark.read``."""
@@ -77,10 +79,16 @@ class KafkaNativeDataSource(DataSource):
         kinds = _kinds(options)
         asked = {field.name: field.dataType.simpleString() for field in schema.fields}
         if asked != kinds or list(asked) != list(kinds):
-            raise OptionError("schema", "the columns are fixed: leave schema() out, and choose some with columns=")
+            raise OptionError(
+                "schema", "the columns are fixed: leave schema() out, and choose some with columns="
+            )
         return options
 
 
 def _kinds(options: SourceOptions) -> Mapping[str, str]:
     """The columns in their order, with Spark's names of the types."""
-    return RANGE_COLUMNS if options.rows == "ranges" else {name: COLUMNS[name] for name in options.columns}
+    return (
+        RANGE_COLUMNS
+        if options.rows == "ranges"
+        else {name: COLUMNS[name] for name in options.columns}
+    )

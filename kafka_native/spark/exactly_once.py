@@ -66,7 +66,9 @@ _TRANSACTION_OVER_ERRORS: Final = frozenset(
     }
 )
 """The brokers' errors for a transaction that no longer belongs to this batch."""
-_NO_TRANSACTIONS_ERRORS: Final = frozenset({KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
+_NO_TRANSACTIONS_ERRORS: Final = frozenset(
+    {KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+)
 
 
 class ExactlyOnceError(RuntimeError):
@@ -111,10 +113,16 @@ def begin(options: SinkOptions) -> Turn:
     except KafkaException as error:
         code = error.args[0].code()
         if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-            text = f"{_timeout_ms(options)} is more than the brokers' transaction.max.timeout.ms: write less"
+            text = (
+                f"{_timeout_ms(options)} is more than the brokers' transaction.max.timeout.ms: "
+                "write less"
+            )
             raise OptionError("kafka.transaction.timeout.ms", text) from error
         if code in _NO_TRANSACTIONS_ERRORS:
-            text = "the brokers have no transactions, as before Apache Kafka 0.11: leave kafka.transactional.id out"
+            text = (
+                "the brokers have no transactions, as before Apache Kafka 0.11: leave "
+                "kafka.transactional.id out"
+            )
             raise ExactlyOnceError(text) from error
         raise
     # Read the markers after the fencing: from now on no other producer can change them.
@@ -126,7 +134,9 @@ def begin(options: SinkOptions) -> Turn:
     return Turn(shared, done)
 
 
-def commit(options: SinkOptions, turn: Turn, query: str, batch_id: int, written: Collection[Key]) -> None:
+def commit(
+    options: SinkOptions, turn: Turn, query: str, batch_id: int, written: Collection[Key]
+) -> None:
     """Commit a micro-batch together with its marker.
 
     :param written: The partitions that its tasks, all of them ended, have written to.
@@ -145,7 +155,9 @@ def commit(options: SinkOptions, turn: Turn, query: str, batch_id: int, written:
     except KafkaException as error:
         if error.args[0].code() not in _TRANSACTION_OVER_ERRORS:
             raise
-        raise _explained(error.args[0], options, f"micro-batch {batch_id} can't be committed") from error
+        raise _explained(
+            error.args[0], options, f"micro-batch {batch_id} can't be committed"
+        ) from error
 
 
 def abort(options: SinkOptions, turn: Turn) -> None:
@@ -292,7 +304,9 @@ _admins: Final = Pool(AdminClient, lambda admin: True, lambda admin, _timeout_s:
 close_idle: Final = _admins.close_idle
 
 
-def _offsets(admin: AdminClient, group: str, keys: Collection[Key] | None) -> dict[Key, tuple[int, str]]:
+def _offsets(
+    admin: AdminClient, group: str, keys: Collection[Key] | None
+) -> dict[Key, tuple[int, str]]:
     """A group's committed offsets with their metadata, of some or all partitions.
 
     It waits for the end of open transactions.
@@ -302,18 +316,29 @@ def _offsets(admin: AdminClient, group: str, keys: Collection[Key] | None) -> di
     deadline = time.monotonic() + CALL_TIMEOUT_S
     while True:
         try:
-            futures = admin.list_consumer_group_offsets(request, require_stable=True, request_timeout=CALL_TIMEOUT_S)
+            futures = admin.list_consumer_group_offsets(
+                request, require_stable=True, request_timeout=CALL_TIMEOUT_S
+            )
             found = futures[group].result().topic_partitions or []
             break
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNSTABLE_OFFSET_COMMIT or time.monotonic() > deadline:
+            if (
+                error.args[0].code() != KafkaError.UNSTABLE_OFFSET_COMMIT
+                or time.monotonic() > deadline
+            ):
                 raise
             time.sleep(_RETRY_INTERVAL_S)
     _check(found)
-    return {(each.topic, each.partition): (each.offset, each.metadata or "") for each in found if each.offset >= 0}
+    return {
+        (each.topic, each.partition): (each.offset, each.metadata or "")
+        for each in found
+        if each.offset >= 0
+    }
 
 
-def _commit_texts(admin: AdminClient, group: str, texts: Mapping[Key, str], patience_s: float) -> None:
+def _commit_texts(
+    admin: AdminClient, group: str, texts: Mapping[Key, str], patience_s: float
+) -> None:
     """Commit texts for partitions. Retry partitions that the coordinator doesn't know yet."""
     until = time.monotonic() + patience_s
     left = dict(texts)
@@ -337,7 +362,11 @@ def _commit_texts(admin: AdminClient, group: str, texts: Mapping[Key, str], pati
 def _check(outcome: Collection[TopicPartition]) -> None:
     for each in outcome:
         if each.error is not None:
-            raise KafkaException(KafkaError(each.error.code(), f"{each.topic} [{each.partition}]: {each.error.str()}"))
+            raise KafkaException(
+                KafkaError(
+                    each.error.code(), f"{each.topic} [{each.partition}]: {each.error.str()}"
+                )
+            )
 
 
 def _timeout_ms(options: SinkOptions) -> int:

@@ -82,7 +82,9 @@ def _take_members(field: str, kind: type) -> Callable[[Narrowing, str, Any], boo
     """Make the handler of filters that compare a column with values of a type."""
 
     def take(into: Narrowing, name: str, value: Any) -> bool:
-        values: Iterable[Any] = value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
+        values: Iterable[Any] = (
+            value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
+        )
         found = frozenset(values)
         if not found or not all(type(each) is kind for each in found):
             return False

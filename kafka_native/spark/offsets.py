@@ -85,7 +85,9 @@ def parse_offsets(text: str, option: str = "offsets") -> dict[Key, int]:
     :raises OptionError: The text isn't ``{"topic":{"partition":offset}}`` with offsets of -2
         (earliest), -1 (latest) or more.
     """
-    return _numbers(text, option, EARLIEST, '{"topic":{"0":23,"1":-2}}, with -2 for earliest and -1 for latest')
+    return _numbers(
+        text, option, EARLIEST, '{"topic":{"0":23,"1":-2}}, with -2 for earliest and -1 for latest'
+    )
 
 
 def flat(offsets: Mapping[str, Any], origin: str) -> dict[Key, int]:
@@ -115,10 +117,14 @@ def parse_assignment(text: str, option: str = "assign") -> tuple[Key, ...]:
     found: dict[Key, None] = {}
     for topic, partitions in _object(text, option, hint).items():
         if not isinstance(partitions, list) or not partitions:
-            raise OptionError(option, f"expected a list of partitions for topic {topic!r}: write {hint}")
+            raise OptionError(
+                option, f"expected a list of partitions for topic {topic!r}: write {hint}"
+            )
         for each in partitions:
             if type(each) is not int or not 0 <= each <= _PARTITION_MAX:
-                raise OptionError(option, f"topic {topic!r}: {each!r} is no partition: write {hint}")
+                raise OptionError(
+                    option, f"topic {topic!r}: {each!r} is no partition: write {hint}"
+                )
             found[topic, each] = None
     if not found:
         raise OptionError(option, f"no partition is named: write {hint}")
@@ -139,12 +145,18 @@ def _numbers(text: str, option: str, least: int, hint: str) -> dict[Key, int]:
     found: dict[Key, int] = {}
     for topic, partitions in _object(text, option, hint).items():
         if not isinstance(partitions, dict):
-            raise OptionError(option, f"expected an object of partitions for topic {topic!r}: write {hint}")
+            raise OptionError(
+                option, f"expected an object of partitions for topic {topic!r}: write {hint}"
+            )
         for partition, number in partitions.items():
             if not re.fullmatch(r"[0-9]{1,10}", partition) or int(partition) > _PARTITION_MAX:
-                raise OptionError(option, f"topic {topic!r}: {partition!r} is no partition: write {hint}")
+                raise OptionError(
+                    option, f"topic {topic!r}: {partition!r} is no partition: write {hint}"
+                )
             if type(number) is not int or not least <= number <= _OFFSET_MAX:
-                raise OptionError(option, f"{topic} [{partition}]: {number!r} can't be: write {hint}")
+                raise OptionError(
+                    option, f"{topic} [{partition}]: {number!r} can't be: write {hint}"
+                )
             found[topic, int(partition)] = number
     return found
 
@@ -171,7 +183,9 @@ class OffsetReader:
         """The consumer for the requests, made on first use."""
         if self._consumer is None:
             # The consumer is only used for offsets, so it never fetches.
-            patience = {"topic.metadata.propagation.max.ms": round(self._options.propagation_s * 1000)}
+            patience = {
+                "topic.metadata.propagation.max.ms": round(self._options.propagation_s * 1000)
+            }
             self._consumer = admitted(Consumer({**self._options.consumer, **patience}))
         return self._consumer
 
@@ -235,7 +249,9 @@ class OffsetReader:
         found.update(self._at({key: offset for key, offset in found.items() if offset < 0}))
         return found
 
-    def _by_time(self, limit: Limit, timestamps: Mapping[Key, int], starting: bool) -> dict[Key, int]:
+    def _by_time(
+        self, limit: Limit, timestamps: Mapping[Key, int], starting: bool
+    ) -> dict[Key, int]:
         found = self.at_times(timestamps)
         missing = [key for key, offset in found.items() if offset is None]
         if missing and starting and self._options.by_timestamp_strategy == "error":
@@ -271,11 +287,19 @@ class OffsetReader:
         if subscription.pattern:
             pattern = re.compile(subscription.pattern)
             topics = self.consumer.list_topics(timeout=self._options.api_timeout_s).topics
-            names = [name for name in topics if name not in _INTERNAL_TOPICS and pattern.fullmatch(name)]
+            names = [
+                name for name in topics if name not in _INTERNAL_TOPICS and pattern.fullmatch(name)
+            ]
             self.topic_ids = {name: topics[name]._id for name in names}
             return [(name, number) for name in names for number in topics[name].partitions]
-        wanted = dict.fromkeys(topic for topic, _ in subscription.partitions) if subscription.partitions else None
-        existing = [key for name in wanted or subscription.topics for key in self._partitions_of(name)]
+        wanted = (
+            dict.fromkeys(topic for topic, _ in subscription.partitions)
+            if subscription.partitions
+            else None
+        )
+        existing = [
+            key for name in wanted or subscription.topics for key in self._partitions_of(name)
+        ]
         if wanted is None:
             return existing
         missing = set(subscription.partitions) - set(existing)

@@ -95,11 +95,15 @@ SOURCE_NAMES: Final = (
 SINK_NAMES: Final = ("topic", "includeHeaders")
 """The sink's options besides ``kafka.*``."""
 
-_SPARK_OPTIONS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "withschemaevolution"})
+_SPARK_OPTIONS: Final = frozenset(
+    {"path", "checkpointlocation", "queryname", "outputmode", "withschemaevolution"}
+)
 """Spark's own options, which it also passes to sources and sinks."""
 
 _NO_COMMITS: Final = "offsets are kept in Spark's checkpoints; the source commits none to Kafka"
-_SERIALIZER: Final = "keys and values are always binary columns: convert them with Spark's functions"
+_SERIALIZER: Final = (
+    "keys and values are always binary columns: convert them with Spark's functions"
+)
 _SOURCE_REFUSED: Final = {
     "auto.offset.reset": "write startingOffsets instead; Spark itself keeps track of what was read",
     "key.deserializer": _SERIALIZER,
@@ -135,7 +139,10 @@ def lowered(options: Mapping[str, str]) -> dict[str, str]:
 
 def redacted(options: Mapping[str, str]) -> dict[str, str]:
     """The options with secrets replaced, for errors and logs."""
-    return {name: REDACTED if is_sensitive(name) else without_secrets(value) for name, value in options.items()}
+    return {
+        name: REDACTED if is_sensitive(name) else without_secrets(value)
+        for name, value in options.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -202,7 +209,9 @@ class SourceOptions:
             consumer=consumer,
             starting=_limit(given, "starting"),
             ending=_limit(given, "ending"),
-            by_timestamp_strategy=reads.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error"),
+            by_timestamp_strategy=reads.choice(
+                "startingOffsetsByTimestampStrategy", ("error", "latest"), "error"
+            ),
             fail_on_data_loss=reads.flag("failOnDataLoss", True),
             poll_timeout_s=reads.integer("kafkaConsumer.pollTimeoutMs", 1, 120_000) / 1000,
             fetch_retries=reads.integer("fetchOffset.numRetries", 0, 3),
@@ -215,7 +224,9 @@ class SourceOptions:
             min_partitions=reads.optional("minPartitions"),
             max_records_per_partition=reads.optional("maxRecordsPerPartition"),
             columns=_columns(given, reads.flag("includeHeaders", False)),
-            rows="ranges" if reads.choice("rows", ("records", "ranges"), "records") == "ranges" else "records",
+            rows="ranges"
+            if reads.choice("rows", ("records", "ranges"), "records") == "ranges"
+            else "records",
             batch_rows=reads.integer("batchRows", 0, 0),
             given=given,
         )
@@ -241,7 +252,9 @@ class SourceOptions:
             )
         limit = self.max_offsets_per_trigger or self.min_offsets_per_trigger
         if limit is not None:
-            logger.warning("maxOffsetsPerTrigger and minOffsetsPerTrigger mean nothing in a batch query")
+            logger.warning(
+                "maxOffsetsPerTrigger and minOffsetsPerTrigger mean nothing in a batch query"
+            )
         return self
 
     def for_stream(self) -> SourceOptions:
@@ -251,7 +264,9 @@ class SourceOptions:
             maxOffsetsPerTrigger.
         """
         if self.ending is not None:
-            raise OptionError(self.ending.option, "a stream has no end: leave it out, or use a batch query")
+            raise OptionError(
+                self.ending.option, "a stream has no end: leave it out, or use a batch query"
+            )
         offsets_min, offsets_max = self.min_offsets_per_trigger, self.max_offsets_per_trigger
         if offsets_min is not None and offsets_max is not None and offsets_min > offsets_max:
             raise OptionError(
@@ -301,10 +316,14 @@ class SinkOptions:
             defaults["transaction.timeout.ms"] = _TRANSACTION_MS
         topic = given.get("topic")
         if topic is not None and not topic.strip():
-            raise OptionError("topic", "it is empty: name a topic, or leave it out and have a column topic")
+            raise OptionError(
+                "topic", "it is empty: name a topic, or leave it out and have a column topic"
+            )
         config = {**defaults, **own}
         checked = _checked_config(config, "producer")
-        return cls(producer=checked, topic=topic, propagation_s=_propagation_s(checked), given=given)
+        return cls(
+            producer=checked, topic=topic, propagation_s=_propagation_s(checked), given=given
+        )
 
     @property
     def transactional_id(self) -> str:
@@ -366,7 +385,9 @@ class _Reader:
             return default
         match = _DURATION.fullmatch(text.lower())
         if match is None:
-            raise OptionError(name, f"{text!r} can't be: write a duration such as 500ms, 30s, 15m or 1h")
+            raise OptionError(
+                name, f"{text!r} can't be: write a duration such as 500ms, 30s, 15m or 1h"
+            )
         return int(match[1]) * _DURATION_S[match[2]]
 
 
@@ -375,9 +396,17 @@ def _check_names(given: Mapping[str, str], names: Iterable[str]) -> None:
     for name in given:
         if name in known or name.startswith(PREFIX) or name in _SPARK_OPTIONS:
             continue
-        close = difflib.get_close_matches(name, [*known, *(f"{PREFIX}{each}" for each in ("bootstrap.servers",))], n=1)
-        hint = f"did you mean {known.get(close[0], close[0])}?" if close else f"there are {', '.join(sorted(names))}"
-        raise OptionError(name, f"there is no such option: {hint}; properties of Kafka begin with kafka.")
+        close = difflib.get_close_matches(
+            name, [*known, *(f"{PREFIX}{each}" for each in ("bootstrap.servers",))], n=1
+        )
+        hint = (
+            f"did you mean {known.get(close[0], close[0])}?"
+            if close
+            else f"there are {', '.join(sorted(names))}"
+        )
+        raise OptionError(
+            name, f"there is no such option: {hint}; properties of Kafka begin with kafka."
+        )
 
 
 def _refuse(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
@@ -390,7 +419,9 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
     names = [name for name in ("assign", "subscribe", "subscribePattern") if name.lower() in given]
     if len(names) != 1:
         said = f", not {' and '.join(names)}" if names else ""
-        raise OptionError("subscribe", f"write exactly one of subscribe, subscribePattern and assign{said}")
+        raise OptionError(
+            "subscribe", f"write exactly one of subscribe, subscribePattern and assign{said}"
+        )
     [name] = names
     text = given[name.lower()]
     if name == "assign":
@@ -401,7 +432,9 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
             raise OptionError(name, "no topic is named: write names with commas between them")
         return Subscription(topics=tuple(topics))
     if not text.strip():
-        raise OptionError(name, "it is empty: write a regular expression that names of topics match as a whole")
+        raise OptionError(
+            name, "it is empty: write a regular expression that names of topics match as a whole"
+        )
     try:
         re.compile(text)
     except re.error as error:
@@ -437,7 +470,9 @@ def _check_limit(limit: Limit, wrong: int, word: str, hint: str) -> None:
     if limit.kind == "offsets":
         for (topic, partition), offset in limit.values.items():
             if offset == wrong:
-                raise OptionError(limit.option, f"{topic} [{partition}] can't be {word} ({wrong}): {hint}")
+                raise OptionError(
+                    limit.option, f"{topic} [{partition}] can't be {word} ({wrong}): {hint}"
+                )
 
 
 def _columns(given: Mapping[str, str], with_headers: bool) -> tuple[str, ...]:
@@ -484,13 +519,19 @@ def _propagation_s(config: Mapping[str, Any]) -> float:
     return PROPAGATION_S if text is None else int(text) / 1000
 
 
-def _checked_config(config: dict[str, Any], role: Literal["consumer", "producer"]) -> Mapping[str, Any]:
+def _checked_config(
+    config: dict[str, Any], role: Literal["consumer", "producer"]
+) -> Mapping[str, Any]:
     servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
     if not servers.strip():
-        raise OptionError("kafka.bootstrap.servers", "it is missing: write host:port of some brokers, with commas")
+        raise OptionError(
+            "kafka.bootstrap.servers", "it is missing: write host:port of some brokers, with commas"
+        )
     try:
         parse(config, role)
     except KafkaException as error:
         cause: KafkaError = error.args[0]
-        raise OptionError("kafka.*", str(error) if cause.str() in str(error) else cause.str()) from None
+        raise OptionError(
+            "kafka.*", str(error) if cause.str() in str(error) else cause.str()
+        ) from None
     return config

@@ -50,7 +50,9 @@ def _partitioned(partitions: int, batches: Iterable[pa.RecordBatch]) -> Iterator
             for key, value in zip(keys.to_pylist(), values, strict=True)
         ]
         column = pa.array(numbers, pa.int32())
-        yield pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, "partition"])
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, column], names=[*batch.schema.names, "partition"]
+        )
 
 
 def _partition_of(text: str | bytes | None, partitions: int) -> int:

@@ -56,12 +56,15 @@ _WITHOUT_MEANING: Final = frozenset(
 Their features don't exist here, or the source's own options replace them.
 """
 
-_JAVA_CLASSES: Final = re.compile(r"(\.class|\.classes|\.reporters|\.providers|_serializer|_deserializer)$")
+_JAVA_CLASSES: Final = re.compile(
+    r"(\.class|\.classes|\.reporters|\.providers|_serializer|_deserializer)$"
+)
 
 _HINTS: Final = {
     "ssl.truststore.location": "a Java key store can't be read: "
     "export its certificates to a PEM file and write kafka.ssl.ca.location",
-    "ssl.truststore.password": "leave it out: a PEM file of certificates (kafka.ssl.ca.location) has no password",
+    "ssl.truststore.password": "leave it out: a PEM file of certificates "
+    "(kafka.ssl.ca.location) has no password",
     "compression.gzip.level": "write kafka.compression.level",
     "compression.lz4.level": "write kafka.compression.level",
     "compression.zstd.level": "write kafka.compression.level",
@@ -73,7 +76,9 @@ _JAAS: Final = re.compile(
     r"""^\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<pairs>.*);\s*$""",
     re.S,
 )
-_JAAS_PAIR: Final = re.compile(r"""\s*([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.S)
+_JAAS_PAIR: Final = re.compile(
+    r"""\s*([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.S
+)
 _JAAS_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
 
 
@@ -84,7 +89,11 @@ def client_properties(options: Mapping[str, str], role: str) -> dict[str, str]:
     :param role: ``consumer`` or ``producer``.
     :raises OptionError: A property needs a JVM, or its value can't be translated.
     """
-    given = {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
+    given = {
+        name.removeprefix(PREFIX): value
+        for name, value in options.items()
+        if name.startswith(PREFIX)
+    }
     given = _with_pem_files(given)
     found: dict[str, str] = {}
     for name, value in given.items():
@@ -105,7 +114,11 @@ def time_limit_s(options: Mapping[str, str]) -> float:
 
 def common_properties(config: Mapping[str, Any]) -> dict[str, Any]:
     """The properties that every kind of client takes, such as those of the connection."""
-    return {name: value for name, value in config.items() if name in PROPERTIES and PROPERTIES[name].scope == "*"}
+    return {
+        name: value
+        for name, value in config.items()
+        if name in PROPERTIES and PROPERTIES[name].scope == "*"
+    }
 
 
 def is_sensitive(name: str) -> bool:
@@ -114,7 +127,11 @@ def is_sensitive(name: str) -> bool:
     declared = PROPERTIES.get(bare)
     if declared is not None and declared.sensitive:
         return True
-    return bool(re.search(r"password|secret|token|jaas|passphrase|credential|\.key$|\.pem$|access.?key", bare))
+    return bool(
+        re.search(
+            r"password|secret|token|jaas|passphrase|credential|\.key$|\.pem$|access.?key", bare
+        )
+    )
 
 
 def _with_pem_files(given: Mapping[str, str]) -> dict[str, str]:
@@ -166,8 +183,13 @@ def _endpoint_identification(value: str, role: str) -> dict[str, str]:
 
 def _keystore(value: str, role: str) -> dict[str, str]:
     if not value.lower().endswith((".p12", ".pfx", ".pkcs12")):
-        hint = "a Java key store can't be read: convert it to PKCS#12 (.p12), or write kafka.ssl.certificate.location "
-        raise OptionError(PREFIX + "ssl.keystore.location", hint + "and kafka.ssl.key.location (PEM)")
+        hint = (
+            "a Java key store can't be read: convert it to PKCS#12 (.p12), or write "
+            "kafka.ssl.certificate.location "
+        )
+        raise OptionError(
+            PREFIX + "ssl.keystore.location", hint + "and kafka.ssl.key.location (PEM)"
+        )
     return {"ssl.keystore.location": value}
 
 
@@ -177,7 +199,9 @@ def _jaas(value: str, role: str) -> dict[str, str]:
     if match is None or match["module"].rpartition(".")[2] not in _JAAS_MODULES:
         raise OptionError(PREFIX + "sasl.jaas.config", _HINTS["sasl.jaas.config"])
     pairs = {
-        pair[1]: re.sub(r"\\(.)", r"\1", next(each for each in pair.groups()[1:] if each is not None))
+        pair[1]: re.sub(
+            r"\\(.)", r"\1", next(each for each in pair.groups()[1:] if each is not None)
+        )
         for pair in _JAAS_PAIR.finditer(match["pairs"])
     }
     if "username" not in pairs or "password" not in pairs:

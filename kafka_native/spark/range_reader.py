@@ -183,7 +183,9 @@ OnSkip = Callable[[int, int, str], object]
 class _Reading(ABC, Generic[T]):
     """Reads one range by position. Subclasses say in which form."""
 
-    def __init__(self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, on_skip: OnSkip) -> None:
+    def __init__(
+        self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, on_skip: OnSkip
+    ) -> None:
         self._consumer = consumer
         self._options = options
         self._range = range_
@@ -221,7 +223,10 @@ class _Reading(ABC, Generic[T]):
             if self._position > before:
                 waited_since = time.monotonic()
                 self._missing = None
-            elif self._missing is not None and time.monotonic() - self._missing[1] >= self._options.propagation_s:
+            elif (
+                self._missing is not None
+                and time.monotonic() - self._missing[1] >= self._options.propagation_s
+            ):
                 self._check_missing(self._missing[0])
             elif time.monotonic() - waited_since >= self._options.poll_timeout_s:
                 self._time_out()
@@ -250,7 +255,11 @@ class _Reading(ABC, Generic[T]):
                 time.sleep(self._options.retry_interval_s)
             described = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s)
             found = described.topics.get(self._range.topic)
-            if found is not None and "" not in (found._id, self._topic_id) and found._id != self._topic_id:
+            if (
+                found is not None
+                and "" not in (found._id, self._topic_id)
+                and found._id != self._topic_id
+            ):
                 self._lose(self._range.end, "the topic was deleted and made anew")
                 return True
         return False
@@ -269,7 +278,9 @@ class _Reading(ABC, Generic[T]):
         elif code in UNKNOWN_PARTITION_ERRORS:
             self._lose_all(error)
         elif error.fatal() or not (code in _TRANSIENT_ERRORS or error.retriable()):
-            raise KafkaException(KafkaError(code, f"reading {self._range} at {self._position}: {error.str()}"))
+            raise KafkaException(
+                KafkaError(code, f"reading {self._range} at {self._position}: {error.str()}")
+            )
         else:
             # The client retries by itself, until the timeout of this reader.
             self._trouble = error
@@ -279,13 +290,19 @@ class _Reading(ABC, Generic[T]):
         self._missing = None
         topics = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s).topics
         found = topics.get(self._range.topic)
-        if found is None or found.error is not None or self._range.partition not in found.partitions:
+        if (
+            found is None
+            or found.error is not None
+            or self._range.partition not in found.partitions
+        ):
             self._lose_all(error)
         else:
             self._start_at(self._position)
 
     def _lose_all(self, error: KafkaError) -> None:
-        self._lose(self._range.end, f"the topic or partition doesn't exist any more ({error.str()})")
+        self._lose(
+            self._range.end, f"the topic or partition doesn't exist any more ({error.str()})"
+        )
 
     def _on_end(self, offset: int | None) -> None:
         """Note the current end of the partition.
@@ -324,7 +341,8 @@ class _Reading(ABC, Generic[T]):
                 return
         self._lose(
             self._range.end,
-            f"the partition ends at offset {end}: it was cut off, or the topic was deleted and made anew",
+            f"the partition ends at offset {end}: it was cut off, or the topic was deleted "
+            "and made anew",
         )
 
     def _lose(self, until: int, why: str) -> None:
@@ -398,9 +416,13 @@ class _RowReading(_Reading[ArrowBatch]):
         try:
             taken = self._consumer.consume_arrow(rows_max, _WAIT_S, columns=self._asked)
         except UnfitError as error:  # its text suggests types that Spark doesn't have
-            raise ValueError(f"{error.problem}; select other columns, or read from the next offset on") from None
+            raise ValueError(
+                f"{error.problem}; select other columns, or read from the next offset on"
+            ) from None
         if taken.num_rows:
-            self._rows = min(self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes)))
+            self._rows = min(
+                self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes))
+            )
         return taken
 
     def _ends_in(self, taken: ArrowBatch) -> Iterable[tuple[str, int, int | None]]:

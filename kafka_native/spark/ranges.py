@@ -72,10 +72,16 @@ def split(
     whole = [each for each in ranges if each.size > 0]
     counts = [1 if max_records is None else -(-each.size // max_records) for each in whole]
     if min_partitions is not None and min_partitions > sum(counts):
-        pieces = [piece for each, count in zip(whole, counts, strict=True) for piece in _pieces(each, count)]
+        pieces = [
+            piece
+            for each, count in zip(whole, counts, strict=True)
+            for piece in _pieces(each, count)
+        ]
         parts = _counts(pieces, min_partitions)
         counts = _sums(whole, pieces, parts)
-    return [piece for each, count in zip(whole, counts, strict=True) for piece in _pieces(each, count)]
+    return [
+        piece for each, count in zip(whole, counts, strict=True) for piece in _pieces(each, count)
+    ]
 
 
 def _counts(pieces: list[OffsetRange], wanted: int) -> list[int]:

@@ -182,7 +182,9 @@ class Planner:
         """Fix the query's end now (Trigger.AvailableNow). Later records are for the next run."""
         self._target = self._ends({})
 
-    def latest(self, start: Offsets | None, offsets_max: int | None = None, offsets_min: int | None = None) -> Offsets:
+    def latest(
+        self, start: Offsets | None, offsets_max: int | None = None, offsets_min: int | None = None
+    ) -> Offsets:
         """The end of the next micro-batch.
 
         :param start: Its start; None: unknown, so no limit applies.
@@ -195,14 +197,20 @@ class Planner:
         if start is not None and end == start:
             # A recreated topic ends exactly where the old one was read to. With the same offsets
             # Spark would start no batch, so the end moves back by one.
-            end = {key: at - (at > 0 and self._topics.is_recreated(key[0])) for key, at in end.items()}
+            end = {
+                key: at - (at > 0 and self._topics.is_recreated(key[0])) for key, at in end.items()
+            }
         if end != start:
             self._topics.note_offsets(end)
         return end
 
-    def _next_end(self, start: Offsets | None, offsets_max: int | None, offsets_min: int | None) -> Offsets:
+    def _next_end(
+        self, start: Offsets | None, offsets_max: int | None, offsets_min: int | None
+    ) -> Offsets:
         is_first, self._settled = not self._settled, True
-        ends = self.newest = self._ends(start or {}) if self._target is None else self._target_from(start or {})
+        ends = self.newest = (
+            self._ends(start or {}) if self._target is None else self._target_from(start or {})
+        )
         self._last_ends.update(ends)
         if start is None:
             return dict(ends)
@@ -215,7 +223,11 @@ class Planner:
         starts = self._starts(start, ends)
         # A query with a fixed end doesn't wait for more.
         waits = offsets_min is not None and self._target is None
-        if waits and offsets_min is not None and not self._patience.has_enough(starts, ends, offsets_min):
+        if (
+            waits
+            and offsets_min is not None
+            and not self._patience.has_enough(starts, ends, offsets_min)
+        ):
             return dict(start)
         return dict(ends) if offsets_max is None else share_out(starts, ends, offsets_max)
 
@@ -245,7 +257,9 @@ class Planner:
         lost = [OffsetRange(*key, start[key], self._last_ends.get(key, start[key])) for key in gone]
         if gone:
             self._lose(f"{listed(gone)}: gone, the topic was deleted")
-        recreated = sorted(key for key in start.keys() & end.keys() if self._topics.is_recreated(key[0], end))
+        recreated = sorted(
+            key for key in start.keys() & end.keys() if self._topics.is_recreated(key[0], end)
+        )
         if recreated:
             self._lose(f"{listed(recreated)}: the topic was deleted and made anew")
         starts = {key: start[key] for key in end if key in start and key not in recreated}
@@ -256,11 +270,18 @@ class Planner:
             lost += unread
         for key, offset in starts.items():
             if end[key] < offset:
-                self._lose(f"{listed([key])}: offset {offset} was reached, but now the partition ends at {end[key]}")
+                self._lose(
+                    f"{listed([key])}: offset {offset} was reached, but now the partition "
+                    f"ends at {end[key]}"
+                )
         whole = ranges_of(starts, end, self._topics.ids_at(end))
-        planned = split(whole, self._options.min_partitions, self._options.max_records_per_partition)
+        planned = split(
+            whole, self._options.min_partitions, self._options.max_records_per_partition
+        )
         if self._options.rows == "ranges":  # the user's own tasks record skipped ranges, too
-            planned += [replace(each, lost="deleted before it was read") for each in lost if each.size > 0]
+            planned += [
+                replace(each, lost="deleted before it was read") for each in lost if each.size > 0
+            ]
         return planned
 
     def _begin_at(self, added: list[Key]) -> tuple[Offsets, list[OffsetRange]]:
@@ -278,7 +299,8 @@ class Planner:
     def _lose(self, text: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(
-                f"{text}; records may have been missed. Write failOnDataLoss=false to go on without them"
+                f"{text}; records may have been missed. Write failOnDataLoss=false to go on "
+                "without them"
             )
         logger.warning("%s; records may have been missed (failOnDataLoss=false)", text)
 
@@ -296,7 +318,10 @@ class Planner:
         if not self._starts_late():
             return start
         named = self._starting.values if self._starting.kind == "offsets" else {}
-        return {key: at if named.get(key, -1) >= 0 else min(at, end.get(key, at)) for key, at in start.items()}
+        return {
+            key: at if named.get(key, -1) >= 0 else min(at, end.get(key, at))
+            for key, at in start.items()
+        }
 
     def _partitions(self, expected: Collection[Key] = (), *, refresh: bool = False) -> list[Key]:
         """The existing partitions, from a cache. With ``assign`` they never change.
@@ -305,7 +330,9 @@ class Planner:
         :param refresh: Ask the cluster in any case.
         """
         fixed = bool(self._options.subscription.partitions)
-        is_due = self._known_s is None or (not fixed and self._clock() - self._known_s >= DISCOVERY_S)
+        is_due = self._known_s is None or (
+            not fixed and self._clock() - self._known_s >= DISCOVERY_S
+        )
         is_short = not fixed and not self._gone.union(self._known).issuperset(expected)
         if refresh or is_due or is_short:
             self._discover(() if fixed else expected)
@@ -344,7 +371,11 @@ class Planner:
     def _target_from(self, start: Offsets) -> Offsets:
         """The fixed end, but not before the start, unless the partition itself ends there."""
         target = self._target or {}
-        before = {key: at for key, at in start.items() if target.get(key, -1) < at and key not in self._gone}
+        before = {
+            key: at
+            for key, at in start.items()
+            if target.get(key, -1) < at and key not in self._gone
+        }
         if before:
             ends = self._ends(start)
             # A partition that wasn't found when the end was fixed: take its current end.

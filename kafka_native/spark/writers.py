@@ -119,8 +119,13 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     :raises SchemaError: The frame has no column ``value``, or a column has a wrong type.
     """
     if overwrite:
-        raise OptionError("mode", 'a topic can\'t be overwritten, rows are added to it: write mode("append")')
-    reason = "a batch query has no id by which a repetition could be told from another query: write a stream"
+        raise OptionError(
+            "mode", 'a topic can\'t be overwritten, rows are added to it: write mode("append")'
+        )
+    reason = (
+        "a batch query has no id by which a repetition could be told from another query: write a "
+        "stream"
+    )
     return BatchWriter(_checked(options, schema).without_transactions(reason))
 
 
@@ -158,7 +163,9 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log the failure, on the driver, when a task has failed for good. Written rows stay."""
-        logger.warning("the write has failed; at least %d of its rows are in Kafka", _row_count(messages))
+        logger.warning(
+            "the write has failed; at least %d of its rows are in Kafka", _row_count(messages)
+        )
 
 
 class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)):  # type: ignore[misc]
@@ -199,13 +206,21 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
 
         :raises ExactlyOnceError: The transaction can't be committed.
         """
-        written = [each for each in messages if isinstance(each, Written) and each.turn is not None and each.partitions]
+        written = [
+            each
+            for each in messages
+            if isinstance(each, Written) and each.turn is not None and each.partitions
+        ]
         if written:
             assert written[0].turn is not None
             assert written[0].query is not None
             partitions = frozenset[Key]().union(*(each.partitions for each in written))
-            exactly_once.commit(self._options, written[0].turn, written[0].query, batchId, partitions)
-        logger.info("batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages))
+            exactly_once.commit(
+                self._options, written[0].turn, written[0].query, batchId, partitions
+            )
+        logger.info(
+            "batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages)
+        )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Abort a micro-batch, on the driver, when a task has failed for good. The query ends.
@@ -213,7 +228,9 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
         A restarted query runs the batch again with the same id. Rows without a transaction stay.
         A transaction is aborted here if a finished task has named it, otherwise by the restart.
         """
-        turns = [each.turn for each in messages if isinstance(each, Written) and each.turn is not None]
+        turns = [
+            each.turn for each in messages if isinstance(each, Written) and each.turn is not None
+        ]
         if self._options.transactional_id:
             logger.warning("batch %d has failed; nothing of it will be seen", batchId)
             if turns:
@@ -254,7 +271,9 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         kinds.setdefault(field.name, kind)
     if "value" not in kinds:
         there = ", ".join(kinds) or "none"
-        raise SchemaError(f"there is no column value (there are: {there}): select what to write AS value")
+        raise SchemaError(
+            f"there is no column value (there are: {there}): select what to write AS value"
+        )
     if "topic" not in kinds and options.topic is None:
         raise SchemaError("no row says where it goes: write option topic, or have a column topic")
     for name, allowed in _TYPES.items():
@@ -277,7 +296,9 @@ def _write(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> Written:
         return Written(rows)
     # Spark passes the micro-batch's id to write() in no other way.
     epoch = context.getLocalProperty(_BATCH_ID)
-    return Written(rows, context.partitionId(), context.attemptNumber(), None if epoch is None else int(epoch))
+    return Written(
+        rows, context.partitionId(), context.attemptNumber(), None if epoch is None else int(epoch)
+    )
 
 
 def _write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, turn: Turn) -> Written:
@@ -314,7 +335,9 @@ def write_rows(
         producer_of(options) as producer,
         nullcontext() if writing is None else writing.joined(producer),
     ):
-        outcome = _Outcome(producer.fatal_error, None if writing is None else partial(exactly_once.check, producer))
+        outcome = _Outcome(
+            producer.fatal_error, None if writing is None else partial(exactly_once.check, producer)
+        )
         for batch in batches:
             _check_rows(batch, options)
             if writing is not None:
@@ -324,7 +347,10 @@ def write_rows(
         while producer.flush(_CHECK_INTERVAL_S) or len(producer):
             outcome.check()
             if time.monotonic() > deadline:
-                raise WriteError(f"{len(producer)} of {outcome.queued} rows have no outcome after {limit_s:.0f} s")
+                raise WriteError(
+                    f"{len(producer)} of {outcome.queued} rows have no outcome after "
+                    f"{limit_s:.0f} s"
+                )
         outcome.check()
     freeze_imports()
     return outcome.queued
@@ -368,7 +394,10 @@ class _Outcome:
         if self.failed:
             fatal = self._fatal()
             cause = "" if fatal is None else f"; the producer has ended: {fatal.str()}"
-            raise WriteError(f"{self.failed} of {self.queued} rows weren't written; the first: {self.first}{cause}")
+            raise WriteError(
+                f"{self.failed} of {self.queued} rows weren't written; the first: "
+                f"{self.first}{cause}"
+            )
         if self._check_transaction is not None:
             self._check_transaction()
 
@@ -378,14 +407,21 @@ def _check_rows(batch: pa.RecordBatch, options: SinkOptions) -> None:
     if options.topic is None:
         nulls = _column(batch, "topic").null_count
         if nulls:
-            raise WriteError(f"{nulls} rows have a null in column topic: write option topic, or filter them out")
+            raise WriteError(
+                f"{nulls} rows have a null in column topic: write option topic, or filter them out"
+            )
     partitions = _column(batch, "partition")
     if options.transactional_id and partitions.null_count:
-        raise WriteError(f"{partitions.null_count} rows have a null in column partition: exactly once needs a number")
+        raise WriteError(
+            f"{partitions.null_count} rows have a null in column partition: exactly once "
+            "needs a number"
+        )
     if partitions is not None and partitions.null_count < len(partitions):
         least = pc.min(partitions).as_py()
         if least < 0:
-            raise WriteError(f"column partition has {least}: write null where the producer is to choose")
+            raise WriteError(
+                f"column partition has {least}: write null where the producer is to choose"
+            )
 
 
 def _targets(batch: pa.RecordBatch, options: SinkOptions) -> list[Key]:
@@ -394,7 +430,11 @@ def _targets(batch: pa.RecordBatch, options: SinkOptions) -> list[Key]:
     if options.topic is not None:
         return [(options.topic, number) for number in pc.unique(partitions).to_pylist()]
     topics = _column(batch, "topic")
-    found = pa.table({"topic": topics, "partition": partitions}).group_by(["topic", "partition"]).aggregate([])
+    found = (
+        pa.table({"topic": topics, "partition": partitions})
+        .group_by(["topic", "partition"])
+        .aggregate([])
+    )
     return [(row["topic"], row["partition"]) for row in found.to_pylist()]
 
 
@@ -420,7 +460,9 @@ def _queue(
     while rows.num_rows:
         take = partial(outcome.take, rows, options.topic)
         try:
-            count = producer.produce_arrow(options.topic, rows, **roles, on_delivery=take, timeout=_CHECK_INTERVAL_S)
+            count = producer.produce_arrow(
+                options.topic, rows, **roles, on_delivery=take, timeout=_CHECK_INTERVAL_S
+            )
         except BufferError as full:
             count = full.rows  # type: ignore[attr-defined]
         except (KafkaException, TypeError, ValueError) as error:

@@ -73,16 +73,22 @@ def confirm(question: str) -> None:
 
 def ask_secret(question: str) -> str:
     """Ask on stderr for a text, such as a password. The user types it twice; it isn't shown."""
-    answer: str = click.prompt(_shown(question, sys.stderr), hide_input=True, confirmation_prompt=True, err=True)
+    answer: str = click.prompt(
+        _shown(question, sys.stderr), hide_input=True, confirmation_prompt=True, err=True
+    )
     return answer
 
 
-def print_json(data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> None:
+def print_json(
+    data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None
+) -> None:
     """Print a JSON document on stdout."""
     click.echo(fitting_json(json_text(data, indent=indent, default=default), sys.stdout))
 
 
-def json_text(data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
+def json_text(
+    data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None
+) -> str:
     r"""A JSON document, with ``\uXXXX`` for characters in its strings that aren't printable."""
     return escaped_json(json.dumps(data, indent=indent, default=default, ensure_ascii=False))
 
@@ -94,7 +100,9 @@ def escaped_json(text: str) -> str:
     """
     if text.isascii() and "\x7f" not in text:
         return text
-    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
+    return "".join(
+        each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text
+    )
 
 
 @contextmanager
@@ -135,12 +143,18 @@ def escape_tracebacks() -> None:
     threading.excepthook = _print_thread_traceback
     sys.unraisablehook = _print_unraisable
     format_warning = warnings.formatwarning
-    warnings.formatwarning = lambda message, *more, **named: format_warning(escaped(str(message)), *more, **named)
+    warnings.formatwarning = lambda message, *more, **named: format_warning(
+        escaped(str(message)), *more, **named
+    )
 
 
-def print_traceback(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+def print_traceback(
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> None:
     """Print an escaped traceback; a function for ``sys.excepthook``."""
-    sys.stderr.write(_escaped_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n")) + "\n")
+    sys.stderr.write(
+        _escaped_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n")) + "\n"
+    )
 
 
 def _print_thread_traceback(failed: threading.ExceptHookArgs) -> None:
@@ -152,7 +166,9 @@ def _print_thread_traceback(failed: threading.ExceptHookArgs) -> None:
 
 
 def _print_unraisable(failed: sys.UnraisableHookArgs) -> None:
-    sys.stderr.write(escaped(f"{failed.err_msg or 'Exception ignored in'}: {failed.object!r}") + "\n")
+    sys.stderr.write(
+        escaped(f"{failed.err_msg or 'Exception ignored in'}: {failed.object!r}") + "\n"
+    )
     print_traceback(failed.exc_type, failed.exc_value, failed.exc_traceback)
 
 
@@ -170,7 +186,9 @@ def escaped_children(name: str) -> Iterator[None]:
     reading, writing = os.pipe()
     own = os.dup(2)
     arguments = (os.fdopen(reading, "rb"), os.dup(own), name)
-    forwarder = threading.Thread(target=_forward, args=arguments, name=f"{name}-stderr", daemon=True)
+    forwarder = threading.Thread(
+        target=_forward, args=arguments, name=f"{name}-stderr", daemon=True
+    )
     forwarder.start()
     os.dup2(writing, 2)
     os.close(writing)

@@ -76,11 +76,15 @@ class CleanTable(Table):
 
     def __init__(self, *headings: str, title: str | None = None, **options: Any) -> None:
         """Takes the arguments of rich's `Table`."""
-        super().__init__(*headings, title=None if title is None else styled((title, "table.title")), **options)
+        super().__init__(
+            *headings, title=None if title is None else styled((title, "table.title")), **options
+        )
 
     def add_row(self, *cells: str | Text, **options: Any) -> None:  # type: ignore[override]
         """Add a row, as rich's `Table` does. Strings become `styled` texts."""
-        super().add_row(*(styled(cell) if isinstance(cell, str) else cell for cell in cells), **options)
+        super().add_row(
+            *(styled(cell) if isinstance(cell, str) else cell for cell in cells), **options
+        )
 
 
 def styled_lines(lines: Iterable[str]) -> Text:
@@ -130,9 +134,13 @@ class Output:
         lines.remark(text)
 
 
-def table_of(records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None) -> CleanTable:
+def table_of(
+    records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None
+) -> CleanTable:
     """A table of records; see `Output.rows()`."""
-    table = CleanTable(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = CleanTable(
+        title=title, title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
     for key, heading in headings.items():
         right = any(isinstance(record.get(key), (int, float)) for record in records)
         table.add_column(heading, justify="right" if right else "left", overflow="fold")

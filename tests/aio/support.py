@@ -61,7 +61,9 @@ class Client:
     async def reader(self, topic: str, partitions: int = 1, **conf: Any) -> AIOConsumer:
         """Return a consumer of each partition of the topic, from its beginning."""
         consumer = self.consumer(**conf)
-        await consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+        await consumer.assign(
+            [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
+        )
         return consumer
 
 

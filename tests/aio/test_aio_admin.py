@@ -64,7 +64,9 @@ def test_the_twin_has_every_call_with_the_same_signature() -> None:
 @in_a_loop
 async def test_futures_are_the_loops_and_fail_in_their_item(cluster: MockCluster) -> None:
     async with AIOAdminClient(conf(cluster)) as admin:
-        made = admin.create_topics([NewTopic("aio-made", 2), NewTopic("no name", 1), NewTopic("huge", 1, 2**20)])
+        made = admin.create_topics(
+            [NewTopic("aio-made", 2), NewTopic("no name", 1), NewTopic("huge", 1, 2**20)]
+        )
         assert all(isinstance(future, asyncio.Future) for future in made.values())
         assert await made["aio-made"] is None
         with pytest.raises(KafkaException) as refused:
@@ -75,8 +77,14 @@ async def test_futures_are_the_loops_and_fail_in_their_item(cluster: MockCluster
         described = await admin.describe_topics(TopicCollection(["aio-made"]))["aio-made"]
         assert len(described.partitions) == 2
         pages = admin.describe_topic_partitions(TopicCollection(["aio-made"]), partition_limit=1)
-        assert [each.id async for page in pages for topic in page.topics for each in topic.partitions] == [0, 1]
-        assert (await admin.describe_cluster()).cluster_id == cluster.cluster_id == await admin.cluster_id(WAIT_S)
+        assert [
+            each.id async for page in pages for topic in page.topics for each in topic.partitions
+        ] == [0, 1]
+        assert (
+            (await admin.describe_cluster()).cluster_id
+            == cluster.cluster_id
+            == await admin.cluster_id(WAIT_S)
+        )
         assert "aio-made" in (await admin.list_topics(timeout=WAIT_S)).topics
         assert await admin.list_groups(timeout=WAIT_S) == []
         assert await admin.describe_user_scram_credentials() == {}
@@ -90,7 +98,9 @@ async def test_futures_are_the_loops_and_fail_in_their_item(cluster: MockCluster
 
 
 @in_a_loop
-async def test_the_loop_goes_on_while_a_broker_is_slow_and_a_wait_can_be_given_up(cluster: MockCluster) -> None:
+async def test_the_loop_goes_on_while_a_broker_is_slow_and_a_wait_can_be_given_up(
+    cluster: MockCluster,
+) -> None:
     async with AIOAdminClient(conf(cluster)) as admin:
         await admin.list_topics(timeout=WAIT_S)
         for broker in cluster.broker_ids:
@@ -128,7 +138,10 @@ async def test_what_is_not_done_when_it_closes_fails(cluster: MockCluster) -> No
 
 @in_a_loop
 async def test_admin_calls_on_the_handles_of_the_other_clients(cluster: MockCluster) -> None:
-    async with AIOProducer(conf(cluster)) as producer, AIOConsumer(conf(cluster, **{"group.id": "of"})) as consumer:
+    async with (
+        AIOProducer(conf(cluster)) as producer,
+        AIOConsumer(conf(cluster, **{"group.id": "of"})) as consumer,
+    ):
         async with AIOAdminClient.of(producer) as admin:
             assert await admin.create_topics([NewTopic("aio-of", 1)])["aio-of"] is None
             assert "aio-of" in (await admin.list_topics(timeout=WAIT_S)).topics
@@ -142,7 +155,10 @@ async def test_admin_calls_on_the_handles_of_the_other_clients(cluster: MockClus
             other.list_consumer_groups()
     with pytest.raises(RuntimeError, match="closed"):
         AIOAdminClient.of(producer)
-    with Producer(conf(cluster)) as sync, pytest.raises(TypeError, match="an asyncio client is expected"):
+    with (
+        Producer(conf(cluster)) as sync,
+        pytest.raises(TypeError, match="an asyncio client is expected"),
+    ):
         AIOAdminClient.of(sync)  # type: ignore[arg-type]
 
 

@@ -30,7 +30,10 @@ def test_round_trip_with_headers(client: Client) -> None:
             for number in range(20):  # one at a time: the loop waits for each
                 await producer.produce(topic, str(number), headers={"number": str(number)})
                 message = await poll(consumer)
-                assert (message.offset(), message.headers()) == (number, [("number", b"%d" % number)])
+                assert (message.offset(), message.headers()) == (
+                    number,
+                    [("number", b"%d" % number)],
+                )
 
     run(main())
 
@@ -84,9 +87,14 @@ def test_cancelled_waits_lose_nothing(client: Client) -> None:
 
     async def main() -> None:
         offsets: list[int | None] = []
-        async with client.producer(**{"linger.ms": 0}) as producer, await client.reader(topic) as consumer:
+        async with (
+            client.producer(**{"linger.ms": 0}) as producer,
+            await client.reader(topic) as consumer,
+        ):
             for number in range(60):
-                waiting = asyncio.create_task(consumer.poll() if number % 2 else consumer.consume(3, 30.0))
+                waiting = asyncio.create_task(
+                    consumer.poll() if number % 2 else consumer.consume(3, 30.0)
+                )
                 if number % 3:
                     await asyncio.sleep(0)
                 await (await producer.produce(topic, str(number)))
@@ -97,7 +105,9 @@ def test_cancelled_waits_lose_nothing(client: Client) -> None:
                     outcome = await waiting
                 except asyncio.CancelledError:
                     continue
-                offsets += [each.offset() for each in (outcome if isinstance(outcome, list) else [outcome])]
+                offsets += [
+                    each.offset() for each in (outcome if isinstance(outcome, list) else [outcome])
+                ]
             while len(offsets) < 60:
                 offsets.append((await poll(consumer)).offset())
             assert offsets == list(range(60))
@@ -146,7 +156,9 @@ def test_many_tasks_share_the_messages(client: Client) -> None:
                 if number % 100 == 0:
                     await asyncio.sleep(0.001)
             await asyncio.gather(*readers)
-        assert sorted(found) == [(partition, offset) for partition in range(2) for offset in range(1000)]
+        assert sorted(found) == [
+            (partition, offset) for partition in range(2) for offset in range(1000)
+        ]
 
     run(main())
 
@@ -160,12 +172,20 @@ def test_close_ends_waits(client: Client) -> None:
         async def iterate() -> list[Message]:
             return [message async for message in consumer]
 
-        waits = [asyncio.create_task(each) for each in (consumer.poll(), consumer.consume(5), iterate())]
+        waits = [
+            asyncio.create_task(each) for each in (consumer.poll(), consumer.consume(5), iterate())
+        ]
         await asyncio.sleep(0)
         await asyncio.gather(consumer.close(), consumer.close())
         assert await asyncio.gather(*waits) == [None, [], []]
         await consumer.close()
-        for call in (consumer.poll, consumer.consume, consumer.assignment, consumer.unassign, consumer.unsubscribe):
+        for call in (
+            consumer.poll,
+            consumer.consume,
+            consumer.assignment,
+            consumer.unassign,
+            consumer.unsubscribe,
+        ):
             with pytest.raises(RuntimeError, match="Consumer closed"):
                 await call()
         assert [message async for message in consumer] == []
@@ -188,7 +208,11 @@ def test_the_loop_goes_on_while_a_call_waits(client: Client, cluster: MockCluste
         for call in (consumer.list_topics, consumer.committed, consumer.offsets_for_times):
             before = ticks
             with pytest.raises(KafkaException):
-                await (call(timeout=0.1) if call == consumer.list_topics else call([TopicPartition("t", 0, 0)], 0.1))
+                await (
+                    call(timeout=0.1)
+                    if call == consumer.list_topics
+                    else call([TopicPartition("t", 0, 0)], 0.1)
+                )
             assert ticks > before + 2
         asking = asyncio.create_task(consumer.list_topics(timeout=WAIT_S))
         await asyncio.sleep(0.01)
@@ -219,7 +243,9 @@ def test_places_and_offsets(client: Client) -> None:
             await consumer.seek_to_end()
             await consumer.seek_to_time(1)
             assert (await poll(consumer)).offset() == 0
-            assert (await consumer.offsets_for_times([TopicPartition(topic, 0, 1)], WAIT_S))[0].offset == 0
+            assert (await consumer.offsets_for_times([TopicPartition(topic, 0, 1)], WAIT_S))[
+                0
+            ].offset == 0
             await consumer.pause([place])
             assert [each.topic for each in await consumer.paused()] == [topic]
             await consumer.resume(iter([place]))
@@ -243,7 +269,9 @@ def test_places_and_offsets(client: Client) -> None:
     run(main())
 
 
-def test_an_error_is_a_message_and_iteration_raises_it(cluster: MockCluster, client: Client) -> None:
+def test_an_error_is_a_message_and_iteration_raises_it(
+    cluster: MockCluster, client: Client
+) -> None:
     topic = client.topic()
     client.fill(topic, 3)
 

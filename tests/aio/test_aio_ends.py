@@ -115,8 +115,12 @@ def program(text: str, *arguments: str) -> None:
     """Run a program, which must end by itself and without an error."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", text, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
-    told = [line for line in done.stderr.splitlines() if "aren't delivered: they are lost" not in line]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
+    told = [
+        line for line in done.stderr.splitlines() if "aren't delivered: they are lost" not in line
+    ]
     assert (done.returncode, told, done.stdout) == (0, [], "ended\n")
 
 
@@ -126,7 +130,12 @@ def threads() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "end", ["return", "waiting.cancel()", "producer = None; await asyncio.wait({delivery}); delivery.exception()"]
+    "end",
+    [
+        "return",
+        "waiting.cancel()",
+        "producer = None; await asyncio.wait({delivery}); delivery.exception()",
+    ],
 )
 def test_program_ends_without_close(end: str) -> None:
     """The program prints only the warning that a message is lost."""
@@ -169,7 +178,10 @@ def test_no_thread_a_call(client: Client) -> None:
             await asyncio.gather(
                 *(consumer.list_topics(topic, WAIT_S) for _ in range(20)),
                 *(producer.list_topics(topic, WAIT_S) for _ in range(20)),
-                *(consumer.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S) for _ in range(20)),
+                *(
+                    consumer.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S)
+                    for _ in range(20)
+                ),
                 consumer.poll(WAIT_S),
                 producer.flush(),
             )

@@ -58,7 +58,9 @@ def test_plain_functions_will_do(client: Client) -> None:
     heard: list[Any] = []
 
     async def main() -> None:
-        conf = group(on_commit=lambda error, partitions: heard.append((error, partitions[0].offset)))
+        conf = group(
+            on_commit=lambda error, partitions: heard.append((error, partitions[0].offset))
+        )
         consumer = client.consumer(**conf)
         await consumer.subscribe(
             [topic],
@@ -127,7 +129,9 @@ def test_what_a_callback_raises_comes_out_of_one_call(client: Client) -> None:
         waits = [asyncio.create_task(consumer.poll(WAIT_S)) for _ in range(3)]
         outcomes = await asyncio.gather(*waits, return_exceptions=True)
         assert [type(each).__name__ for each in outcomes].count("ZeroDivisionError") == 1
-        assert sorted(each.offset() for each in outcomes if not isinstance(each, BaseException) and each) == [0, 1]
+        assert sorted(
+            each.offset() for each in outcomes if not isinstance(each, BaseException) and each
+        ) == [0, 1]
         with pytest.raises(KeyError, match="also mine"):
             await consumer.close()
         with pytest.raises(RuntimeError, match="Consumer closed"):
@@ -237,7 +241,11 @@ def test_error_cb_may_be_a_coroutine(client: Client) -> None:
         heard.append(error.code())
 
     async def main() -> None:
-        conf = {"bootstrap.servers": "127.0.0.1:1", "error_cb": on_error, "reconnect.backoff.ms": 20}
+        conf = {
+            "bootstrap.servers": "127.0.0.1:1",
+            "error_cb": on_error,
+            "reconnect.backoff.ms": 20,
+        }
         async with AIOConsumer({**conf, **group()}) as consumer:
             await consumer.assign([TopicPartition("t", 0, 0)])
             while KafkaError._TRANSPORT not in heard:

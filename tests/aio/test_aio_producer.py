@@ -23,12 +23,22 @@ def test_a_report_is_awaited(client: Client) -> None:
         topic = client.topic(2)
         async with client.producer() as producer:
             headers = [("kind", b"first"), ("none", None)]
-            delivery = await producer.produce(topic, "value", key=b"key", partition=1, timestamp=5, headers=headers)
+            delivery = await producer.produce(
+                topic, "value", key=b"key", partition=1, timestamp=5, headers=headers
+            )
             message = await delivery
             assert (message.topic(), message.partition(), message.offset()) == (topic, 1, 0)
-            assert (message.value(), message.key(), message.headers()) == (b"value", b"key", headers)
+            assert (message.value(), message.key(), message.headers()) == (
+                b"value",
+                b"key",
+                headers,
+            )
             assert message.timestamp()[1] == 5
-            assert (delivery.done(), delivery.result(), delivery.exception()) == (True, message, None)
+            assert (delivery.done(), delivery.result(), delivery.exception()) == (
+                True,
+                message,
+                None,
+            )
             assert await delivery is message, "as often as wanted"
 
     run(main())
@@ -50,7 +60,9 @@ def test_what_asyncio_does_with_futures_it_does_with_reports(client: Client) -> 
     async def main() -> None:
         topic = client.topic()
         async with client.producer() as producer:
-            first, second, third, fourth = await asyncio.gather(*(producer.produce(topic, b"x") for _ in range(4)))
+            first, second, third, fourth = await asyncio.gather(
+                *(producer.produce(topic, b"x") for _ in range(4))
+            )
             assert asyncio.isfuture(first)
             assert [each.offset() for each in await asyncio.gather(first, second)] == [0, 1]
             done, pending = await asyncio.wait({third}, timeout=WAIT_S)
@@ -67,7 +79,9 @@ def test_what_asyncio_does_with_futures_it_does_with_reports(client: Client) -> 
             sixth.add_done_callback(called.append)
             await until(lambda: len(called) == 2)
             assert called == [sixth, sixth]
-            for finished in asyncio.as_completed([await producer.produce(topic, b"x"), await producer.produce(topic)]):
+            for finished in asyncio.as_completed(
+                [await producer.produce(topic, b"x"), await producer.produce(topic)]
+            ):
                 assert (await finished).offset() in (6, 7)
 
     run(main())
@@ -165,7 +179,9 @@ def test_produce_is_a_coroutine(client: Client) -> None:
                 await task
             with pytest.raises(ZeroDivisionError):
                 producer.produce(topic, b"thrown").throw(ZeroDivisionError("x"))
-            assert (await (await producer.produce(topic, b"last"))).offset() == 1, "the others were never queued"
+            assert (await (await producer.produce(topic, b"last"))).offset() == 1, (
+                "the others were never queued"
+            )
 
     run(main())
 
@@ -173,7 +189,9 @@ def test_produce_is_a_coroutine(client: Client) -> None:
 def test_a_full_queue_is_waited_for(client: Client) -> None:
     async def main() -> None:
         topic = client.topic()
-        async with client.producer(**{"queue.buffering.max.messages": 10, "linger.ms": 50}) as producer:
+        async with client.producer(
+            **{"queue.buffering.max.messages": 10, "linger.ms": 50}
+        ) as producer:
 
             async def some(count: int) -> list[int]:
                 deliveries = [await producer.produce(topic, b"x") for _ in range(count)]
@@ -189,7 +207,11 @@ def test_a_full_queue_is_waited_for_no_longer_than_max_block_ms(
     cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        conf = {"queue.buffering.max.messages": 2, "max.block.ms": 50, "bootstrap.servers": "127.0.0.1:1"}
+        conf = {
+            "queue.buffering.max.messages": 2,
+            "max.block.ms": 50,
+            "bootstrap.servers": "127.0.0.1:1",
+        }
         producer = client.producer(**conf)
         deliveries = [await producer.produce("t", b"x") for _ in range(2)]
         with pytest.raises(BufferError, match="Queue full"):
@@ -241,8 +263,12 @@ def test_callbacks_run_in_the_loop(client: Client) -> None:
 def test_partitioner_cb_waits_for_the_partitions_in_the_loop(client: Client) -> None:
     async def main() -> None:
         topic = client.topic(3)
-        async with client.producer(partitioner_cb=lambda topic, key, count: int(key) % count) as producer:
-            deliveries = [await producer.produce(topic, b"x", key=str(number)) for number in range(6)]
+        async with client.producer(
+            partitioner_cb=lambda topic, key, count: int(key) % count
+        ) as producer:
+            deliveries = [
+                await producer.produce(topic, b"x", key=str(number)) for number in range(6)
+            ]
             assert [(await each).partition() for each in deliveries] == [0, 1, 2, 0, 1, 2]
 
     run(main())
@@ -254,7 +280,9 @@ def test_poll_flush_purge_and_list_topics(client: Client) -> None:
         async with client.producer(**{"linger.ms": 10_000}) as producer:
             assert await producer.poll() == 0
             assert await producer.poll(0.01) == 0
-            deliveries = [await producer.produce(topic, b"x", on_delivery=lambda error, message: None)]
+            deliveries = [
+                await producer.produce(topic, b"x", on_delivery=lambda error, message: None)
+            ]
             assert await producer.flush(0) == 1
             assert await producer.flush(WAIT_S) == 0, "it doesn't linger"
             assert deliveries[0].done()

@@ -21,7 +21,9 @@ def parameters(function: object) -> list[str]:
 
 def public(cls: type) -> set[str]:
     """Return the public methods of a class."""
-    return {name for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name))} - INNER
+    return {
+        name for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name))
+    } - INNER
 
 
 @pytest.mark.parametrize("name", ["AIOProducer", "AIOConsumer"])
@@ -30,7 +32,10 @@ def test_every_call_is_there_and_takes_what_theirs_takes(name: str) -> None:
     assert public(their_class) - public(our_class) == set()
     assert parameters(our_class.__init__) == parameters(their_class.__init__)
     for method in public(their_class):
-        mine, wanted = parameters(getattr(our_class, method)), parameters(getattr(their_class, method))
+        mine, wanted = (
+            parameters(getattr(our_class, method)),
+            parameters(getattr(their_class, method)),
+        )
         assert mine[: len(wanted)] == wanted, method
 
 

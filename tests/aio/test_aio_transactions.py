@@ -31,7 +31,11 @@ def topic(cluster: MockCluster, request: pytest.FixtureRequest) -> str:
 
 def producer_of(cluster: MockCluster, topic: str) -> AIOProducer:
     return AIOProducer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "retry.backoff.ms": 10}
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": topic,
+            "retry.backoff.ms": 10,
+        }
     )
 
 
@@ -88,7 +92,9 @@ def test_a_block_that_is_cancelled_is_aborted(cluster: MockCluster, topic: str) 
     asyncio.run(work())
 
 
-def test_a_commit_that_a_busy_client_has_not_heard_of_may_be_called_again(cluster: MockCluster, topic: str) -> None:
+def test_a_commit_that_a_busy_client_has_not_heard_of_may_be_called_again(
+    cluster: MockCluster, topic: str
+) -> None:
     async def block(producer: AIOProducer) -> None:
         async with producer.transaction(timeout=0.0):
             await producer.produce(topic, "kept")
@@ -109,7 +115,9 @@ def test_a_commit_that_a_busy_client_has_not_heard_of_may_be_called_again(cluste
     asyncio.run(work())
 
 
-def test_a_call_that_waits_ends_when_the_producer_is_closed(cluster: MockCluster, topic: str) -> None:
+def test_a_call_that_waits_ends_when_the_producer_is_closed(
+    cluster: MockCluster, topic: str
+) -> None:
     async def work() -> None:
         producer = producer_of(cluster, topic)
         await producer.init_transactions(WAIT_S)
@@ -135,7 +143,11 @@ def test_a_call_that_waits_ends_when_the_producer_is_closed(cluster: MockCluster
 
 def test_the_consumers_positions_go_with_it(cluster: MockCluster, topic: str) -> None:
     async def work() -> None:
-        conf = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
+        conf = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": topic,
+            "auto.offset.reset": "earliest",
+        }
         async with producer_of(cluster, topic) as producer, AIOConsumer(conf) as consumer:
             await producer.init_transactions(WAIT_S)
             async with producer.transaction(timeout=WAIT_S):
@@ -162,7 +174,9 @@ def test_calls_that_cannot_be_say_so(cluster: MockCluster, topic: str) -> None:
 
 def test_what_is_prepared_is_ended_as_was_decided() -> None:
     async def work() -> None:
-        for number, (keeps, decided) in enumerate([(True, True), (True, False), (False, True), (False, False)]):
+        for number, (keeps, decided) in enumerate(
+            [(True, True), (True, False), (False, True), (False, False)]
+        ):
             topic = f"two-phase-{number}"
             cluster.create_topic(topic, 1)
             conf = {
@@ -179,7 +193,9 @@ def test_what_is_prepared_is_ended_as_was_decided() -> None:
                     await old.begin_transaction()
                 assert caught.value.args[0] == KafkaError._STATE
                 if not keeps:
-                    cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [KafkaError.UNSUPPORTED_VERSION])
+                    cluster.push_request_errors(
+                        ApiKey.INIT_PRODUCER_ID, [KafkaError.UNSUPPORTED_VERSION]
+                    )
                 await new.init_transactions(WAIT_S, keep_prepared_txn=True)
                 await new.complete_transaction(state if decided else PreparedTxnState(), WAIT_S)
                 async with new.transaction(timeout=WAIT_S):

@@ -41,7 +41,9 @@ OF_CONSUMERS: Calls = OF_BOTH | {
     "commit": lambda consumer, places: consumer.commit(offsets=places, asynchronous=False),
     "committed": lambda consumer, places: consumer.committed(places, WAIT_S),
     "offsets_for_times": lambda consumer, places: consumer.offsets_for_times(places, WAIT_S),
-    "get_watermark_offsets": lambda consumer, places: consumer.get_watermark_offsets(places[0], WAIT_S),
+    "get_watermark_offsets": lambda consumer, places: consumer.get_watermark_offsets(
+        places[0], WAIT_S
+    ),
     "subscription": lambda consumer, _: consumer.subscription(),
     "consumer_group_metadata": lambda consumer, _: consumer.consumer_group_metadata(),
     "store_offsets": lambda consumer, places: consumer.store_offsets(offsets=places),

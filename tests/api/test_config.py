@@ -95,7 +95,11 @@ def test_choices_refuse_what_librdkafka_refuses(declared: Property) -> None:
 
 
 # In librdkafka the ones of TLS and SASL need other settings too.
-ENUMS = [p for p in LIBRDKAFKA if p.kind == "enum" and not p.name.startswith(("sasl.", "ssl", "security"))]
+ENUMS = [
+    p
+    for p in LIBRDKAFKA
+    if p.kind == "enum" and not p.name.startswith(("sasl.", "ssl", "security"))
+]
 
 
 @pytest.mark.parametrize("declared", ENUMS, ids=lambda p: p.name)
@@ -103,10 +107,15 @@ def test_every_choice_is_one_of_librdkafkas(declared: Property) -> None:
     for choice in declared.choices:
         assert theirs({**PLAIN, declared.name: choice}) is None
         assert theirs({**PLAIN, declared.name: choice.upper()}) is None
-        assert ours({**PLAIN, declared.name: choice.upper()}) is None or declared.state is State.REFUSED
+        assert (
+            ours({**PLAIN, declared.name: choice.upper()}) is None
+            or declared.state is State.REFUSED
+        )
 
 
-@pytest.mark.parametrize("declared", [p for p in LIBRDKAFKA if p.kind == "internal"], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "declared", [p for p in LIBRDKAFKA if p.kind == "internal"], ids=lambda p: p.name
+)
 def test_properties_of_the_c_interface_are_errors(declared: Property) -> None:
     other = theirs({declared.name: "x"})
     mine = ours({declared.name: "x"})
@@ -121,7 +130,12 @@ def test_unknown_property_is_an_error_in_librdkafkas_words(name: object) -> None
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("linger.m", "linger.ms"), ("bootstrap.server", "bootstrap.servers"), ("Acks", "acks"), ("group_id", "group.id")],
+    [
+        ("linger.m", "linger.ms"),
+        ("bootstrap.server", "bootstrap.servers"),
+        ("Acks", "acks"),
+        ("group_id", "group.id"),
+    ],
 )
 def test_unknown_property_comes_with_a_suggestion(name: str, meant: str) -> None:
     with pytest.raises(KafkaException, match=f'did you mean "{meant}"'):
@@ -161,7 +175,11 @@ def test_callback_that_cant_be_called_is_confluent_kafkas_error(name: str, value
     kind = ValueError if name == "throttle_cb" else TypeError
     conf = {"group.id": "g", name: value}
     calls: list[Any] = [confluent_kafka.Producer, confluent_kafka.Consumer]
-    for call in (*calls, lambda conf: parse(conf, "producer"), lambda conf: parse(conf, "consumer")):
+    for call in (
+        *calls,
+        lambda conf: parse(conf, "producer"),
+        lambda conf: parse(conf, "consumer"),
+    ):
         with pytest.raises(kind, match=f"expected {name} property as a callable function"):
             call(conf)
 
@@ -206,7 +224,9 @@ DEPRECATED = [p for p in LIBRDKAFKA if p.deprecated and p.kind != "internal"]
 
 
 @pytest.mark.parametrize("declared", DEPRECATED, ids=lambda p: p.name)
-def test_deprecated_properties_are_warned_about_once(declared: Property, caplog: pytest.LogCaptureFixture) -> None:
+def test_deprecated_properties_are_warned_about_once(
+    declared: Property, caplog: pytest.LogCaptureFixture
+) -> None:
     role: Any = "consumer" if declared.scope == CONSUMER else "producer"
     said = f"Configuration property {declared.name} is deprecated"
     for expected in (1, 0):
@@ -222,12 +242,16 @@ def test_librdkafka_warns_about_the_same() -> None:
         logger.addFilter(lambda record, heard=heard: heard.append(record.getMessage()) is not None)  # type: ignore[misc]
         client: Any
         if declared.scope == CONSUMER:
-            client = confluent_kafka.Consumer({"group.id": "g", declared.name: declared.default, "logger": logger})
+            client = confluent_kafka.Consumer(
+                {"group.id": "g", declared.name: declared.default, "logger": logger}
+            )
             client.close()
         else:
             client = confluent_kafka.Producer({declared.name: declared.default, "logger": logger})
             client.poll(0)
-        assert any(f"property {declared.name} is deprecated" in line for line in heard), declared.name
+        assert any(f"property {declared.name} is deprecated" in line for line in heard), (
+            declared.name
+        )
 
 
 ACCEPTED: list[tuple[str, Any, Any]] = [
@@ -260,7 +284,9 @@ ACCEPTED: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value", "meaning"), ACCEPTED)
-def test_values_are_accepted_as_confluent_kafka_accepts_them(name: str, value: object, meaning: object) -> None:
+def test_values_are_accepted_as_confluent_kafka_accepts_them(
+    name: str, value: object, meaning: object
+) -> None:
     assert theirs({**PLAIN, name: value}) is None
     parsed = parse({**PLAIN, name: value}, "producer")[name]
     assert (parsed, type(parsed)) == (meaning, type(meaning))
@@ -294,13 +320,23 @@ def test_defaults_are_there_and_typed() -> None:
     assert conf.function("error_cb") is None
     for name, declared in PROPERTIES.items():
         if declared.kind not in ("internal", "callable", "object"):
-            again = config._convert(declared, declared.default if declared.default is not None else None)
-            assert again == dict(declared.synonyms).get(str(declared.default), declared.default), name
+            again = config._convert(
+                declared, declared.default if declared.default is not None else None
+            )
+            assert again == dict(declared.synonyms).get(str(declared.default), declared.default), (
+                name
+            )
 
 
 def test_value_is_read_by_name_alias_and_attribute() -> None:
     conf = parse({**PLAIN, "linger.ms": 7, "acks": 1}, "producer")
-    assert conf["linger.ms"] == conf["queue.buffering.max.ms"] == conf.linger_ms == conf.queue_buffering_max_ms == 7.0
+    assert (
+        conf["linger.ms"]
+        == conf["queue.buffering.max.ms"]
+        == conf.linger_ms
+        == conf.queue_buffering_max_ms
+        == 7.0
+    )
     assert conf["request.required.acks"] == conf.acks == 1
     assert conf.is_set("queue.buffering.max.ms")
     assert conf.is_set("linger.ms")
@@ -321,8 +357,14 @@ def test_value_is_read_by_name_alias_and_attribute() -> None:
 
 
 def test_last_of_two_names_wins() -> None:
-    assert parse({**PLAIN, "linger.ms": 5, "queue.buffering.max.ms": 6}, "producer")["linger.ms"] == 6.0
-    assert parse({**PLAIN, "queue.buffering.max.ms": 6, "linger.ms": 5}, "producer")["linger.ms"] == 5.0
+    assert (
+        parse({**PLAIN, "linger.ms": 5, "queue.buffering.max.ms": 6}, "producer")["linger.ms"]
+        == 6.0
+    )
+    assert (
+        parse({**PLAIN, "queue.buffering.max.ms": 6, "linger.ms": 5}, "producer")["linger.ms"]
+        == 5.0
+    )
 
 
 def test_config_cant_be_changed_and_survives_copy_and_pickle() -> None:
@@ -348,9 +390,14 @@ def test_default_topic_config_is_merged_over_the_rest() -> None:
 
 
 def test_start_offsets_have_one_spelling() -> None:
-    for words, meaning in (("smallest earliest beginning", "earliest"), ("largest latest end", "latest")):
+    for words, meaning in (
+        ("smallest earliest beginning", "earliest"),
+        ("largest latest end", "latest"),
+    ):
         for word in words.split():
-            assert parse({**PLAIN, "auto.offset.reset": word}, "consumer").auto_offset_reset == meaning
+            assert (
+                parse({**PLAIN, "auto.offset.reset": word}, "consumer").auto_offset_reset == meaning
+            )
     assert parse(PLAIN, "consumer").auto_offset_reset == "latest"
 
 
@@ -358,12 +405,22 @@ def test_sizes_adapt_to_each_other_as_in_librdkafka() -> None:
     conf = parse({**PLAIN, "message.max.bytes": 200_000_000}, "consumer")
     assert (conf.fetch_max_bytes, conf.receive_message_max_bytes) == (200_000_000, 200_000_512)
     assert parse({**PLAIN, "message.timeout.ms": 5}, "producer").linger_ms == pytest.approx(4.9)
-    assert parse({**PLAIN, "retry.backoff.ms": 100, "retry.backoff.max.ms": 50}, "producer").retry_backoff_ms == 50
+    assert (
+        parse(
+            {**PLAIN, "retry.backoff.ms": 100, "retry.backoff.max.ms": 50}, "producer"
+        ).retry_backoff_ms
+        == 50
+    )
 
 
-def test_property_of_the_other_client_is_checked_logged_and_ignored(caplog: pytest.LogCaptureFixture) -> None:
+def test_property_of_the_other_client_is_checked_logged_and_ignored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     conf = parse({**PLAIN, "auto.offset.reset": "earliest"}, "producer")
-    text = "property auto.offset.reset is a consumer property and will be ignored by this producer instance"
+    text = (
+        "property auto.offset.reset is a consumer property and will be ignored by this producer "
+        "instance"
+    )
     assert f"Configuration {text}" in caplog.messages
     assert not conf.is_set("auto.offset.reset")
     assert conf.auto_offset_reset == "latest"
@@ -380,7 +437,9 @@ def test_librdkafka_agrees_on_whose_a_property_is(declared: Property) -> None:
     heard: list[str] = []
     logger.addFilter(lambda record: heard.append(record.getMessage()) is not None)
     logger.setLevel(logging.DEBUG)
-    producer = confluent_kafka.Producer({**PLAIN, declared.name: declared.default, "logger": logger})
+    producer = confluent_kafka.Producer(
+        {**PLAIN, declared.name: declared.default, "logger": logger}
+    )
     producer.poll(0)
     assert any("is a consumer property" in line for line in heard)
 
@@ -390,7 +449,11 @@ def warnings_about(
 ) -> list[str]:
     caplog.clear()
     parse({**PLAIN, **conf}, role)
-    return [m for m in caplog.messages if m.startswith(f"Configuration property {name} is accepted but has no effect")]
+    return [
+        m
+        for m in caplog.messages
+        if m.startswith(f"Configuration property {name} is accepted but has no effect")
+    ]
 
 
 def test_property_without_effect_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -429,15 +492,28 @@ def test_what_would_be_dangerous_to_ignore_is_refused(conf: dict[str, Any], role
 
 
 @pytest.mark.parametrize(
-    "name", ["session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy", "group.protocol.type"]
+    "name",
+    [
+        "session.timeout.ms",
+        "heartbeat.interval.ms",
+        "partition.assignment.strategy",
+        "group.protocol.type",
+    ],
 )
 def test_properties_of_the_classic_protocol_are_refused_in_the_other(name: str) -> None:
-    value = {"partition.assignment.strategy": "range", "group.protocol.type": "consumer"}.get(name, 6000)
+    value = {"partition.assignment.strategy": "range", "group.protocol.type": "consumer"}.get(
+        name, 6000
+    )
     conf = {**PLAIN, "group.id": "g", name: value}
     parse(conf, "consumer")
-    with pytest.raises(KafkaException, match=f"`{name}` is not supported for `group.protocol=consumer`"):
+    with pytest.raises(
+        KafkaException, match=f"`{name}` is not supported for `group.protocol=consumer`"
+    ):
         parse({**conf, "group.protocol": "consumer"}, "consumer")
-    parse({**PLAIN, "group.id": "g", "group.protocol": "consumer", "max.poll.interval.ms": 1000}, "consumer")
+    parse(
+        {**PLAIN, "group.id": "g", "group.protocol": "consumer", "max.poll.interval.ms": 1000},
+        "consumer",
+    )
 
 
 def test_defaults_of_refused_properties_are_accepted() -> None:
@@ -474,7 +550,9 @@ ANY_VALUE = st.one_of(st.text(max_size=20), st.integers(), st.floats(), st.boole
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(sorted(PROPERTIES)), ANY_VALUE, max_size=4))
 def test_any_value_is_parsed_or_refused_cleanly(conf: dict[str, Any]) -> None:
-    cant_be_called = any(p.kind == "callable" and conf.get(p.name) is not None for p in PROPERTIES.values())
+    cant_be_called = any(
+        p.kind == "callable" and conf.get(p.name) is not None for p in PROPERTIES.values()
+    )
     for role in ("producer", "consumer"):
         with contextlib.suppress(*[TypeError, ValueError] if cant_be_called else []):
             assert ours(conf, role) in (None, KafkaError._INVALID_ARG, KafkaError._NOT_IMPLEMENTED)
@@ -488,7 +566,10 @@ def test_something_else_than_a_mapping_is_a_type_error() -> None:
 
 @pytest.mark.parametrize("version", ["0.8.0", "0.8.2.2", "0.9.0.1", "0.10.2.1", "4.0"])
 def test_broker_versions_from_0_8_on_are_taken(version: str) -> None:
-    assert parse({"broker.version.fallback": version}, "producer")["broker.version.fallback"] == version
+    assert (
+        parse({"broker.version.fallback": version}, "producer")["broker.version.fallback"]
+        == version
+    )
 
 
 @pytest.mark.parametrize("version", ["0.7.2", "0.6"])
@@ -504,14 +585,17 @@ def test_auto_offset_reset_takes_a_duration(text: str) -> None:
     assert config["auto.offset.reset"] == "by_duration:" + text.split(":")[1].upper()
 
 
-@pytest.mark.parametrize("text", ["", "1h", "PT", "P", "P1", "P1W", "PT-1H", "-PT1H", "PT1H2", "PT1.5H", "P1Y", "PT٣H"])
+@pytest.mark.parametrize(
+    "text", ["", "1h", "PT", "P", "P1", "P1W", "PT-1H", "-PT1H", "PT1H2", "PT1.5H", "P1Y", "PT٣H"]
+)
 def test_auto_offset_reset_refuses_what_is_no_duration(text: str) -> None:
     with pytest.raises(KafkaException, match="duration"):
         parse({"bootstrap.servers": "a", "auto.offset.reset": f"by_duration:{text}"}, "consumer")
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("PT1H", 3_600_000), ("P2DT3H4M5.6789S", 183_845_678), ("PT0S", 0), ("P1D", 86_400_000)]
+    ("text", "expected"),
+    [("PT1H", 3_600_000), ("P2DT3H4M5.6789S", 183_845_678), ("PT0S", 0), ("P1D", 86_400_000)],
 )
 def test_durations_are_read_as_java_reads_them(text: str, expected: int) -> None:
     assert duration_ms(text) == expected

@@ -26,7 +26,9 @@ from kafka_native.errors import KafkaError, KafkaException
         ("broker_1.example.com.:9092", [("broker_1.example.com.", 9092)]),
     ],
 )
-def test_servers_are_split_into_hosts_and_ports(servers: str, expected: list[tuple[str, int]]) -> None:
+def test_servers_are_split_into_hosts_and_ports(
+    servers: str, expected: list[tuple[str, int]]
+) -> None:
     assert parse_bootstrap(servers) == expected
     assert parse({"bootstrap.servers": servers}, "producer").bootstrap == expected
 
@@ -62,7 +64,9 @@ def test_bad_server_is_a_clear_error(servers: str, words: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["SSL", "sasl_plaintext", "SASL_SSL"])
 def test_protocol_has_to_be_that_of_security_protocol(protocol: str) -> None:
-    with pytest.raises(KafkaException, match=r"isn't that of security\.protocol, which is plaintext") as caught:
+    with pytest.raises(
+        KafkaException, match=r"isn't that of security\.protocol, which is plaintext"
+    ) as caught:
         parse_bootstrap(f"h:1,{protocol}://h:1")
     assert caught.value.args[0] == KafkaError._INVALID_ARG
     assert parse_bootstrap(f"{protocol}://h:1,h:2", protocol.lower()) == [("h", 1), ("h", 2)]

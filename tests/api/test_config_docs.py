@@ -33,7 +33,16 @@ def test_aliases_are_declared_like_what_they_stand_for() -> None:
         if declared.alias_of:
             real = PROPERTIES[declared.alias_of]
             assert not real.alias_of
-            for field in ("kind", "default", "minimum", "maximum", "choices", "synonyms", "state", "sensitive"):
+            for field in (
+                "kind",
+                "default",
+                "minimum",
+                "maximum",
+                "choices",
+                "synonyms",
+                "state",
+                "sensitive",
+            ):
                 assert getattr(declared, field) == getattr(real, field), (declared.name, field)
 
 
@@ -45,19 +54,33 @@ def test_partitioners_are_numbered_as_in_the_core() -> None:
 
 def test_effective_properties_are_those_that_the_code_reads() -> None:
     package = PAGE.parents[1] / "kafka_native"
-    readers = [p for p in package.rglob("*.py*") if p.suffix in (".py", ".pyx") and "_reference" not in p.parts]
+    readers = [
+        p
+        for p in package.rglob("*.py*")
+        if p.suffix in (".py", ".pyx") and "_reference" not in p.parts
+    ]
     code = "\n".join(p.read_text(encoding="utf-8") for p in readers)
     names: dict[str, list[str]] = {}
     for name, declared in PROPERTIES.items():
         names.setdefault(declared.alias_of or name, []).append(name)
     for name, known_as in names.items():
-        read = any(f'["{n}"]' in code or f'("{n}"' in code or f"config.{n.replace('.', '_')}" in code for n in known_as)
+        read = any(
+            f'["{n}"]' in code or f'("{n}"' in code or f"config.{n.replace('.', '_')}" in code
+            for n in known_as
+        )
         if PROPERTIES[name].state is State.EFFECTIVE:
-            assert read, f"{name} is declared effective in kafka_native/_reference, but no code reads it"
+            assert read, (
+                f"{name} is declared effective in kafka_native/_reference, but no code reads it"
+            )
         elif name not in config_checks():
             assert not read, f"code reads {name}: declare it effective in kafka_native/_reference"
 
 
 def config_checks() -> set[str]:
     """Return properties without effect that parse() reads to compare them with each other."""
-    return {"max.poll.interval.ms", "session.timeout.ms", "partition.assignment.strategy", "queuing.strategy"}
+    return {
+        "max.poll.interval.ms",
+        "session.timeout.ms",
+        "partition.assignment.strategy",
+        "queuing.strategy",
+    }

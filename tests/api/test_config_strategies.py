@@ -18,7 +18,9 @@ class Mine(Assignor):
     name = "mine"
 
     def assign(
-        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        members: Mapping[str, MemberSubscription],
     ) -> dict[str, list[tuple[str, int]]]:
         return {}
 
@@ -49,7 +51,10 @@ def test_strategies_may_be_names_assignors_and_lists(value: Any, names: list[str
     ("value", "text"),
     [
         (["foo"], "Unsupported partition.assignment.strategy: foo"),
-        ([Mine(), "cooperative-sticky"], r"All partition.assignment.strategy \(mine,cooperative-sticky\) assignors"),
+        (
+            [Mine(), "cooperative-sticky"],
+            r"All partition.assignment.strategy \(mine,cooperative-sticky\) assignors",
+        ),
         ([1], 'Invalid value for configuration property "partition.assignment.strategy"'),
         ({"range": 1}, "Invalid value for configuration property"),
         (Mine, "Invalid value for configuration property"),

@@ -98,7 +98,10 @@ def test_row_is_accepted_in_one_mapping_and_as_a_topic_property(row: dict[str, s
     declared = PROPERTIES[name]
     role: Any = "consumer" if row["cp"] == "C" else "producer"
     value = sample(name, row["default"])
-    spellings = [{name: value}, *([{"default.topic.config": {name: value}}] if row["scope"] == "topic" else [])]
+    spellings = [
+        {name: value},
+        *([{"default.topic.config": {name: value}}] if row["scope"] == "topic" else []),
+    ]
     for conf in spellings:
         if declared.state is State.INTERNAL:
             with pytest.raises(KafkaException, match="must be set through dedicated") as caught:

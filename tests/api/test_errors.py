@@ -19,7 +19,9 @@ STATUS_H = pathlib.Path(__file__).parents[2] / "csrc" / "base" / "status.h"
 
 
 def constants(cls: type) -> dict[str, int]:
-    return {n: v for n in dir(cls) if not n.startswith("__") and isinstance(v := getattr(cls, n), int)}
+    return {
+        n: v for n in dir(cls) if not n.startswith("__") and isinstance(v := getattr(cls, n), int)
+    }
 
 
 def test_constants_are_those_of_confluent_kafka() -> None:
@@ -42,7 +44,16 @@ def test_unknown_code_reads_as_in_confluent_kafka(code: int) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [(3,), (3, None), (3, "r"), (3, ""), (3, "r", True), (3, "r", 1, 0, 1), (-150, 'a "quoted" text', True), (0,)],
+    [
+        (3,),
+        (3, None),
+        (3, "r"),
+        (3, ""),
+        (3, "r", True),
+        (3, "r", 1, 0, 1),
+        (-150, 'a "quoted" text', True),
+        (0,),
+    ],
 )
 def test_methods_answer_as_confluent_kafka(args: tuple[object, ...]) -> None:
     ours, theirs = KafkaError(*args), confluent_kafka.KafkaError(*args)  # type: ignore[arg-type]
@@ -71,7 +82,8 @@ def test_flags_are_set_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "expected"), [(("x",), TypeError), ((3, 5), TypeError), ((), TypeError), ((1 << 40,), OverflowError)]
+    ("args", "expected"),
+    [(("x",), TypeError), ((3, 5), TypeError), ((), TypeError), ((1 << 40,), OverflowError)],
 )
 def test_ill_typed_arguments_raise_what_confluent_kafka_raises(
     args: tuple[object, ...], expected: type[Exception]
@@ -104,7 +116,9 @@ def test_comparison_with_something_else_is_unequal_and_unordered() -> None:
         _ = error < "a"  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))]
+)
 def test_error_survives_copy_and_pickle(duplicate: object) -> None:
     error = KafkaError(3, "text", True, True, True)
     twin = duplicate(error)  # type: ignore[operator]
@@ -123,7 +137,10 @@ def test_exception_reads_as_in_confluent_kafka() -> None:
 
 
 def test_hint_shows_in_the_text_and_nowhere_else() -> None:
-    plain, hinted = KafkaException(KafkaError(3)), KafkaException(KafkaError(3), hint="create the topic first")
+    plain, hinted = (
+        KafkaException(KafkaError(3)),
+        KafkaException(KafkaError(3), hint="create the topic first"),
+    )
     assert hinted.args == plain.args
     assert hinted.hint == "create the topic first"
     assert str(hinted) == f"{plain} (hint: create the topic first)"

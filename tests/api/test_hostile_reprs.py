@@ -12,7 +12,14 @@ import pytest
 
 import kafka_native
 from kafka_native import KafkaError, KafkaException, Node, ThrottleEvent, TopicPartition, admin
-from kafka_native.admin import AclBinding, AclBindingFilter, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+from kafka_native.admin import (
+    AclBinding,
+    AclBindingFilter,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
 from tests.hostile import ESCAPED_MARKS, MARKS
 
 ERROR = KafkaError(KafkaError._FAIL, MARKS)
@@ -64,7 +71,11 @@ def written(module: ModuleType) -> set[str]:
         if inspect.isclass(kind)
         and not issubclass(kind, enum.Enum)
         and not dataclasses.is_dataclass(kind)
-        and any("__repr__" in vars(each) or "__str__" in vars(each) for each in kind.__mro__ if is_ours(each))
+        and any(
+            "__repr__" in vars(each) or "__str__" in vars(each)
+            for each in kind.__mro__
+            if is_ours(each)
+        )
     }
 
 
@@ -77,12 +88,20 @@ def test_a_repr_is_one_printable_line(made: Any) -> None:
     assert repr(made).isprintable()
     name = type(made).__name__
     assert str(made).isprintable() or name in NAMES
-    assert ESCAPED_MARKS in repr(made) + str(made) or type(made).__repr__ is object.__repr__ or name == "Node"
+    assert (
+        ESCAPED_MARKS in repr(made) + str(made)
+        or type(made).__repr__ is object.__repr__
+        or name == "Node"
+    )
 
 
 def test_every_repr_that_is_written_by_hand_is_tried() -> None:
     wanted = written(kafka_native) | written(admin)
-    clients = {name for name in wanted if name in CLIENTS or name.startswith(("Deserializing", "Serializing"))}
+    clients = {
+        name
+        for name in wanted
+        if name in CLIENTS or name.startswith(("Deserializing", "Serializing"))
+    }
     assert wanted - clients - NAMELESS == {type(each).__name__ for each in MADE}
 
 

@@ -30,7 +30,8 @@ class Log:
         cluster.create_topic(TOPIC, 1)
 
     def write(self, producer: int, *values: bytes, codec: str = "none") -> int:
-        """Append a batch of a transaction, or of none for producer -1, and return its first offset.
+        """Append a batch of a transaction, or of none for producer -1, and return its first
+        offset.
         """
         sequence = self.cluster.watermarks(TOPIC, 0)[1] if producer >= 0 else -1
         data = encode_batch(
@@ -46,7 +47,9 @@ class Log:
     def end(self, producer: int, kind: int) -> None:
         """Append the marker that a transaction coordinator writes."""
         marker = (1, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
-        data = encode_batch([marker], producer_id=producer, producer_epoch=0, transactional=True, control=True)
+        data = encode_batch(
+            [marker], producer_id=producer, producer_epoch=0, transactional=True, control=True
+        )
         self.cluster.append_raw(TOPIC, 0, data)
 
     def abort(self, producer: int, *values: bytes, codec: str = "none") -> None:
@@ -68,14 +71,17 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
                 entry = FetchResponse.Topic.Partition.AbortedTransaction
                 # newest first: a client mustn't rely on their order
                 answer.aborted_transactions = [
-                    entry(producer_id=producer, first_offset=offset) for producer, offset in reversed(made.aborted)
+                    entry(producer_id=producer, first_offset=offset)
+                    for producer, offset in reversed(made.aborted)
                 ]
 
         monkeypatch.setattr(fetch._Round, "_look_at", check_and_report)
         yield made
 
 
-def read(log: Log, level: str | None, start: int = OFFSET_BEGINNING) -> tuple[list[bytes | None], int]:
+def read(
+    log: Log, level: str | None, start: int = OFFSET_BEGINNING
+) -> tuple[list[bytes | None], int]:
     """Return all values up to the end of the partition, and the position there."""
     conf = {"bootstrap.servers": log.cluster.bootstrap_servers, "enable.partition.eof": True}
     values: list[bytes | None] = []
@@ -124,7 +130,12 @@ def test_uncommitted_reads_have_everything_but_the_markers(log: Log) -> None:
 
 def test_reading_may_begin_inside_an_aborted_transaction(log: Log) -> None:
     mixed(log)
-    assert read(log, "read_committed", start=2)[0] == [b"committed 3", b"plain 4", b"committed 7", b"plain 14"]
+    assert read(log, "read_committed", start=2)[0] == [
+        b"committed 3",
+        b"plain 4",
+        b"committed 7",
+        b"plain 14",
+    ]
 
 
 def test_position_passes_a_log_that_ends_with_what_was_aborted(log: Log) -> None:

@@ -105,7 +105,11 @@ Written = ast.FunctionDef | ast.AsyncFunctionDef
 def written_in(cls: type[Any]) -> dict[str, Written]:
     """Return the public methods in the source of a class. For a property it is the getter."""
     tree = parsed(Path(inspect.getfile(cls)).read_text())
-    [body] = [each.body for each in tree.body if isinstance(each, ast.ClassDef) and each.name == cls.__name__]
+    [body] = [
+        each.body
+        for each in tree.body
+        if isinstance(each, ast.ClassDef) and each.name == cls.__name__
+    ]
     found: dict[str, Written] = {}
     for each in body:
         if isinstance(each, Written) and not each.name.startswith("_"):
@@ -125,7 +129,9 @@ def written_parameters(cls: type[Any], method: Written) -> list[inspect.Paramete
     ]
     found = [
         inspect.Parameter(
-            each.arg, kind, default=inspect.Parameter.empty if value is None else eval(ast.unparse(value), names)
+            each.arg,
+            kind,
+            default=inspect.Parameter.empty if value is None else eval(ast.unparse(value), names),
         )
         for arguments_of, values, kind in both
         for each, value in zip(arguments_of, values, strict=True)
@@ -191,7 +197,9 @@ def test_help_shows_compiled_methods() -> None:
     assert Producer.produce.__qualname__ == "Producer.produce"
 
 
-@pytest.mark.parametrize("core", [ConsumerCore, ProducerCore, AIOProducerCore], ids=lambda core: core.__name__)
+@pytest.mark.parametrize(
+    "core", [ConsumerCore, ProducerCore, AIOProducerCore], ids=lambda core: core.__name__
+)
 def test_the_compiled_core_has_nothing_else(core: type[Any]) -> None:
     [cls] = [each for each in (Consumer, Producer, AIOProducer) if issubclass(each, core)]
     assert {name for name in dir(core) if not name.startswith("_")} <= PUBLIC[cls]

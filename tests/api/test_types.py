@@ -25,7 +25,9 @@ def outcome(call: Callable[[], Any]) -> object:
         return type(error)
 
 
-@pytest.mark.parametrize("name", [n for n in types.__all__ if n.startswith(("OFFSET_", "TIMESTAMP_"))])
+@pytest.mark.parametrize(
+    "name", [n for n in types.__all__ if n.startswith(("OFFSET_", "TIMESTAMP_"))]
+)
 def test_constants_are_those_of_confluent_kafka(name: str) -> None:
     assert getattr(types, name) == getattr(confluent_kafka, name)
 
@@ -56,12 +58,25 @@ TOPIC_PARTITION_ARGS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("args", "kwargs"), TOPIC_PARTITION_ARGS)
-def test_topic_partition_is_made_and_shown_as_in_confluent_kafka(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def test_topic_partition_is_made_and_shown_as_in_confluent_kafka(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     def fields(cls: Any) -> object:
         tp = cls(*args, **kwargs)
-        return (str(tp), repr(tp), tp.topic, tp.partition, tp.offset, tp.metadata, tp.leader_epoch, tp.error)
+        return (
+            str(tp),
+            repr(tp),
+            tp.topic,
+            tp.partition,
+            tp.offset,
+            tp.metadata,
+            tp.leader_epoch,
+            tp.error,
+        )
 
-    assert outcome(lambda: fields(TopicPartition)) == outcome(lambda: fields(confluent_kafka.TopicPartition))
+    assert outcome(lambda: fields(TopicPartition)) == outcome(
+        lambda: fields(confluent_kafka.TopicPartition)
+    )
 
 
 @pytest.mark.parametrize("attribute", ["topic", "metadata", "error", "leader_epoch", "nonsense"])
@@ -96,7 +111,9 @@ def test_topic_partition_equality_order_and_hash_ignore_the_offset() -> None:
         TopicPartition("a", 2), TopicPartition("a", 10), TopicPartition("b", 0)]  # fmt: skip
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
 def test_topic_partition_survives_copy_and_pickle_with_its_error(
     duplicate: Callable[[TopicPartition], TopicPartition],
 ) -> None:
@@ -109,11 +126,20 @@ def test_topic_partition_survives_copy_and_pickle_with_its_error(
     assert str(tp.error) in repr(tp)
 
 
-@pytest.mark.parametrize("name", ["ClusterMetadata", "BrokerMetadata", "TopicMetadata", "PartitionMetadata"])
+@pytest.mark.parametrize(
+    "name", ["ClusterMetadata", "BrokerMetadata", "TopicMetadata", "PartitionMetadata"]
+)
 def test_metadata_has_the_attributes_and_texts_of_confluent_kafka(name: str) -> None:
     ours, theirs = getattr(types, name)(), getattr(confluent_kafka.admin, name)()
     assert vars(ours) == vars(theirs)
-    values = {"id": 3, "host": "h", "port": 9, "topic": "t", "partitions": {0: None}, "cluster_id": "c"}
+    values = {
+        "id": 3,
+        "host": "h",
+        "port": 9,
+        "topic": "t",
+        "partitions": {0: None},
+        "cluster_id": "c",
+    }
     for error_of in (None, KafkaError, confluent_kafka.KafkaError):
         for obj, cls in ((ours, KafkaError), (theirs, confluent_kafka.KafkaError)):
             for key in vars(obj).keys() & values.keys():
@@ -146,7 +172,13 @@ def test_node_reads_as_in_confluent_kafka(rack: str | None) -> None:
 def test_uuid_reads_as_in_confluent_kafka(halves: tuple[Any, ...]) -> None:
     def facts(cls: Any) -> object:
         uuid = cls(*halves)
-        return (str(uuid), repr(uuid), uuid.get_most_significant_bits(), uuid.get_least_significant_bits(), uuid == 3)
+        return (
+            str(uuid),
+            repr(uuid),
+            uuid.get_most_significant_bits(),
+            uuid.get_least_significant_bits(),
+            uuid == 3,
+        )
 
     assert outcome(lambda: facts(Uuid)) == outcome(lambda: facts(confluent_kafka.Uuid))
 
@@ -171,7 +203,9 @@ def test_throttle_event_reads_as_in_confluent_kafka() -> None:
 def test_version_and_libversion_tell_the_same() -> None:
     text, number = types.libversion()
     assert text == types.version() == kafka_native.__version__
-    major, minor, patch = (int(p) if p.isdigit() else 0 for p in ([*text.split("+")[0].split("."), "0", "0"])[:3])
+    major, minor, patch = (
+        int(p) if p.isdigit() else 0 for p in ([*text.split("+")[0].split("."), "0", "0"])[:3]
+    )
     assert number == major << 24 | minor << 16 | patch << 8
 
 

@@ -1,4 +1,6 @@
-"""What the guide promises: pyarrow, pandas, polars and DuckDB take an ArrowBatch and an ArrowStream as they are."""
+"""What the guide promises: pyarrow, pandas, polars and DuckDB take an ArrowBatch and an ArrowStream
+as they are.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def bootstrap() -> Iterator[str]:
     """A topic with keys that are numbers, some null, and values of 0 to 29 bytes."""
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic(TOPIC, 1)
-        with Producer({"bootstrap.servers": cluster.bootstrap_servers, "compression.type": "lz4"}) as producer:
+        with Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "compression.type": "lz4"}
+        ) as producer:
             for number in range(COUNT):
                 producer.produce(
                     TOPIC,
@@ -93,21 +97,31 @@ def test_pandas(consumer: Consumer) -> None:
     assert frame["topic"].cat.categories.tolist() == [TOPIC]
 
 
-@pytest.mark.skipif(not hasattr(pd.DataFrame, "from_arrow"), reason="pandas before 3.0 has no DataFrame.from_arrow")
+@pytest.mark.skipif(
+    not hasattr(pd.DataFrame, "from_arrow"), reason="pandas before 3.0 has no DataFrame.from_arrow"
+)
 def test_pandas_by_itself(consumer: Consumer) -> None:
-    frame = pd.DataFrame.from_arrow(consumer.consume_arrow(COUNT, WAIT_S, columns=["offset", "value"]))
+    frame = pd.DataFrame.from_arrow(
+        consumer.consume_arrow(COUNT, WAIT_S, columns=["offset", "value"])
+    )
     assert frame["offset"].tolist() == list(range(COUNT))
 
 
 def test_duckdb(consumer: Consumer) -> None:
     table = pa.table(consumer.consume_arrow(COUNT, WAIT_S, columns=list(COLUMNS)))
     found = duckdb.sql(
-        "select topic::varchar, count(*), count(key), sum(octet_length(value)), epoch_ms(max(timestamp)), "
+        "select topic::varchar, count(*), count(key), sum(octet_length(value)), "
+        "epoch_ms(max(timestamp)), "
         "sum(len(headers)) from messages group by 1",
         connection=over(table),
     ).fetchall()
     assert len(found) == 1
-    assert found[0][:4] == (TOPIC, COUNT, COUNT - COUNT // 10, sum(number % 30 for number in range(COUNT)))
+    assert found[0][:4] == (
+        TOPIC,
+        COUNT,
+        COUNT - COUNT // 10,
+        sum(number % 30 for number in range(COUNT)),
+    )
     assert found[0][4:] == (1_700_000_000_000 + COUNT - 1, COUNT // 2)
 
 
@@ -128,12 +142,14 @@ def test_stream_to_pyarrow(consumer: Consumer) -> None:
 
 
 def test_stream_to_polars(consumer: Consumer) -> None:
-    frame = pl.DataFrame(consumer.arrow_stream(300, timeout=1.0, columns={"offset": None, "key": "string"}))
+    frame = pl.DataFrame(
+        consumer.arrow_stream(300, timeout=1.0, columns={"offset": None, "key": "string"})
+    )
     assert frame["key"].to_list() == keys(True)
 
 
 def test_stream_to_duckdb(consumer: Consumer) -> None:
     reader = pa.RecordBatchReader.from_stream(consumer.arrow_stream(300, timeout=1.0))
-    assert over(reader).sql('select count(*), min("offset"), max("offset") from messages').fetchall() == [
-        (COUNT, 0, COUNT - 1)
-    ]
+    assert over(reader).sql(
+        'select count(*), min("offset"), max("offset") from messages'
+    ).fetchall() == [(COUNT, 0, COUNT - 1)]

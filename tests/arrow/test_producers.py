@@ -1,4 +1,6 @@
-"""produce_arrow() takes what pyarrow, polars, DuckDB and pandas have, and the same messages arrive."""
+"""produce_arrow() takes what pyarrow, polars, DuckDB and pandas have, and the same messages
+arrive.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def cluster() -> Iterator[MockCluster]:
         yield cluster
 
 
-def sent(cluster: MockCluster, topic: str, data: Any, count: int, **arguments: Any) -> list[Message]:
+def sent(
+    cluster: MockCluster, topic: str, data: Any, count: int, **arguments: Any
+) -> list[Message]:
     """What arrives when it is produced to a new topic of one partition."""
     cluster.create_topic(topic, 1)
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
@@ -47,12 +51,21 @@ def sent(cluster: MockCluster, topic: str, data: Any, count: int, **arguments: A
 @pytest.mark.parametrize("name", list(PRODUCERS))
 def test_every_producer_of_arrow(cluster: MockCluster, name: str) -> None:
     words = [None if n % 11 == 0 else f"value {n}" + "." * (n % 30) for n in range(100)]
-    table = pa.table({"other": list(range(100)), "key": [f"k{n}" for n in range(100)], "value": words})
+    table = pa.table(
+        {"other": list(range(100)), "key": [f"k{n}" for n in range(100)], "value": words}
+    )
     messages = sent(cluster, name.replace(" ", "-"), PRODUCERS[name](table), 100, key="key")
-    assert [message.value() for message in messages] == [None if word is None else word.encode() for word in words]
+    assert [message.value() for message in messages] == [
+        None if word is None else word.encode() for word in words
+    ]
     assert [message.key() for message in messages] == [f"k{n}".encode() for n in range(100)]
 
 
 def test_polars_categories_and_lists(cluster: MockCluster) -> None:
     frame = polars.DataFrame({"value": ["a", "b", "a", None]}, schema={"value": polars.Categorical})
-    assert [message.value() for message in sent(cluster, "categories", frame, 4)] == [b"a", b"b", b"a", None]
+    assert [message.value() for message in sent(cluster, "categories", frame, 4)] == [
+        b"a",
+        b"b",
+        b"a",
+        None,
+    ]

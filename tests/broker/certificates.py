@@ -1,4 +1,6 @@
-"""An authority for listeners of Apache Kafka with TLS, in the PEM files that brokers and clients read."""
+"""An authority for listeners of Apache Kafka with TLS, in the PEM files that brokers and clients
+read.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,12 @@ class Authority:
         """What clients and brokers trust."""
         self._authority.cert_pem.write_to_path(self.ca)
 
-    def listener(self, client_auth: str = "none", hosts: Sequence[str] = HERE, **more: str) -> dict[str, str]:
-        """The TLS properties of a listener; ``client_auth``: none, requested or required; ``hosts``: its names."""
+    def listener(
+        self, client_auth: str = "none", hosts: Sequence[str] = HERE, **more: str
+    ) -> dict[str, str]:
+        """The TLS properties of a listener; ``client_auth``: none, requested or required;
+        ``hosts``: its names.
+        """
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self._keystore(hosts)),
@@ -44,14 +50,20 @@ class Authority:
     def broker(self, name: str, path: Path, hosts: Sequence[str] = HERE) -> int:
         """Writes a keystore with a broker's certificate; its serial number.
 
-        Its principal is User:CN=name,...: the same for each of a name, or Kafka won't have them follow each other.
+        Its principal is User:CN=name,...: the same for each of a name, or Kafka won't have them
+        follow each other.
         """
-        leaf = self._authority.issue_cert(*hosts, common_name=name, organization_unit_name="brokers")
+        leaf = self._authority.issue_cert(
+            *hosts, common_name=name, organization_unit_name="brokers"
+        )
         path.write_bytes(_java_key(leaf) + _chain(leaf))
         return load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes()).serial_number
 
     def client(self, name: str) -> tuple[str, str]:
-        """A client's certificate with its chain, and its key: two files. Its principal is User:CN=name,... to Kafka."""
+        """A client's certificate with its chain, and its key: two files.
+
+        Its principal is User:CN=name,... to Kafka.
+        """
         leaf = self._authority.issue_cert(f"{name}@client.invalid", common_name=name)
         certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         certificate.write_bytes(_chain(leaf))

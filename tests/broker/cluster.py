@@ -1,6 +1,7 @@
 """Apache Kafka for tests: brokers as processes of this machine, as containers, or somebody's own.
 
-A Cluster says where it is (`bootstrap`) and, if it is ours, can kill and start its brokers. `start()` chooses the kind.
+A Cluster says where it is (`bootstrap`) and, if it is ours, can kill and start its brokers.
+`start()` chooses the kind.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ from tests.harness.processes import started
 from tests.shared_classes import LEAN
 
 HOST = "127.0.0.1"
-# Below what the kernel hands out by itself: a killed broker must find its port free when it comes back.
+# Below what the kernel hands out by itself: a killed broker must find its port free when it comes
+# back.
 PORTS = range(20000, 32000)
 UP_TIMEOUT_SECONDS = 240
 # A tag can be moved to another image, a digest can't.
 DIGEST = "sha256:77e3df9054047a88b520d0cc46e16696d3b22022e1d580aeccd2632df6532837"
 IMAGE = f"apache/kafka:{java.KAFKA_VERSION}@{DIGEST}"
-# A broker for tests is up soon and takes little; one for benchmarks has all of Java's compilers and more memory.
+# A broker for tests is up soon and takes little; one for benchmarks has all of Java's compilers and
+# more memory.
 TEST_OPTIONS = [*LEAN, "-Xms128m", "-Xmx512m"]
 BENCH_OPTIONS = ["-Xms1g", "-Xmx1g"]
 
@@ -83,7 +86,9 @@ class Listener(NamedTuple):
     values: dict[str, str]
     """Its properties, without the prefix ``listener.name.NAME.``."""
     told: Sequence[int] = ()
-    """The port of each broker that clients are told, where it is a proxy's and not the listener's own."""
+    """The port of each broker that clients are told, where it is a proxy's and not the listener's
+    own.
+    """
 
 
 class TlsOnly(NamedTuple):
@@ -106,14 +111,16 @@ def properties(
 ) -> dict[str, str]:
     """The configuration of one broker, a controller at the same time; `node` counts from 1.
 
-    ``protocol``: of the listener that every broker has, for clients and other brokers, and of the controllers'.
+    ``protocol``: of the listener that every broker has, for clients and other brokers, and of the
+    controllers'.
     """
     count = len(brokers)
     voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(controllers, 1))
     all_ports = {protocol: brokers, **ports}
     told = all_ports | {name: each.told for name, each in listeners.items() if each.told}
     address, advertised = (
-        ",".join(f"{name}://{HOST}:{each[node - 1]}" for name, each in found.items()) for found in (all_ports, told)
+        ",".join(f"{name}://{HOST}:{each[node - 1]}" for name, each in found.items())
+        for found in (all_ports, told)
     )
     protocols = [f"{name}:{listener.protocol}" for name, listener in listeners.items()]
     return {
@@ -127,7 +134,9 @@ def properties(
         "listeners": f"{address},CONTROLLER://{HOST}:{controllers[node - 1]}",
         "advertised.listeners": advertised,
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": ",".join([f"{protocol}:{protocol}", f"CONTROLLER:{protocol}", *protocols]),
+        "listener.security.protocol.map": ",".join(
+            [f"{protocol}:{protocol}", f"CONTROLLER:{protocol}", *protocols]
+        ),
         "security.inter.broker.protocol": protocol,
         "log.dirs": log_dir,
         "num.partitions": "2",
@@ -140,7 +149,8 @@ def properties(
         "transaction.state.log.replication.factor": str(count),
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-        # A member that crashed is missed soon, and the other group protocol moves partitions without long waits.
+        # A member that crashed is missed soon, and the other group protocol moves partitions
+        # without long waits.
         "group.min.session.timeout.ms": "1000",
         "group.consumer.min.session.timeout.ms": "1000",
         "group.consumer.session.timeout.ms": "6000",
@@ -148,7 +158,8 @@ def properties(
         "group.consumer.heartbeat.interval.ms": "1000",
         # The topic of share groups' state fits on these brokers.
         "share.coordinator.state.topic.replication.factor": str(count),
-        # A killed broker is missed after these, and one that has nobody to fail over to isn't for being slow.
+        # A killed broker is missed after these, and one that has nobody to fail over to isn't for
+        # being slow.
         "broker.session.timeout.ms": "6000" if count > 1 else "60000",
         "broker.heartbeat.interval.ms": "500",
         "replica.lag.time.max.ms": "3000",
@@ -156,7 +167,8 @@ def properties(
         "leader.imbalance.check.interval.seconds": "1",
         "leader.imbalance.per.broker.percentage": "0",
         "log.cleaner.enable": "false",
-        # Records with timestamps of long ago stay: by default a check each five minutes takes those older than a week.
+        # Records with timestamps of long ago stay: by default a check each five minutes takes those
+        # older than a week.
         "log.retention.ms": "-1",
         # Permissions can be made and deleted; everybody here may do everything all the same.
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -224,10 +236,14 @@ class ProcessBroker(Broker):
         self._cluster_id = cluster_id
 
     def prepare(self) -> None:
-        java.java_tool("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties))
+        java.java_tool(
+            "kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties)
+        )
 
     def start(self) -> None:
-        command = java.java_command("kafka.Kafka", str(self._properties), options=self._options, plugins=self._plugins)
+        command = java.java_command(
+            "kafka.Kafka", str(self._properties), options=self._options, plugins=self._plugins
+        )
         self._process = started(*command, output=self._output, cwd=self._properties.parent)
 
     def kill(self) -> None:
@@ -255,16 +271,28 @@ class ProcessBroker(Broker):
 
 
 class ContainerBroker(Broker):
-    """A broker in a Docker container on the host's network, so that all brokers and clients agree on addresses."""
+    """A broker in a Docker container on the host's network, so that all brokers and clients agree
+    on addresses.
+    """
 
-    def __init__(self, node: int, port: int, values: dict[str, str], cluster_id: str, options: list[str]) -> None:
+    def __init__(
+        self, node: int, port: int, values: dict[str, str], cluster_id: str, options: list[str]
+    ) -> None:
         from testcontainers.core.container import DockerContainer
 
         super().__init__(node, port)
-        self._container = DockerContainer(IMAGE).with_kwargs(network_mode="host").with_env("CLUSTER_ID", cluster_id)
-        heap = [option for option in options if option.startswith(("-Xms", "-Xmx"))]  # the image chooses the rest
+        self._container = (
+            DockerContainer(IMAGE)
+            .with_kwargs(network_mode="host")
+            .with_env("CLUSTER_ID", cluster_id)
+        )
+        heap = [
+            option for option in options if option.startswith(("-Xms", "-Xmx"))
+        ]  # the image chooses the rest
         self._container.with_env("KAFKA_HEAP_OPTS", " ".join(heap))
-        self._container.with_env("KAFKA_OPTS", " ".join(option for option in options if option.startswith("-D")))
+        self._container.with_env(
+            "KAFKA_OPTS", " ".join(option for option in options if option.startswith("-D"))
+        )
         for name, value in container_environment(values).items():
             self._container.with_env(name, value)
         self._created = False
@@ -288,7 +316,10 @@ class ContainerBroker(Broker):
 
 def container_environment(values: dict[str, str]) -> dict[str, str]:
     """Properties as the image wants them: `log.dirs` is KAFKA_LOG_DIRS."""
-    changed = {name: name.upper().replace("_", "__").replace("-", "___").replace(".", "_") for name in values}
+    changed = {
+        name: name.upper().replace("_", "__").replace("-", "___").replace(".", "_")
+        for name in values
+    }
     return {f"KAFKA_{changed[name]}": value for name, value in values.items()}
 
 
@@ -316,7 +347,9 @@ class Cluster:
         self.size = size
 
     def conf(self, **more: Any) -> dict[str, Any]:
-        """A client's configuration; ``more``: properties in place of these, such as one broker's address."""
+        """A client's configuration; ``more``: properties in place of these, such as one broker's
+        address.
+        """
         return {"bootstrap.servers": self.bootstrap, **self._client, **more}
 
     def wait_until_up(self) -> None:
@@ -328,7 +361,10 @@ class Cluster:
                 raise RuntimeError(f"broker {dead[0].node} ended by itself:\n{dead[0].log()}")
             if time.monotonic() > deadline:
                 logs = "\n".join(broker.log() for broker in self.brokers.values())
-                raise RuntimeError(f"{self.kind}: {self.size} brokers were not up in {UP_TIMEOUT_SECONDS} s:\n{logs}")
+                raise RuntimeError(
+                    f"{self.kind}: {self.size} brokers were not up in {UP_TIMEOUT_SECONDS} "
+                    f"s:\n{logs}"
+                )
             time.sleep(0.1)
 
     def _is_up(self) -> bool:
@@ -365,7 +401,12 @@ class Cluster:
 
 def quiet(config: dict[str, Any]) -> dict[str, Any]:
     """A confluent_kafka configuration without log lines about brokers that tests kill."""
-    return {"log_level": 0, "socket.connection.setup.timeout.ms": 5000, "reconnect.backoff.max.ms": 500, **config}
+    return {
+        "log_level": 0,
+        "socket.connection.setup.timeout.ms": 5000,
+        "reconnect.backoff.max.ms": 500,
+        **config,
+    }
 
 
 def docker_answers() -> bool:
@@ -395,16 +436,22 @@ def start(
 ) -> Cluster:
     """A cluster of this many brokers, up; NoBroker where there can be none.
 
-    :param changes: Properties of the brokers that are ours, in place of those that `properties` chooses.
-    :param listeners: What clients can connect to besides, by name; brokers that aren't ours don't have them.
-    :param plugins: A folder of Java classes for ``changes`` to name; only brokers that are our processes find them.
-    :param tls_only: There is no plaintext at all; only for brokers that are our processes: they read its files.
+    :param changes: Properties of the brokers that are ours, in place of those that `properties`
+        chooses.
+    :param listeners: What clients can connect to besides, by name; brokers that aren't ours don't
+        have them.
+    :param plugins: A folder of Java classes for ``changes`` to name; only brokers that are our
+        processes find them.
+    :param tls_only: There is no plaintext at all; only for brokers that are our processes: they
+        read its files.
     """
     given = os.environ.get("KAFKA_NATIVE_BOOTSTRAP")
     if given and listeners:
         raise NoBroker("the brokers of KAFKA_NATIVE_BOOTSTRAP have no listeners of ours")
     if given and (plugins or tls_only):
-        raise NoBroker("the brokers of KAFKA_NATIVE_BOOTSTRAP have no plugins and no certificates of ours")
+        raise NoBroker(
+            "the brokers of KAFKA_NATIVE_BOOTSTRAP have no plugins and no certificates of ours"
+        )
     if given:
         cluster = Cluster("KAFKA_NATIVE_BOOTSTRAP", given, [], size)
         alive = len(cluster.admin().list_topics(timeout=20).brokers)
@@ -421,7 +468,9 @@ _shared: dict[int, Cluster] = {}
 
 
 def shared(size: int) -> Cluster:
-    """The cluster of this size that all tests of a lane share; it ends with the lane, or with the process."""
+    """The cluster of this size that all tests of a lane share; it ends with the lane, or with the
+    process.
+    """
     if size not in _shared:
         _shared[size] = start(size)
     return _shared[size]
@@ -442,7 +491,10 @@ def start_own(
     plugins: Path | None = None,
     tls_only: TlsOnly | None = None,
 ) -> Cluster:
-    """A cluster of containers or of Java processes. It ends with this process, however that ends."""
+    """A cluster of containers or of Java processes.
+
+    It ends with this process, however that ends.
+    """
     found = free_ports((2 + len(listeners)) * size)
     clients, controllers, *others = (found[at : at + size] for at in range(0, len(found), size))
     ports = dict(zip(listeners, others, strict=True))
@@ -455,17 +507,27 @@ def start_own(
     protocol = "PLAINTEXT" if tls_only is None else "SSL"
     for node in range(1, size + 1):
         log_dir = "/tmp/kafka-logs" if containers else str(directory / f"data-{node}")
-        values = properties(node, clients, controllers, log_dir, listeners, ports, protocol) | changes
+        values = (
+            properties(node, clients, controllers, log_dir, listeners, ports, protocol) | changes
+        )
         values |= {} if tls_only is None else tls_only.broker(node)
         if containers:
-            brokers.append(ContainerBroker(node, clients[node - 1], values, cluster_id, java_options))
+            brokers.append(
+                ContainerBroker(node, clients[node - 1], values, cluster_id, java_options)
+            )
         else:
             port = clients[node - 1]
-            brokers.append(ProcessBroker(node, port, directory, values, cluster_id, java_options, plugins))
-    bootstrap, *further = (",".join(f"{HOST}:{port}" for port in each) for each in [clients, *others])
+            brokers.append(
+                ProcessBroker(node, port, directory, values, cluster_id, java_options, plugins)
+            )
+    bootstrap, *further = (
+        ",".join(f"{HOST}:{port}" for port in each) for each in [clients, *others]
+    )
     kind = "containers" if containers else "Java processes"
     client = {} if tls_only is None else tls_only.client
-    cluster = Cluster(kind, bootstrap, brokers, size, dict(zip(listeners, further, strict=True)), client)
+    cluster = Cluster(
+        kind, bootstrap, brokers, size, dict(zip(listeners, further, strict=True)), client
+    )
     atexit.register(cluster.close)  # runs before the folder is removed
     try:
         with ThreadPoolExecutor(2) as pool:

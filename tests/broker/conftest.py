@@ -17,7 +17,9 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test that wants a cluster has the `broker` marker, and `slow` if the one shared broker isn't enough."""
+    """Every test that wants a cluster has the `broker` marker, and `slow` if the one shared broker
+    isn't enough.
+    """
     for item in items:
         wanted = set(getattr(item, "fixturenames", ())) if item.path.is_relative_to(HERE) else set()
         if {"kafka", "kafka3", "old_kafka"} & wanted:
@@ -40,7 +42,10 @@ def kafka3() -> Cluster:
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def old_kafka(request: pytest.FixtureRequest) -> Iterator[OldKafka]:
-    """One broker of each version from before 1.0, one after the other. They exist as Java processes only."""
+    """One broker of each version from before 1.0, one after the other.
+
+    They exist as Java processes only.
+    """
     why = java.missing()
     if why:
         pytest.skip(f"no old Apache Kafka: {why}")

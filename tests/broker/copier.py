@@ -1,4 +1,5 @@
-"""Copies a topic to another exactly once, as Kafka's own TransactionalMessageCopier does, until it is killed.
+"""Copies a topic to another exactly once, as Kafka's own TransactionalMessageCopier does, until it
+is killed.
 
 python -m tests.broker.copier BOOTSTRAP INPUT OUTPUT GROUP TRANSACTIONAL-ID
 """
@@ -40,15 +41,27 @@ def main(bootstrap: str, source: str, target: str, group: str, transactional_id:
                 if random.random() < ABORTS:
                     producer.produce(target, message.value())
                     producer.flush(CALL_S)
-                    raise KafkaException(KafkaError(KafkaError._APPLICATION, "at random", txn_requires_abort=True))
+                    raise KafkaException(
+                        KafkaError(KafkaError._APPLICATION, "at random", txn_requires_abort=True)
+                    )
                 return [{"topic": target, "value": message.value(), "key": message.key()}]
 
             def until(progress: Progress) -> bool:
-                print(json.dumps({"totalProcessed": progress.messages}), flush=True)  # in Kafka's copier's words
+                print(
+                    json.dumps({"totalProcessed": progress.messages}), flush=True
+                )  # in Kafka's copier's words
                 return False
 
             try:
-                process(consumer, producer, copy, until=until, messages=MESSAGES, wait=0.2, timeout=CALL_S)
+                process(
+                    consumer,
+                    producer,
+                    copy,
+                    until=until,
+                    messages=MESSAGES,
+                    wait=0.2,
+                    timeout=CALL_S,
+                )
             except KafkaException as error:
                 print(error, flush=True)
 

@@ -1,6 +1,8 @@
-"""Members of consumer groups for tests: ours, librdkafka's and Java's, which all tell what they own and what they read.
+"""Members of consumer groups for tests: ours, librdkafka's and Java's, which all tell what they own
+and what they read.
 
-A member reads until it is stopped. ``owned`` and ``read`` may be looked at any time, from any thread.
+A member reads until it is stopped. ``owned`` and ``read`` may be looked at any time, from any
+thread.
 """
 
 from __future__ import annotations
@@ -71,15 +73,22 @@ class PythonMember(Member):
         if config.get("group.protocol") != "consumer":
             base |= {"heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": 10_000}
         base |= config
-        self.consumer: Any = kafka_native.Consumer(base) if kind == "ours" else confluent_kafka.Consumer(quiet(base))
+        self.consumer: Any = (
+            kafka_native.Consumer(base) if kind == "ours" else confluent_kafka.Consumer(quiet(base))
+        )
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name=f"{kind} member of {group}")
+        self._thread = threading.Thread(
+            target=self._run, daemon=True, name=f"{kind} member of {group}"
+        )
         self._thread.start()
 
     def _run(self) -> None:
         try:
             self.consumer.subscribe(
-                [self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                [self.topic],
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_lost,
             )
             while not self._ended.is_set():
                 for message in self.consumer.consume(500, 0.1):
@@ -111,15 +120,21 @@ class PythonMember(Member):
     def stop(self) -> None:
         self._ended.set()
         self._thread.join(STOP_SECONDS)
-        assert not self._thread.is_alive(), f"{self.kind}: close() takes longer than {STOP_SECONDS} s"
+        assert not self._thread.is_alive(), (
+            f"{self.kind}: close() takes longer than {STOP_SECONDS} s"
+        )
 
 
 class JavaMember(Member):
-    """Kafka's own VerifiableConsumer: a process that prints what happens to it, and commits what it has read."""
+    """Kafka's own VerifiableConsumer: a process that prints what happens to it, and commits what it
+    has read.
+    """
 
     kind = "java"
 
-    def __init__(self, cluster: Cluster, topic: str, group: str, folder: Path, **config: str) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, group: str, folder: Path, **config: str
+    ) -> None:
         super().__init__(topic)
         options = ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--group-id", group]
         settings = {"metadata.max.age.ms": "1000"}
@@ -142,7 +157,9 @@ class JavaMember(Member):
             stderr=self._errors,
             text=True,
         )
-        self._thread = threading.Thread(target=self._run, daemon=True, name=f"java member of {group}")
+        self._thread = threading.Thread(
+            target=self._run, daemon=True, name=f"java member of {group}"
+        )
         self._thread.start()
 
     def _run(self) -> None:
@@ -162,7 +179,8 @@ class JavaMember(Member):
                 first, last = each["minOffset"], each["maxOffset"]
                 assert each["count"] == last - first + 1
                 self.read.update((each["partition"], offset) for offset in range(first, last + 1))
-        # A commit that fails because a cooperative rebalance is under way is no problem: there will be another.
+        # A commit that fails because a cooperative rebalance is under way is no problem: there will
+        # be another.
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -175,10 +193,20 @@ class JavaMember(Member):
 
 
 class Members:
-    """The members of one group, of any kind, that come and go in a test; those that left are remembered."""
+    """The members of one group, of any kind, that come and go in a test; those that left are
+    remembered.
+    """
 
-    def __init__(self, cluster: Cluster, topic: str, partitions: int, group: str, folder: Path) -> None:
-        self.cluster, self.topic, self.partitions, self.group, self.folder = cluster, topic, partitions, group, folder
+    def __init__(
+        self, cluster: Cluster, topic: str, partitions: int, group: str, folder: Path
+    ) -> None:
+        self.cluster, self.topic, self.partitions, self.group, self.folder = (
+            cluster,
+            topic,
+            partitions,
+            group,
+            folder,
+        )
         self.present: list[Member] = []
         self.gone: list[Member] = []
 
@@ -208,11 +236,17 @@ class Members:
         """Returns when every member has partitions, and every partition exactly one member."""
 
         def settled() -> bool:
-            owners = Counter(partition for member in self.present for partition in list(member.owned))
-            return owners == Counter(range(self.partitions)) and all(member.owned for member in self.present)
+            owners = Counter(
+                partition for member in self.present for partition in list(member.owned)
+            )
+            return owners == Counter(range(self.partitions)) and all(
+                member.owned for member in self.present
+            )
 
         def state() -> str:
-            return ", ".join(f"{member.kind} {sorted(member.owned)} {member.problems}" for member in self.present)
+            return ", ".join(
+                f"{member.kind} {sorted(member.owned)} {member.problems}" for member in self.present
+            )
 
         try:
             wait_for(settled, "everybody owns something", timeout)
@@ -227,17 +261,31 @@ class Members:
             total.update(Counter(dict(member.read)))
         return total
 
-    def expect_each_once(self, sent: dict[int, int], *, but: tuple[str, ...] = (), timeout: float = 60.0) -> None:
-        """Waits until ``sent`` messages of each partition were read, and nothing twice, by nobody with a problem.
+    def expect_each_once(
+        self, sent: dict[int, int], *, but: tuple[str, ...] = (), timeout: float = 60.0
+    ) -> None:
+        """Waits until ``sent`` messages of each partition were read, and nothing twice, by nobody
+        with a problem.
 
         ``but`` kinds of members who may hand partitions over without having committed everything.
         """
         want = sum(sent.values())
         wait_for(lambda: len(self.read) >= want, f"{want} messages of {self.group}", timeout)
         everything = self.read
-        assert set(everything) == {(partition, offset) for partition, end in sent.items() for offset in range(end)}
-        excused = {place for member in [*self.present, *self.gone] if member.kind in but for place in member.read}
-        twice = {place: times for place, times in everything.items() if times != 1 and place not in excused}
+        assert set(everything) == {
+            (partition, offset) for partition, end in sent.items() for offset in range(end)
+        }
+        excused = {
+            place
+            for member in [*self.present, *self.gone]
+            if member.kind in but
+            for place in member.read
+        }
+        twice = {
+            place: times
+            for place, times in everything.items()
+            if times != 1 and place not in excused
+        }
         assert twice == {}, f"read more than once: {self._readers(twice)}"
         for member in [*self.present, *self.gone]:
             assert member.problems == [], member.kind
@@ -250,5 +298,8 @@ class Members:
             for partition in sorted({partition for partition, _ in mine}):
                 offsets = [offset for number, offset in mine if number == partition]
                 times = {member.read[partition, offset] for offset in offsets}
-                said.append(f"{member.kind} [{partition}] {offsets[0]}..{offsets[-1]} {times} {member.log[-12:]}")
+                said.append(
+                    f"{member.kind} [{partition}] {offsets[0]}..{offsets[-1]} {times} "
+                    f"{member.log[-12:]}"
+                )
         return "; ".join(said)

@@ -1,4 +1,6 @@
-"""An OpenID Connect provider on this machine, over HTTPS: its keys for brokers, tokens for clients that it knows."""
+"""An OpenID Connect provider on this machine, over HTTPS: its keys for brokers, tokens for clients
+that it knows.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class IdentityProvider(TokenEndpoint):
 
     def assertion_key(self) -> str:
         """What a client signs its assertions with, in PEM form."""
-        return self._assertion_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+        return self._assertion_key.private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        ).decode()
 
     def issued(self, grant: str) -> int:
         """How often a token was asked for in this way."""
@@ -71,18 +75,28 @@ class IdentityProvider(TokenEndpoint):
         grant = asked.form.get("grant_type")
         if grant == "client_credentials":
             return self._of_secret(asked)
-        return self._of_assertion(asked) if grant == JWT_BEARER else (400, {"error": "unsupported_grant_type"})
+        return (
+            self._of_assertion(asked)
+            if grant == JWT_BEARER
+            else (400, {"error": "unsupported_grant_type"})
+        )
 
     def _of_secret(self, asked: Asked) -> Answer:
         kind, _, login = asked.headers.get("Authorization", "").partition(" ")
         if kind != "Basic" or base64.b64decode(login) != f"{CLIENT_ID}:{SECRET}".encode():
-            return 401, {"error": "invalid_client", "error_description": "no client of this name with this secret"}
+            return 401, {
+                "error": "invalid_client",
+                "error_description": "no client of this name with this secret",
+            }
         return self._issued(asked, CLIENT_ID)
 
     def _of_assertion(self, asked: Asked) -> Answer:
         try:
             claims = jwt.decode(
-                asked.form["assertion"], self._assertion_key.public_key(), ["RS256"], audience=self.issuer
+                asked.form["assertion"],
+                self._assertion_key.public_key(),
+                ["RS256"],
+                audience=self.issuer,
             )
         except (KeyError, jwt.exceptions.PyJWTError) as error:
             return 400, {"error": "invalid_grant", "error_description": type(error).__name__}
@@ -90,5 +104,11 @@ class IdentityProvider(TokenEndpoint):
 
     def _issued(self, asked: Asked, subject: str) -> Answer:
         scope = asked.form.get("scope", "messages")  # Kafka wants one
-        token = self.token(sub=subject, scope=scope, aud=ELSEWHERE if scope == ELSEWHERE else AUDIENCE)
-        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": int(self.lifetime_s)}
+        token = self.token(
+            sub=subject, scope=scope, aud=ELSEWHERE if scope == ELSEWHERE else AUDIENCE
+        )
+        return 200, {
+            "access_token": token,
+            "token_type": "Bearer",
+            "expires_in": int(self.lifetime_s),
+        }

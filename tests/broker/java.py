@@ -1,4 +1,6 @@
-"""Apache Kafka's jars, fetched once through Maven and checked, and its Java tools, run as witnesses."""
+"""Apache Kafka's jars, fetched once through Maven and checked, and its Java tools, run as
+witnesses.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from tests.shared_classes import LEAN
 from tests.waiting import PROGRAM_S
 
 KAFKA_VERSION = "4.3.1"
-JARS = downloads.JarSet(f"kafka-{KAFKA_VERSION}", Path(__file__).parent / "pom.xml", "copy-dependencies")
+JARS = downloads.JarSet(
+    f"kafka-{KAFKA_VERSION}", Path(__file__).parent / "pom.xml", "copy-dependencies"
+)
 
 
 def missing() -> str | None:
@@ -57,7 +61,9 @@ TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 
 
 def java_tool(main_class: str, *args: str, input: bytes | None = None) -> bytes:
-    """Runs a tool to its end and returns what it printed; a failure is an AssertionError with everything it said."""
+    """Runs a tool to its end and returns what it printed; a failure is an AssertionError with
+    everything it said.
+    """
     done = subprocess.run(
         java_command(main_class, *args),
         input=input or b"",

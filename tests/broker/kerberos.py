@@ -88,7 +88,12 @@ class Kdc:
         found = shutil.which(program, path=_path()) or program
         environment = {**os.environ, **self.environment}
         done = subprocess.run(
-            [found, *arguments], env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+            [found, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_S,
+            check=False,
         )
         assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
 

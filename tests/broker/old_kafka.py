@@ -1,6 +1,8 @@
-"""Apache Kafka from before 0.11 and of 0.11: one broker and its ZooKeeper, as processes of this machine.
+"""Apache Kafka from before 0.11 and of 0.11: one broker and its ZooKeeper, as processes of this
+machine.
 
-They run on a Java of today with the dependencies that they were released with, and ZooKeeper is among those.
+They run on a Java of today with the dependencies that they were released with, and ZooKeeper is
+among those.
 """
 
 from __future__ import annotations
@@ -52,7 +54,13 @@ class OldKafka:
         self._processes: list[subprocess.Popen[bytes]] = []
         libraries = downloads.jars(jars_of(version))
         log_format = self._file("log4j.properties", LOG_FORMAT)
-        self._java = ["java", *TEST_OPTIONS, f"-Dlog4j.configuration=file:{log_format}", "-cp", f"{libraries}/*"]
+        self._java = [
+            "java",
+            *TEST_OPTIONS,
+            f"-Dlog4j.configuration=file:{log_format}",
+            "-cp",
+            f"{libraries}/*",
+        ]
 
     def start(self) -> None:
         """Returns when the broker takes connections."""
@@ -64,7 +72,8 @@ class OldKafka:
             "log.dirs": str(self._directory / "data"),
             "num.partitions": "1",
             "log.cleaner.enable": "false",
-            "log.retention.hours": "876000",  # a hundred years, for old timestamps; not all versions know "for ever"
+            # a hundred years, for old timestamps; not all versions know "for ever"
+            "log.retention.hours": "876000",
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.replication.factor": "1",
@@ -73,18 +82,26 @@ class OldKafka:
         }
         text = "".join(f"{name}={value}\n" for name, value in properties.items())
         keeper_data = self._directory / "zookeeper"
-        keeper = ["org.apache.zookeeper.server.ZooKeeperServerMain", str(self._keeper_port), str(keeper_data)]
+        keeper = [
+            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            str(self._keeper_port),
+            str(keeper_data),
+        ]
         self._run("zookeeper", keeper)
         self._wait_for(self._keeper_port)
         self._run("broker", ["kafka.Kafka", self._file("broker.properties", text)])
         self._wait_for(self._port)
         admin = AdminClient(quiet(self.client_config))
         missing = f"leaders of Apache Kafka {self.version}"
-        wait_for(lambda: self._leads(admin), lambda: f"{missing}:\n{self._said()}", UP_TIMEOUT_SECONDS)
+        wait_for(
+            lambda: self._leads(admin), lambda: f"{missing}:\n{self._said()}", UP_TIMEOUT_SECONDS
+        )
 
     @staticmethod
     def _leads(admin: AdminClient) -> bool:
-        """A broker listens before it is a member of its cluster, and 0.8 knows of no member before there is a topic."""
+        """A broker listens before it is a member of its cluster, and 0.8 knows of no member before
+        there is a topic.
+        """
         try:
             partitions = admin.list_topics("first", timeout=10).topics["first"].partitions
             return any(partition.leader == 1 for partition in partitions.values())
@@ -99,7 +116,11 @@ class OldKafka:
     @property
     def client_config(self) -> dict[str, Any]:
         """What either client must be told."""
-        how = {} if self.can_be_asked else {"api.version.request": False, "broker.version.fallback": self.version}
+        how = (
+            {}
+            if self.can_be_asked
+            else {"api.version.request": False, "broker.version.fallback": self.version}
+        )
         return {"bootstrap.servers": self.bootstrap, **how}
 
     def close(self) -> None:
@@ -121,11 +142,16 @@ class OldKafka:
 
     def _wait_for(self, port: int) -> None:
         deadline = time.monotonic() + UP_TIMEOUT_SECONDS
-        while time.monotonic() < deadline and all(process.poll() is None for process in self._processes):
+        while time.monotonic() < deadline and all(
+            process.poll() is None for process in self._processes
+        ):
             with contextlib.suppress(OSError), socket.create_connection((HOST, port), 1):
                 return
             time.sleep(0.05)
         raise RuntimeError(f"Apache Kafka {self.version} did not come up:\n{self._said()}")
 
     def _said(self) -> str:
-        return "".join(path.read_text(errors="replace")[-3000:] for path in sorted(self._directory.glob("*.out")))
+        return "".join(
+            path.read_text(errors="replace")[-3000:]
+            for path in sorted(self._directory.glob("*.out"))
+        )

@@ -1,7 +1,8 @@
 """Values that say what they are, so that a byte that ends up in the wrong place is seen.
 
-A value carries its topic, partition, number and a digest over all of it. A reader that meets a value which isn't what
-it says, or isn't where it says, has found a client that sent somebody else's bytes: that is never to be forgiven.
+A value carries its topic, partition, number and a digest over all of it. A reader that meets a
+value which isn't what it says, or isn't where it says, has found a client that sent somebody else's
+bytes: that is never to be forgiven.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ def number_of(value: bytes | None, topic: str, partition: int) -> int:
     """The number of a value that was read from this partition."""
     assert value is not None
     text, digest = value[:-DIGEST_BYTES], value[-DIGEST_BYTES:]
-    assert hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest() == digest, f"damaged: {value[:80]!r}"
+    assert hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest() == digest, (
+        f"damaged: {value[:80]!r}"
+    )
     its_topic, its_partition, number = text.split(b" ")[:3]
-    assert (its_topic.decode(), int(its_partition)) == (topic, partition), f"in {topic} [{partition}]: {value[:80]!r}"
+    assert (its_topic.decode(), int(its_partition)) == (topic, partition), (
+        f"in {topic} [{partition}]: {value[:80]!r}"
+    )
     return int(number)

@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import kafka_native
-from kafka_native.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from kafka_native.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from tests.broker.cluster import Cluster
 from tests.waiting import wait_for
 
@@ -19,7 +24,8 @@ def every_mechanism(user: str, password: str) -> dict[str, str]:
     """A listener's properties for all of them; for PLAIN with this user."""
     return {
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "plain.sasl.jaas.config": f'{MODULES}.plain.PlainLoginModule required user_{user}="{password}";',
+        "plain.sasl.jaas.config": f"{MODULES}.plain.PlainLoginModule required "
+        f'user_{user}="{password}";',
         "scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
         "scram-sha-512.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
         "oauthbearer.sasl.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule required "
@@ -28,9 +34,14 @@ def every_mechanism(user: str, password: str) -> dict[str, str]:
 
 
 def assert_all_comes_back_until(
-    is_enough: Callable[[int], bool], what: str, producer: kafka_native.Producer, consumer: Any, topic: str
+    is_enough: Callable[[int], bool],
+    what: str,
+    producer: kafka_native.Producer,
+    consumer: Any,
+    topic: str,
 ) -> None:
-    """Writes and reads numbers all the time, until it is enough; each is acked once, and read once and in order.
+    """Writes and reads numbers all the time, until it is enough; each is acked once, and read once
+    and in order.
 
     ``is_enough`` gets how many were read so far.
     """
@@ -53,14 +64,21 @@ def assert_all_comes_back_until(
     wait_for(step, what)
     assert producer.flush(60) == 0
     wait_for(
-        lambda: seen.extend(m.value() for m in consumer.consume(1000, 0.1)) or len(seen) >= len(numbers), "the rest"
+        lambda: (
+            seen.extend(m.value() for m in consumer.consume(1000, 0.1)) or len(seen) >= len(numbers)
+        ),
+        "the rest",
     )
     assert acked == seen == numbers
 
 
-def add_user(cluster: Cluster, user: str, password: str, mechanisms: Iterable[ScramMechanism] = BOTH_SCRAM) -> None:
+def add_user(
+    cluster: Cluster, user: str, password: str, mechanisms: Iterable[ScramMechanism] = BOTH_SCRAM
+) -> None:
     """Gives a user SCRAM credentials, one at a time: Kafka takes no more of a user in a request."""
     with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
         for mechanism in mechanisms:
-            upsertion = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
+            upsertion = UserScramCredentialUpsertion(
+                user, ScramCredentialInfo(mechanism, 4096), password.encode()
+            )
             admin.alter_user_scram_credentials([upsertion])[user].result(30)

@@ -1,10 +1,12 @@
-"""One member of a share group, as a process: it does with each record what its number says, and logs what is certain.
+"""One member of a share group, as a process: it does with each record what its number says, and
+logs what is certain.
 
     python -m tests.broker.share_member BOOTSTRAP GROUP TOPIC LOG
 
-Numbers that end in 0 are rejected, those that end in 7 released when they come for the first time, all others accepted.
-A line a record: ``got`` before anything is said of it, then ``accepted``, ``rejected`` or ``released`` once the broker
-has taken that; with the time and how often the record was delivered.
+Numbers that end in 0 are rejected, those that end in 7 released when they come for the first time,
+all others accepted. A line a record: ``got`` before anything is said of it, then ``accepted``,
+``rejected`` or ``released`` once the broker has taken that; with the time and how often the record
+was delivered.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ from pathlib import Path
 
 from kafka_native import AcknowledgeType, Message, ShareConsumer
 
-DONE = {AcknowledgeType.ACCEPT: "accepted", AcknowledgeType.RELEASE: "released", AcknowledgeType.REJECT: "rejected"}
+DONE = {
+    AcknowledgeType.ACCEPT: "accepted",
+    AcknowledgeType.RELEASE: "released",
+    AcknowledgeType.REJECT: "rejected",
+}
 
 
 def decide(message: Message) -> AcknowledgeType:
@@ -23,7 +29,11 @@ def decide(message: Message) -> AcknowledgeType:
     last = (message.value() or b"")[-1:]
     if last == b"0":
         return AcknowledgeType.REJECT
-    return AcknowledgeType.RELEASE if last == b"7" and message.delivery_count() == 1 else AcknowledgeType.ACCEPT
+    return (
+        AcknowledgeType.RELEASE
+        if last == b"7" and message.delivery_count() == 1
+        else AcknowledgeType.ACCEPT
+    )
 
 
 def main(bootstrap: str, group: str, topic: str, log: str) -> None:
@@ -49,7 +59,11 @@ def main(bootstrap: str, group: str, topic: str, log: str) -> None:
             for message in messages:
                 consumer.acknowledge(message, decide(message))
             results = consumer.commit_sync(20)
-            failed = {(where.topic, where.partition) for where, error in results.items() if error is not None}
+            failed = {
+                (where.topic, where.partition)
+                for where, error in results.items()
+                if error is not None
+            }
             for message in messages:
                 if (message.topic(), message.partition()) not in failed:
                     write(DONE[decide(message)], message)

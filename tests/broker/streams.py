@@ -17,9 +17,16 @@ from tests.waiting import wait_for
 class Stream(threading.Thread):
     """Produces numbered values until it is told to stop, and keeps every report."""
 
-    def __init__(self, producer: kafka_native.Producer, topic: str, partitions: int, pause_s: float = 0.002) -> None:
+    def __init__(
+        self, producer: kafka_native.Producer, topic: str, partitions: int, pause_s: float = 0.002
+    ) -> None:
         super().__init__(daemon=True)
-        self.producer, self.topic, self.partitions, self.pause_s = producer, topic, partitions, pause_s
+        self.producer, self.topic, self.partitions, self.pause_s = (
+            producer,
+            topic,
+            partitions,
+            pause_s,
+        )
         self.acked: dict[int, tuple[int, int]] = {}  # number -> partition, offset
         self.failed: dict[int, KafkaError] = {}
         self.refused: list[KafkaError] = []
@@ -79,7 +86,9 @@ class Reader:
         self.partitions = partitions
         self._consumer, self._topic = consumer, topic
         self._next_offset = dict.fromkeys(range(partitions), 0)
-        consumer.assign([kafka_native.TopicPartition(topic, number, 0) for number in range(partitions)])
+        consumer.assign(
+            [kafka_native.TopicPartition(topic, number, 0) for number in range(partitions)]
+        )
 
     def read(self) -> None:
         """Takes what is there. Offsets go up without a gap."""
@@ -103,7 +112,9 @@ class Reader:
 def in_sync(cluster: Cluster, topic: str) -> bool:
     """Whether every replica of every partition has caught up."""
     found = cluster.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
-    return bool(found) and all(len(each.isrs) == len(each.replicas) == 3 and each.leader >= 0 for each in found)
+    return bool(found) and all(
+        len(each.isrs) == len(each.replicas) == 3 and each.leader >= 0 for each in found
+    )
 
 
 def all_go_on(reader: Reader, after: int, count: int) -> bool:
@@ -113,7 +124,10 @@ def all_go_on(reader: Reader, after: int, count: int) -> bool:
 
 
 def check_places(cluster: Cluster, stream: Stream) -> list[list[int]]:
-    """Each acked message is where its report says; librdkafka looks. Returns the numbers of each partition in order."""
+    """Each acked message is where its report says; librdkafka looks.
+
+    Returns the numbers of each partition in order.
+    """
     witness = their_consumer(cluster)
     topic, partitions = stream.topic, range(stream.partitions)
     ends = [end_of(witness, topic, number) for number in partitions]

@@ -21,8 +21,14 @@ from tests.waiting import WAIT_S, wait_for
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-LEADER_MOVES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.LEADER_NOT_AVAILABLE)
-"""A new leader says so until it knows its high watermark; librdkafka doesn't count them among what is retriable."""
+LEADER_MOVES = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.LEADER_NOT_AVAILABLE,
+)
+"""A new leader says so until it knows its high watermark; librdkafka doesn't count them among what
+is retriable.
+"""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -37,7 +43,10 @@ def shared_or_skip(size: int) -> Cluster:
 
 @contextmanager
 def running(size: int, **how: Any) -> Iterator[Cluster]:
-    """A cluster until the end of the block; where there can be none, the test is skipped. ``how``: see `start`."""
+    """A cluster until the end of the block; where there can be none, the test is skipped.
+
+    ``how``: see `start`.
+    """
     try:
         cluster = start(size, **how)
     except NoBroker as reason:
@@ -60,10 +69,17 @@ def lower(cluster: Cluster, feature: str, level: int) -> None:
         admin.update_features({feature: update})[feature].result(WAIT_S)
 
         def level_at(broker: int) -> int:
-            found = admin.describe_features(broker=broker).result(WAIT_S).finalized_features.get(feature)
+            found = (
+                admin.describe_features(broker=broker)
+                .result(WAIT_S)
+                .finalized_features.get(feature)
+            )
             return 0 if found is None else found.max_version_level
 
-        wait_for(lambda: all(level_at(broker) == level for broker in cluster.brokers), f"{feature} {level}")
+        wait_for(
+            lambda: all(level_at(broker) == level for broker in cluster.brokers),
+            f"{feature} {level}",
+        )
 
 
 class Record(NamedTuple):
@@ -82,7 +98,14 @@ class Record(NamedTuple):
         """A Message of either client."""
         kind, timestamp = message.timestamp()
         return cls(
-            *(message.partition(), message.offset(), kind, timestamp, message.key(), message.value()),
+            *(
+                message.partition(),
+                message.offset(),
+                kind,
+                timestamp,
+                message.key(),
+                message.value(),
+            ),
             tuple(message.headers() or ()),
         )
 
@@ -97,12 +120,19 @@ class TopicMaker:
     def __call__(self, cluster: Cluster, partitions: int = 1, **config: str) -> str:
         """A topic on all brokers; an underscore in a config's name stands for a dot."""
         name = f"{self._prefix}-{uuid.uuid4().hex[:8]}"
-        create(cluster, name, partitions, {key.replace("_", "."): value for key, value in config.items()})
+        create(
+            cluster,
+            name,
+            partitions,
+            {key.replace("_", "."): value for key, value in config.items()},
+        )
         self._made.append((cluster, name))
         return name
 
 
-def create(cluster: Cluster, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
+def create(
+    cluster: Cluster, name: str, partitions: int = 1, config: dict[str, str] | None = None
+) -> None:
     """Makes a topic and waits until each partition has a leader, and that one knows it."""
     admin = cluster.admin()
     new = NewTopic(name, partitions, replication_factor=min(cluster.size, 3), config=config or {})
@@ -112,15 +142,22 @@ def create(cluster: Cluster, name: str, partitions: int = 1, config: dict[str, s
 
 
 def wait_for_answers(admin: Any, topic: str, partitions: int) -> None:
-    """Until the leaders have taken their partitions over, which is some time after the metadata says so.
+    """Until the leaders have taken their partitions over, which is some time after the metadata
+    says so.
 
-    Until then they refuse what is produced, and the retries of a producer that isn't idempotent may change the order.
+    Until then they refuse what is produced, and the retries of a producer that isn't idempotent may
+    change the order.
     """
-    wanted = {confluent_kafka.TopicPartition(topic, each): OffsetSpec.earliest() for each in range(partitions)}
+    wanted = {
+        confluent_kafka.TopicPartition(topic, each): OffsetSpec.earliest()
+        for each in range(partitions)
+    }
     errors: list[BaseException] = []
 
     def all_answer() -> bool:
-        errors[:] = filter(None, [future.exception(30) for future in admin.list_offsets(wanted).values()])
+        errors[:] = filter(
+            None, [future.exception(30) for future in admin.list_offsets(wanted).values()]
+        )
         return not errors
 
     wait_for(all_answer, lambda: f"answers of the leaders of {topic}: {errors}")
@@ -129,13 +166,19 @@ def wait_for_answers(admin: Any, topic: str, partitions: int) -> None:
 def leaders(cluster: Cluster, topic: str, admin: Any = None) -> dict[int, int]:
     """The leader of each partition that has one."""
     found = (admin or cluster.admin()).list_topics(topic, timeout=10).topics[topic]
-    return {number: each.leader for number, each in found.partitions.items() if each.leader >= 0 and not found.error}
+    return {
+        number: each.leader
+        for number, each in found.partitions.items()
+        if each.leader >= 0 and not found.error
+    }
 
 
 def in_sync(cluster: Cluster, topic: str) -> bool:
     """Whether every replica of every partition has caught up."""
     found = cluster.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
-    return bool(found) and all(len(each.isrs) == len(each.replicas) and each.leader >= 0 for each in found)
+    return bool(found) and all(
+        len(each.isrs) == len(each.replicas) and each.leader >= 0 for each in found
+    )
 
 
 def delete(cluster: Cluster, *names: str) -> None:
@@ -157,16 +200,24 @@ def delete_topics(made: list[tuple[Cluster, str]]) -> None:
 
 def our_producer(cluster: Cluster, **config: Any) -> kafka_native.Producer:
     """Its messages time out early enough for a failed test to end."""
-    return kafka_native.Producer(cluster.conf(**{"message.timeout.ms": int(WAIT_S * 1000), **dotted(config)}))
+    return kafka_native.Producer(
+        cluster.conf(**{"message.timeout.ms": int(WAIT_S * 1000), **dotted(config)})
+    )
 
 
 def our_consumer(cluster: Cluster, **config: Any) -> kafka_native.Consumer:
-    return kafka_native.Consumer(cluster.conf(**{"auto.offset.reset": "earliest", **dotted(config)}))
+    return kafka_native.Consumer(
+        cluster.conf(**{"auto.offset.reset": "earliest", **dotted(config)})
+    )
 
 
 def their_producer(cluster: Cluster, **config: Any) -> confluent_kafka.Producer:
-    """Idempotent, or a retry in a partition whose leader has just been made would change the order."""
-    return confluent_kafka.Producer(quiet(cluster.conf(**{"enable.idempotence": True, **dotted(config)})))
+    """Idempotent, or a retry in a partition whose leader has just been made would change the
+    order.
+    """
+    return confluent_kafka.Producer(
+        quiet(cluster.conf(**{"enable.idempotence": True, **dotted(config)}))
+    )
 
 
 def their_consumer(cluster: Cluster, **config: Any) -> confluent_kafka.Consumer:
@@ -175,7 +226,10 @@ def their_consumer(cluster: Cluster, **config: Any) -> confluent_kafka.Consumer:
 
 
 def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int:
-    """Where librdkafka sees the end. A leader that moves, as when a broker is slow or has come back, is waited for."""
+    """Where librdkafka sees the end.
+
+    A leader that moves, as when a broker is slow or has come back, is waited for.
+    """
 
     def low_and_high() -> tuple[int, int] | None:
         place = confluent_kafka.TopicPartition(topic, partition)
@@ -192,7 +246,9 @@ def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int
 
 def dotted(config: dict[str, Any]) -> dict[str, Any]:
     """`linger_ms=5` as `{"linger.ms": 5}`; callbacks are spelled as they are."""
-    return {name if callable(value) else name.replace("_", "."): value for name, value in config.items()}
+    return {
+        name if callable(value) else name.replace("_", "."): value for name, value in config.items()
+    }
 
 
 def read(
@@ -208,7 +264,9 @@ def read(
     It is an error if more come within ``settle`` seconds.
     """
     module = kafka_native if isinstance(consumer, kafka_native.Consumer) else confluent_kafka
-    consumer.assign([module.TopicPartition(topic, number, module.OFFSET_BEGINNING) for number in partitions])
+    consumer.assign(
+        [module.TopicPartition(topic, number, module.OFFSET_BEGINNING) for number in partitions]
+    )
     found: list[Record] = []
     deadline = time.monotonic() + timeout
     while len(found) < count:

@@ -1,4 +1,6 @@
-"""AdminClient on three brokers of Apache Kafka; Kafka's own Java tools and confluent_kafka say what came of it."""
+"""AdminClient on three brokers of Apache Kafka; Kafka's own Java tools and confluent_kafka say what
+came of it.
+"""
 
 from __future__ import annotations
 
@@ -67,20 +69,30 @@ def test_topics(kafka3: Cluster, tool: Tool) -> None:
     with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         tried = admin.create_topics([NewTopic(name, 2, 1)], validate_only=True)
         assert of(tried) is None
-        made = admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "77000"}), NewTopic("a b", 1)])
+        made = admin.create_topics(
+            [NewTopic(name, 2, 1, config={"retention.ms": "77000"}), NewTopic("a b", 1)]
+        )
         assert made[name].result(WAIT_S) is None
         with pytest.raises(KafkaException) as refused:
             made["a b"].result(WAIT_S)
         assert refused.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
-        wait_for(lambda: len(theirs.list_topics(name, timeout=10).topics[name].partitions) == 2, "the topic")
+        wait_for(
+            lambda: len(theirs.list_topics(name, timeout=10).topics[name].partitions) == 2,
+            "the topic",
+        )
         said = told(tool, kafka3, TOPICS, "--describe", "--topic", name)
         assert re.search(r"PartitionCount: 2\s+ReplicationFactor: 1\s.*retention\.ms=77000", said)
         assert of(admin.create_partitions([NewPartitions(name, 3)])) is None
-        wait_for(lambda: len(theirs.list_topics(name, timeout=10).topics[name].partitions) == 3, "its partitions")
+        wait_for(
+            lambda: len(theirs.list_topics(name, timeout=10).topics[name].partitions) == 3,
+            "its partitions",
+        )
 
         resource = ConfigResource("topic", name)
         set_it = ConfigEntry("retention.ms", "88000", incremental_operation=AlterConfigOpType.SET)
-        add_it = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND)
+        add_it = ConfigEntry(
+            "cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND
+        )
         resource.add_incremental_config(set_it)
         resource.add_incremental_config(add_it)
         assert of(admin.incremental_alter_configs([resource])) is None
@@ -92,7 +104,9 @@ def test_topics(kafka3: Cluster, tool: Tool) -> None:
         assert (found["retention.ms"].value, found["retention.ms"].is_default) == ("88000", False)
         assert set((found["cleanup.policy"].value or "").split(",")) == {"delete", "compact"}
 
-        described = of(admin.describe_topics(TopicCollection([name]), include_authorized_operations=True))
+        described = of(
+            admin.describe_topics(TopicCollection([name]), include_authorized_operations=True)
+        )
         assert [each.id for each in described.partitions] == [0, 1, 2]
         assert described.authorized_operations
         cluster = admin.describe_cluster().result(WAIT_S)
@@ -106,7 +120,9 @@ def test_topics(kafka3: Cluster, tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_groups_offsets_and_records(kafka3: Cluster, new_topic: TopicMaker, tool: Tool, protocol: str) -> None:
+def test_groups_offsets_and_records(
+    kafka3: Cluster, new_topic: TopicMaker, tool: Tool, protocol: str
+) -> None:
     topic, group = new_topic(kafka3, 2), f"admin-{uuid.uuid4().hex[:8]}"
     with our_producer(kafka3) as producer:
         for number in range(10):
@@ -114,7 +130,9 @@ def test_groups_offsets_and_records(kafka3: Cluster, new_topic: TopicMaker, tool
         flush(producer)
     place = TopicPartition(topic, 0)
     with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
-        with our_consumer(kafka3, group_id=group, group_protocol=protocol, enable_auto_commit=False) as consumer:
+        with our_consumer(
+            kafka3, group_id=group, group_protocol=protocol, enable_auto_commit=False
+        ) as consumer:
             consumer.subscribe([topic])
             deadline = time.monotonic() + WAIT_S
             while len(consumer.assignment()) < 2 or consumer.poll(0.2) is None:
@@ -133,11 +151,18 @@ def test_groups_offsets_and_records(kafka3: Cluster, new_topic: TopicMaker, tool
 
         wait_for(lambda: empty(admin, group), "an empty group")
         moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 8)])
-        assert [each.error for each in of(admin.alter_consumer_group_offsets([moved])).topic_partitions] == [None]
+        assert [
+            each.error for each in of(admin.alter_consumer_group_offsets([moved])).topic_partitions
+        ] == [None]
         committed = of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
         assert [each.offset for each in committed.topic_partitions] == [8]
-        lines = [line.split() for line in told(tool, kafka3, GROUPS, "--describe", "--group", group).splitlines()]
-        assert [line[3:6] for line in lines if line[:3] == [group, topic, "0"]] == [["8", "10", "2"]]
+        lines = [
+            line.split()
+            for line in told(tool, kafka3, GROUPS, "--describe", "--group", group).splitlines()
+        ]
+        assert [line[3:6] for line in lines if line[:3] == [group, topic, "0"]] == [
+            ["8", "10", "2"]
+        ]
 
         assert of(admin.list_offsets({place: OffsetSpec.latest()})).offset == 10
         assert of(admin.list_offsets({place: OffsetSpec.for_timestamp(1_000_003)})).offset == 3
@@ -149,7 +174,9 @@ def test_groups_offsets_and_records(kafka3: Cluster, new_topic: TopicMaker, tool
         assert told(tool, kafka3, OFFSETS, *earliest).split() == [f"{topic}:0:4"]
 
         assert of(admin.delete_consumer_groups([group])) is None
-        assert group not in {each.group_id for each in admin.list_consumer_groups().result(WAIT_S).valid}
+        assert group not in {
+            each.group_id for each in admin.list_consumer_groups().result(WAIT_S).valid
+        }
         assert of(admin.describe_consumer_groups([group])).state is ConsumerGroupState.DEAD
         assert group not in told(tool, kafka3, GROUPS, "--list").split()
 
@@ -167,7 +194,10 @@ def stable(admin: AdminClient, group: str) -> Any:
 
 def acl_names(acls: Any) -> set[tuple[str, ...]]:
     """Permissions of either library, in one form."""
-    return {(each.restype.name, each.name, each.resource_pattern_type.name, each.principal) for each in acls}
+    return {
+        (each.restype.name, each.name, each.resource_pattern_type.name, each.principal)
+        for each in acls
+    }
 
 
 def test_permissions(kafka3: Cluster, tool: Tool) -> None:
@@ -204,10 +234,14 @@ def test_permissions(kafka3: Cluster, tool: Tool) -> None:
         assert f"(principal=User:{name}, host=10.0.0.1, operation=ALL, permissionType=DENY)" in said
 
         matching = AclBindingFilter("group", f"{name}-and-more", "match", None, None, "any", "any")
-        gone = admin.delete_acls([matching, AclBindingFilter("topic", name, "literal", None, None, "any", "any")])
+        gone = admin.delete_acls(
+            [matching, AclBindingFilter("topic", name, "literal", None, None, "any", "any")]
+        )
         assert [future.result(WAIT_S) for future in gone.values()] == [[prefixed], [literal]]
         wait_for(lambda: not theirs.describe_acls(their_filter).result(WAIT_S), "no permissions")
-        assert "resourceType" not in told(tool, kafka3, ACLS, "--list", "--principal", f"User:{name}")
+        assert "resourceType" not in told(
+            tool, kafka3, ACLS, "--list", "--principal", f"User:{name}"
+        )
 
 
 def test_users(kafka3: Cluster, tool: Tool) -> None:
@@ -216,7 +250,9 @@ def test_users(kafka3: Cluster, tool: Tool) -> None:
     with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         mechanisms = {ScramMechanism.SCRAM_SHA_256: 4096, ScramMechanism.SCRAM_SHA_512: 8192}
         changes = [
-            UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, iterations), b"no secret")
+            UserScramCredentialUpsertion(
+                name, ScramCredentialInfo(mechanism, iterations), b"no secret"
+            )
             for mechanism, iterations in mechanisms.items()
         ]
         with pytest.raises(KafkaException) as twice:
@@ -240,15 +276,29 @@ def test_users(kafka3: Cluster, tool: Tool) -> None:
         assert "SCRAM-SHA-256=iterations=4096" in said
         assert "SCRAM-SHA-512=iterations=8192" in said
         described = of(admin.describe_user_scram_credentials([name]))
-        assert {each.mechanism: each.iterations for each in described.scram_credential_infos} == mechanisms
+        assert {
+            each.mechanism: each.iterations for each in described.scram_credential_infos
+        } == mechanisms
         assert name in admin.describe_user_scram_credentials().result(WAIT_S)
-        too_weak = UserScramCredentialUpsertion(name, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 5), b"x")
+        too_weak = UserScramCredentialUpsertion(
+            name, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 5), b"x"
+        )
         with pytest.raises(KafkaException) as refused:
             of(admin.alter_user_scram_credentials([too_weak]))
         assert refused.value.args[0].code() == KafkaError.UNACCEPTABLE_CREDENTIAL
         for mechanism in mechanisms:
-            assert of(admin.alter_user_scram_credentials([UserScramCredentialDeletion(name, mechanism)])) is None
-        wait_for(lambda: name not in admin.describe_user_scram_credentials().result(WAIT_S), "no such user")
+            assert (
+                of(
+                    admin.alter_user_scram_credentials(
+                        [UserScramCredentialDeletion(name, mechanism)]
+                    )
+                )
+                is None
+            )
+        wait_for(
+            lambda: name not in admin.describe_user_scram_credentials().result(WAIT_S),
+            "no such user",
+        )
         assert "SCRAM-SHA" not in told(tool, kafka3, CONFIGS, *of_user)
 
 
@@ -257,26 +307,46 @@ def test_settings_replaced(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -
     topic = new_topic(kafka3, 1)
     with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         for setting, value in (("cleanup.policy", "compact"), ("retention.ms", "99000")):
-            assert of(admin.alter_configs([ConfigResource("topic", topic, set_config={setting: value})])) is None
+            assert (
+                of(
+                    admin.alter_configs(
+                        [ConfigResource("topic", topic, set_config={setting: value})]
+                    )
+                )
+                is None
+            )
             wait_for(lambda: settings(kafka3, topic)[setting] == value, "the setting")  # noqa: B023 - at once
-        said = told(tool, kafka3, CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", topic)
+        said = told(
+            tool, kafka3, CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", topic
+        )
         assert "retention.ms=99000" in said
         assert "cleanup.policy" not in said, "the second change has taken back the first"
 
 
-def test_replicas_are_found_and_what_is_too_large_fails_alone(kafka3: Cluster, new_topic: TopicMaker) -> None:
+def test_replicas_are_found_and_what_is_too_large_fails_alone(
+    kafka3: Cluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(kafka3, 1)
     here, nowhere = TopicPartitionReplica(topic, 0, 1), TopicPartitionReplica(topic, 5, 1)
     too_long = "x" * 0x8000
     with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         directories = admin.describe_log_dirs([1])[1].result(WAIT_S)
-        (path,) = [path for path, each in directories.items() if TopicPartition(topic, 0) in each.replica_infos]
+        (path,) = [
+            path
+            for path, each in directories.items()
+            if TopicPartition(topic, 0) in each.replica_infos
+        ]
         found = admin.describe_replica_log_dirs([here, nowhere])
         assert found[here].result(WAIT_S) == ReplicaLogDirInfo(path, 0, None, -1)
         assert found[nowhere].result(WAIT_S) == ReplicaLogDirInfo(None, -1, None, -1)
         nodes = admin.describe_cluster(include_fenced_brokers=True).result(WAIT_S).nodes
-        assert sorted((each.id, each.is_fenced) for each in nodes) == [(1, False), (2, False), (3, False)]
-        # A broker closes the connection of whoever sends it such a name, and nothing of the request is done.
+        assert sorted((each.id, each.is_fenced) for each in nodes) == [
+            (1, False),
+            (2, False),
+            (3, False),
+        ]
+        # A broker closes the connection of whoever sends it such a name, and nothing of the request
+        # is done.
         described = admin.describe_topics(TopicCollection([topic, too_long]))
         assert described[topic].result(WAIT_S).name == topic
         with pytest.raises(KafkaException, match="too long") as error:
@@ -289,7 +359,9 @@ def test_elections(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     places = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition("nowhere", 0)]
     with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         found = admin.elect_leaders(ElectionType.PREFERRED, places).result(WAIT_S)
-        codes = {(each.topic, each.partition): error and error.code() for each, error in found.items()}
+        codes = {
+            (each.topic, each.partition): error and error.code() for each, error in found.items()
+        }
         assert codes == {
             (topic, 0): KafkaError.ELECTION_NOT_NEEDED,
             (topic, 1): KafkaError.ELECTION_NOT_NEEDED,
@@ -298,7 +370,9 @@ def test_elections(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
         assert admin.elect_leaders(ElectionType.UNCLEAN).result(WAIT_S) == {}, "nobody needs one"
 
         def elected() -> int | None:
-            """The leader by an election that was needed; None: the cluster has moved it by itself meanwhile."""
+            """The leader by an election that was needed; None: the cluster has moved it by itself
+            meanwhile.
+            """
             now, replicas = placed(admin, topic)
             preferred = next(each for each in replicas if each != now)
             order = (preferred, *(each for each in replicas if each != preferred))
@@ -310,7 +384,10 @@ def test_elections(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
 
         leader = wait_for(elected, "an election that was needed")
         line = rf"Partition: 0\s+Leader: {leader}\s"
-        wait_for(lambda: re.search(line, told(tool, kafka3, TOPICS, "--describe", "--topic", topic)), "the new leader")
+        wait_for(
+            lambda: re.search(line, told(tool, kafka3, TOPICS, "--describe", "--topic", topic)),
+            "the new leader",
+        )
         assert admin.cluster_id(WAIT_S) == kafka3.admin().cluster_id()
 
 

@@ -1,4 +1,6 @@
-"""AdminClient beyond librdkafka, on three brokers of real Apache Kafka: its own Java tools say what came of it."""
+"""AdminClient beyond librdkafka, on three brokers of real Apache Kafka: its own Java tools say what
+came of it.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def configs(tool: Tool, kafka: Cluster, *args: str) -> str:
 
 
 def log_dirs(tool: Tool, kafka: Cluster, topic: str) -> dict[int, dict[str, int]]:
-    """By kafka-log-dirs: for each broker the directories that hold a topic, and how large it is there."""
+    """By kafka-log-dirs: for each broker the directories that hold a topic, and how large it is
+    there.
+    """
     text = told(tool, kafka, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
     (line,) = [each for each in text.splitlines() if each.startswith("{")]
     return {
@@ -97,8 +101,13 @@ def test_reassignments(owned3: Cluster, new_topic: TopicMaker, tool: Tool, tmp_p
         )
         assert done[place].result(WAIT_S) is None
         assert code_of(done[missing]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        wait_for(lambda: not admin.list_partition_reassignments().result(WAIT_S), "the end of the move")
-        wanted = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": target}]}
+        wait_for(
+            lambda: not admin.list_partition_reassignments().result(WAIT_S), "the end of the move"
+        )
+        wanted = {
+            "version": 1,
+            "partitions": [{"topic": topic, "partition": 0, "replicas": target}],
+        }
         plan = tmp_path / "plan.json"
         plan.write_text(json.dumps(wanted))
         verified = told(
@@ -121,19 +130,29 @@ def test_reassignments(owned3: Cluster, new_topic: TopicMaker, tool: Tool, tmp_p
         assert code_of(nobody[place]) == KafkaError.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_a_reassignment_under_way_is_listed_and_cancelled(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_a_reassignment_under_way_is_listed_and_cancelled(
+    owned3: Cluster, new_topic: TopicMaker, tool: Tool
+) -> None:
     topic = new_topic(owned3, 1)
     place, down = TopicPartition(topic, 0), owned3.brokers[3]
     with admin_of(owned3) as admin:
-        assert of(admin.alter_partition_reassignments({place: NewPartitionReassignment([1])})) is None
-        wait_for(lambda: not admin.list_partition_reassignments().result(WAIT_S), "the end of the move")
+        assert (
+            of(admin.alter_partition_reassignments({place: NewPartitionReassignment([1])})) is None
+        )
+        wait_for(
+            lambda: not admin.list_partition_reassignments().result(WAIT_S), "the end of the move"
+        )
         down.stop()
         try:
             # A broker that is registered but down never catches up, so the move stays under way.
             begun = admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 3])})
             assert of(begun) is None
             found = admin.list_partition_reassignments([place]).result(WAIT_S)[place]
-            assert (set(found.replicas), found.adding_replicas, found.removing_replicas) == ({1, 3}, (3,), ())
+            assert (set(found.replicas), found.adding_replicas, found.removing_replicas) == (
+                {1, 3},
+                (3,),
+                (),
+            )
             listed = told(tool, owned3, f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list")
             assert re.search(rf"{topic}-0: replicas: .*adding: 3", listed), listed
             assert of(admin.alter_partition_reassignments({place: None})) is None
@@ -148,18 +167,30 @@ def test_a_reassignment_under_way_is_listed_and_cancelled(owned3: Cluster, new_t
 
 def test_quotas(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic, name = new_topic(owned3, 1), f"client-{uuid.uuid4().hex[:8]}"
-    client, both = ClientQuotaEntity({"client-id": name}), ClientQuotaEntity({"user": name, "client-id": None})
-    mine = ClientQuotaFilter.contains_only([ClientQuotaFilterComponent.of_entity("client-id", name)])
+    client, both = (
+        ClientQuotaEntity({"client-id": name}),
+        ClientQuotaEntity({"user": name, "client-id": None}),
+    )
+    mine = ClientQuotaFilter.contains_only(
+        [ClientQuotaFilterComponent.of_entity("client-id", name)]
+    )
     with admin_of(owned3) as admin:
-        set_it = ClientQuotaAlteration(client, {"producer_byte_rate": 20_000, "request_percentage": 75.5})
+        set_it = ClientQuotaAlteration(
+            client, {"producer_byte_rate": 20_000, "request_percentage": 75.5}
+        )
         assert of(admin.alter_client_quotas([set_it], validate_only=True)) is None
         assert admin.describe_client_quotas(mine).result(WAIT_S) == {}
         bad = ClientQuotaAlteration(ClientQuotaEntity({"user": name}), {"bogus": 1})
-        done = admin.alter_client_quotas([set_it, ClientQuotaAlteration(both, {"consumer_byte_rate": 5e6}), bad])
+        done = admin.alter_client_quotas(
+            [set_it, ClientQuotaAlteration(both, {"consumer_byte_rate": 5e6}), bad]
+        )
         assert [done[each].result(WAIT_S) for each in (client, both)] == [None, None]
         assert code_of(done[bad.entity]) == KafkaError.INVALID_REQUEST
         kept = {"producer_byte_rate": 20_000.0, "request_percentage": 75.5}
-        wait_for(lambda: admin.describe_client_quotas(mine).result(WAIT_S) == {client: kept}, "the quotas")
+        wait_for(
+            lambda: admin.describe_client_quotas(mine).result(WAIT_S) == {client: kept},
+            "the quotas",
+        )
         text = configs(tool, owned3, "--entity-type", "clients", "--entity-name", name)
         assert "producer_byte_rate=20000.0" in text
         assert "request_percentage=75.5" in text
@@ -177,7 +208,9 @@ def test_quotas(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
         assert "consumer_byte_rate=5000000.0" in text
 
         events: list[ThrottleEvent] = []
-        with our_producer(owned3, client_id=name, linger_ms=0, throttle_cb=events.append) as producer:
+        with our_producer(
+            owned3, client_id=name, linger_ms=0, throttle_cb=events.append
+        ) as producer:
             deadline_for = "a throttled producer"
 
             def throttled() -> bool:
@@ -192,11 +225,14 @@ def test_quotas(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
             ClientQuotaAlteration(each, dict.fromkeys(keys))
             for each, keys in {client: kept, both: ["consumer_byte_rate"]}.items()
         ]
-        assert [each.result(WAIT_S) for each in admin.alter_client_quotas(changes).values()] == [None, None]
+        assert [each.result(WAIT_S) for each in admin.alter_client_quotas(changes).values()] == [
+            None,
+            None,
+        ]
         wait_for(lambda: not admin.describe_client_quotas(mine).result(WAIT_S), "no quotas")
-        assert name not in configs(tool, owned3, "--entity-type", "clients", "--entity-name", name).replace(
-            f"'{name}'", ""
-        )
+        assert name not in configs(
+            tool, owned3, "--entity-type", "clients", "--entity-name", name
+        ).replace(f"'{name}'", "")
 
 
 def test_log_dirs(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
@@ -216,7 +252,10 @@ def test_log_dirs(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
                 for broker, future in told.items()
             }
 
-        wait_for(lambda: all(min(each.values(), default=0) > 200_000 for each in sizes().values()), "all replicas")
+        wait_for(
+            lambda: all(min(each.values(), default=0) > 200_000 for each in sizes().values()),
+            "all replicas",
+        )
         found = sizes()
         assert found == log_dirs(tool, owned3, topic)
         ((path, description),) = admin.describe_log_dirs([1])[1].result(WAIT_S).items()
@@ -227,12 +266,21 @@ def test_log_dirs(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
         assert moved[here].result(WAIT_S) is None, "it is there already"
         assert code_of(moved[there]) == KafkaError.LOG_DIR_NOT_FOUND
         nowhere = TopicPartitionReplica(f"{topic}-later", 0, 1)
-        assert code_of(admin.alter_replica_log_dirs({nowhere: path})[nowhere]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert of(admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 2])})) is None
+        assert (
+            code_of(admin.alter_replica_log_dirs({nowhere: path})[nowhere])
+            == KafkaError.UNKNOWN_TOPIC_OR_PART
+        )
+        assert (
+            of(admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 2])}))
+            is None
+        )
         wait_for(lambda: not sizes()[3], "a broker without it")
         later = TopicPartitionReplica(topic, 0, 3)
         (path,) = admin.describe_log_dirs([3])[3].result(WAIT_S)
-        assert code_of(admin.alter_replica_log_dirs({later: path})[later]) == KafkaError.REPLICA_NOT_AVAILABLE
+        assert (
+            code_of(admin.alter_replica_log_dirs({later: path})[later])
+            == KafkaError.REPLICA_NOT_AVAILABLE
+        )
 
 
 def test_features(owned3: Cluster, tool: Tool) -> None:
@@ -241,14 +289,23 @@ def test_features(owned3: Cluster, tool: Tool) -> None:
         before = admin.describe_features(broker=2).result(WAIT_S)
         assert before.supported_features[name].max_version >= 2
         told = levels(tool, owned3)
-        ours = {each: str(level.max_version_level) for each, level in before.finalized_features.items()}
-        assert {each: level for each, level in told.items() if level != "0" and "." in each and "-" not in level} == {
-            each: level for each, level in ours.items() if each != "metadata.version"
+        ours = {
+            each: str(level.max_version_level) for each, level in before.finalized_features.items()
         }
-        assert code_of(admin.update_features({name: FeatureUpdate(99)})[name]) == KafkaError.INVALID_UPDATE_VERSION
+        assert {
+            each: level
+            for each, level in told.items()
+            if level != "0" and "." in each and "-" not in level
+        } == {each: level for each, level in ours.items() if each != "metadata.version"}
+        assert (
+            code_of(admin.update_features({name: FeatureUpdate(99)})[name])
+            == KafkaError.INVALID_UPDATE_VERSION
+        )
         down = {name: FeatureUpdate(1, UpgradeType.SAFE_DOWNGRADE)}
         assert of(admin.update_features(down, validate_only=True)) is None
-        assert admin.describe_features().result(WAIT_S).finalized_features[name].max_version_level == 2
+        assert (
+            admin.describe_features().result(WAIT_S).finalized_features[name].max_version_level == 2
+        )
         both = {**down, "bogus.version": FeatureUpdate(1)}
         assert [code_of(each) for each in admin.update_features(both).values()] == [
             KafkaError.INVALID_UPDATE_VERSION
@@ -266,7 +323,11 @@ def test_features(owned3: Cluster, tool: Tool) -> None:
 def at_level(admin: AdminClient, name: str, level: int) -> Any:
     """The features, once every broker says that this one is at a level."""
     told = [admin.describe_features(broker=broker).result(WAIT_S) for broker in (1, 2, 3)]
-    return told[0] if all(each.finalized_features[name].max_version_level == level for each in told) else None
+    return (
+        told[0]
+        if all(each.finalized_features[name].max_version_level == level for each in told)
+        else None
+    )
 
 
 def levels(tool: Tool, kafka: Cluster) -> dict[str, str]:
@@ -288,15 +349,24 @@ def test_the_quorum(owned3: Cluster, tool: Tool) -> None:
         found, status = wait_for(reported_in_one_epoch, "a leader that stays for so long")
         assert sorted(each.replica_id for each in found.voters) == [1, 2, 3]
         assert (found.observers, sorted(found.nodes)) == ((), [1, 2, 3])
-        assert (int(status["LeaderId"]), int(status["LeaderEpoch"])) == (found.leader_id, found.leader_epoch)
+        assert (int(status["LeaderId"]), int(status["LeaderEpoch"])) == (
+            found.leader_id,
+            found.leader_epoch,
+        )
         assert 0 < found.high_watermark <= int(status["HighWatermark"])
         leader = next(each for each in found.voters if each.replica_id == found.leader_id)
         follower = next(each for each in found.voters if each.replica_id != found.leader_id)
-        assert (leader.log_end_offset >= found.high_watermark, follower.last_fetch_timestamp > 0) == (True, True)
+        assert (
+            leader.log_end_offset >= found.high_watermark,
+            follower.last_fetch_timestamp > 0,
+        ) == (True, True)
         # These brokers have a fixed quorum (kraft.version 0), which can't be changed.
         directory = Uuid(1, 2)
         endpoints = list(found.nodes[1].endpoints)
-        for future in (admin.remove_raft_voter(3, directory), admin.add_raft_voter(4, directory, endpoints)):
+        for future in (
+            admin.remove_raft_voter(3, directory),
+            admin.add_raft_voter(4, directory, endpoints),
+        ):
             assert code_of(future) in (KafkaError.UNSUPPORTED_VERSION, ErrorCode.VOTER_NOT_FOUND)
         other = admin.add_raft_voter(4, directory, endpoints, cluster_id="another")
         assert code_of(other) == ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -345,37 +415,59 @@ def voters_may_change(admin: AdminClient) -> bool:
 def voters(tool: Tool, kafka: Cluster) -> set[int]:
     """Who votes, by kafka-metadata-quorum."""
     text = told(tool, kafka, f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication")
-    return {int(line.split()[0]) for line in text.splitlines() if line.split()[-1:] in (["Leader"], ["Follower"])}
+    return {
+        int(line.split()[0])
+        for line in text.splitlines()
+        if line.split()[-1:] in (["Leader"], ["Follower"])
+    }
 
 
 def test_log_levels_and_client_metrics(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
-    topic, name, logger = new_topic(owned3, 1), f"watched-{uuid.uuid4().hex[:8]}", "kafka.request.logger"
+    topic, name, logger = (
+        new_topic(owned3, 1),
+        f"watched-{uuid.uuid4().hex[:8]}",
+        "kafka.request.logger",
+    )
     levels, metrics = ConfigResource("broker_logger", "2"), ConfigResource("client_metrics", name)
     set_it, delete_it = AlterConfigOpType.SET, AlterConfigOpType.DELETE
 
-    def change(resource: ConfigResource, setting: str, value: str | None, kind: AlterConfigOpType) -> ConfigResource:
+    def change(
+        resource: ConfigResource, setting: str, value: str | None, kind: AlterConfigOpType
+    ) -> ConfigResource:
         entry = ConfigEntry(setting, value, incremental_operation=kind)
         return ConfigResource(resource.restype, resource.name, incremental_configs=[entry])
 
     with admin_of(owned3) as admin:
         before = of(admin.describe_configs([levels]))[logger].value
-        assert of(admin.incremental_alter_configs([change(levels, logger, "DEBUG", set_it)])) is None
+        assert (
+            of(admin.incremental_alter_configs([change(levels, logger, "DEBUG", set_it)])) is None
+        )
         assert of(admin.describe_configs([levels]))[logger].value == "DEBUG"
         text = configs(tool, owned3, "--entity-type", "broker-loggers", "--entity-name", "2")
         assert f"{logger}=DEBUG" in text
         wrong = admin.incremental_alter_configs([change(levels, logger, "LOUD", set_it)])
         assert code_of(wrong[levels]) == KafkaError.INVALID_CONFIG
-        assert of(admin.incremental_alter_configs([change(levels, logger, None, delete_it)])) is None
+        assert (
+            of(admin.incremental_alter_configs([change(levels, logger, None, delete_it)])) is None
+        )
         assert of(admin.describe_configs([levels]))[logger].value == before
 
-        assert of(admin.incremental_alter_configs([change(metrics, "interval.ms", "5000", set_it)])) is None
+        assert (
+            of(admin.incremental_alter_configs([change(metrics, "interval.ms", "5000", set_it)]))
+            is None
+        )
         kinds = {ResourceType.CLIENT_METRICS, ResourceType.TOPIC, ResourceType.BROKER}
         listed = wait_for(lambda: with_resource(admin, kinds, metrics), "the resource")
         assert {ConfigResource("topic", topic), ConfigResource("broker", "3")} <= set(listed)
         assert admin.list_config_resources().result(WAIT_S)
         assert of(admin.describe_configs([metrics]))["interval.ms"].value == "5000"
-        assert "interval.ms=5000" in configs(tool, owned3, "--entity-type", "client-metrics", "--entity-name", name)
-        assert of(admin.incremental_alter_configs([change(metrics, "interval.ms", None, delete_it)])) is None
+        assert "interval.ms=5000" in configs(
+            tool, owned3, "--entity-type", "client-metrics", "--entity-name", name
+        )
+        assert (
+            of(admin.incremental_alter_configs([change(metrics, "interval.ms", None, delete_it)]))
+            is None
+        )
 
         resource = ConfigResource("topic", topic)
         found = of(admin.describe_configs([resource], include_documentation=True))["retention.ms"]
@@ -391,29 +483,47 @@ def with_resource(admin: AdminClient, kinds: set[ResourceType], wanted: ConfigRe
 def test_pages_and_what_was_made(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topics = sorted(new_topic(owned3, count) for count in (5, 1, 3))
     with admin_of(owned3) as admin:
-        pages = list(admin.describe_topic_partitions(TopicCollection([*topics, "zz-never-was"]), partition_limit=4))
+        pages = list(
+            admin.describe_topic_partitions(
+                TopicCollection([*topics, "zz-never-was"]), partition_limit=4
+            )
+        )
         assert len(pages) >= 3
         found: dict[str, list[int]] = {}
         for page in pages:
             assert sum(len(each.partitions) for each in page.topics) <= 4
             for each in page.topics:
-                found.setdefault(each.name, []).extend(partition.id for partition in each.partitions)
+                found.setdefault(each.name, []).extend(
+                    partition.id for partition in each.partitions
+                )
         assert sum(map(len, found.values())) == 9
         assert found["zz-never-was"] == []
         text = told(tool, owned3, TOPICS, "--describe", "--topic", topics[0])
-        first = next(each for page in pages for each in page.topics if each.name == topics[0]).partitions[0]
+        first = next(
+            each for page in pages for each in page.topics if each.name == topics[0]
+        ).partitions[0]
         line = re.search(r"Partition: 0\s+Leader: (\d)\s+Replicas: (\S+)\s+Isr: (\S+)", text)
         assert line is not None
         assert (str(first.leader), ",".join(map(str, first.replicas))) == (line[1], line[2])
         assert set(map(str, first.isr)) == set(line[3].split(","))
         assert first.eligible_leader_replicas is not None
-        every = [each.name for page in admin.describe_topic_partitions(partition_limit=4) for each in page.topics]
+        every = [
+            each.name
+            for page in admin.describe_topic_partitions(partition_limit=4)
+            for each in page.topics
+        ]
         assert set(topics) <= set(every)
 
         name = f"made-{uuid.uuid4().hex[:8]}"
-        made = admin.create_topics([NewTopic(name, 3, config={"retention.ms": "77000"})], include_metadata=True)
+        made = admin.create_topics(
+            [NewTopic(name, 3, config={"retention.ms": "77000"})], include_metadata=True
+        )
         reported_of = of(made)
-        assert (reported_of.error, reported_of.num_partitions, reported_of.replication_factor) == (None, 3, 3)
+        assert (reported_of.error, reported_of.num_partitions, reported_of.replication_factor) == (
+            None,
+            3,
+            3,
+        )
         assert reported_of.config["retention.ms"].value == "77000"
         described = wait_for(lambda: known(admin, name), "the topic")
         assert described.topic_id == reported_of.topic_id
@@ -432,10 +542,17 @@ def test_a_broker_is_unregistered(owned3: Cluster, tool: Tool) -> None:
         assert code_of(admin.unregister_broker(77)) == ErrorCode.BROKER_ID_NOT_REGISTERED
         down.stop()
         try:
-            wait_for(lambda: len(admin.describe_cluster().result(WAIT_S).nodes) == 2, "a broker less")
+            wait_for(
+                lambda: len(admin.describe_cluster().result(WAIT_S).nodes) == 2, "a broker less"
+            )
             assert admin.unregister_broker(2).result(WAIT_S) is None
             assert code_of(admin.unregister_broker(2)) == ErrorCode.BROKER_ID_NOT_REGISTERED
-            command = ["list-endpoints", "--bootstrap-server", owned3.bootstrap, "--include-fenced-brokers"]
+            command = [
+                "list-endpoints",
+                "--bootstrap-server",
+                owned3.bootstrap,
+                "--include-fenced-brokers",
+            ]
             text = tool("org.apache.kafka.tools.ClusterTool", *command).decode()
             assert re.findall(r"^(\d+)\s", text, re.MULTILINE) == ["1", "3"], text
         finally:

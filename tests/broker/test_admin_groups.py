@@ -1,4 +1,6 @@
-"""Groups' offsets and members on a real Apache Kafka; kafka-consumer-groups.sh sees what was done to them."""
+"""Groups' offsets and members on a real Apache Kafka; kafka-consumer-groups.sh sees what was done
+to them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ def test_offsets_are_forgotten_and_members_removed(
         for number in range(4):
             producer.produce(topic, b"x", partition=number % 2)
         flush(producer)
-        member = {"group_instance_id": "one", "group_protocol": protocol, "enable_auto_commit": False}
+        member = {
+            "group_instance_id": "one",
+            "group_protocol": protocol,
+            "enable_auto_commit": False,
+        }
         with our_consumer(kafka3, group_id=group, **member) as consumer:
             consumer.subscribe([topic])
             wait_for(lambda: consumer.poll(0.5), "a message")
@@ -40,17 +46,25 @@ def test_offsets_are_forgotten_and_members_removed(
             left = members(admin, group)
         if protocol == "classic":  # a static member that has closed stays until its session is over
             assert members(admin, group) == left
-            futures = admin.remove_members_from_consumer_group(group, ["one", "two"], reason="a test")
+            futures = admin.remove_members_from_consumer_group(
+                group, ["one", "two"], reason="a test"
+            )
             assert futures["one"].result(WAIT_S) is None
             with pytest.raises(KafkaException) as unknown:
                 futures["two"].result(WAIT_S)
             assert unknown.value.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID
         wait_for(lambda: not members(admin, group), "an empty group")
         (forgotten, kept) = places
-        assert admin.delete_consumer_group_offsets(group, [forgotten])[forgotten].result(WAIT_S) is None
+        assert (
+            admin.delete_consumer_group_offsets(group, [forgotten])[forgotten].result(WAIT_S)
+            is None
+        )
 
         def offsets() -> dict[int, str]:
-            lines = [line.split() for line in told(tool, kafka3, GROUPS, "--describe", "--group", group).splitlines()]
+            lines = [
+                line.split()
+                for line in told(tool, kafka3, GROUPS, "--describe", "--group", group).splitlines()
+            ]
             return {int(line[2]): line[3] for line in lines if line[:2] == [group, topic]}
 
         # A coordinator that has just moved may show what it knew to be committed as a follower.
@@ -59,7 +73,10 @@ def test_offsets_are_forgotten_and_members_removed(
 
 def members(admin: AdminClient, group: str) -> list[str]:
     """Their ids."""
-    return [each.member_id for each in admin.describe_consumer_groups([group])[group].result(WAIT_S).members]
+    return [
+        each.member_id
+        for each in admin.describe_consumer_groups([group])[group].result(WAIT_S).members
+    ]
 
 
 def test_all_members_are_removed(kafka3: Cluster, new_topic: TopicMaker) -> None:
@@ -72,7 +89,10 @@ def test_all_members_are_removed(kafka3: Cluster, new_topic: TopicMaker) -> None
         wait_for(lambda: (consumer.poll(0.2), consumer.assignment())[1], "an assignment")
         before = consumer.memberid()
         assert admin.remove_members_from_consumer_group(group).result(WAIT_S) == {before: None}
-        wait_for(lambda: (consumer.poll(0.2), consumer.memberid() not in (None, "", before))[1], "a new member id")
+        wait_for(
+            lambda: (consumer.poll(0.2), consumer.memberid() not in (None, "", before))[1],
+            "a new member id",
+        )
 
 
 def test_the_asyncio_twin_has_the_same_answers(kafka3: Cluster) -> None:

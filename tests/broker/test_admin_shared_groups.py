@@ -1,4 +1,6 @@
-"""Share and streams groups on a real Apache Kafka, by AdminClient; Kafka's own tools see what was done to them."""
+"""Share and streams groups on a real Apache Kafka, by AdminClient; Kafka's own tools see what was
+done to them.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def test_share_groups_are_described_and_their_offsets_changed(
             taken: list[Any] = []
             wait_for(lambda: len(taken.extend(consumer.poll(0.5)) or taken) >= 5, "all messages")  # type: ignore[func-returns-value]
             consumer.commit_sync()
-            described = admin.describe_share_groups([group, "nobody"], include_authorized_operations=True)
+            described = admin.describe_share_groups(
+                [group, "nobody"], include_authorized_operations=True
+            )
             assert code_of(described["nobody"]) == KafkaError.GROUP_ID_NOT_FOUND
             found = described[group].result(WAIT_S)
             assert found.group_state is ConsumerGroupState.STABLE
@@ -95,22 +99,35 @@ def test_share_groups_are_described_and_their_offsets_changed(
             assert group not in listed(admin, ConsumerGroupType.CONSUMER)
             (one,) = admin.list_groups(group, WAIT_S, types={ConsumerGroupType.SHARE})
             assert (one.type, one.state, one.error) == (ConsumerGroupType.SHARE, "Stable", None)
-            assert code_of(admin.alter_share_group_offsets(group, {place: 0})[place]) == KafkaError.NON_EMPTY_GROUP
-            assert code_of(admin.delete_share_group_offsets(group, [topic])[topic]) == KafkaError.NON_EMPTY_GROUP
+            assert (
+                code_of(admin.alter_share_group_offsets(group, {place: 0})[place])
+                == KafkaError.NON_EMPTY_GROUP
+            )
+            assert (
+                code_of(admin.delete_share_group_offsets(group, [topic])[topic])
+                == KafkaError.NON_EMPTY_GROUP
+            )
             assert code_of(admin.delete_share_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
         _offsets_of_nobody(admin, group, place)
         assert table(tool(SHARE_GROUPS, *describe), group)[0][1:4] == [topic, "0", "2"]
         with ShareConsumer({"bootstrap.servers": kafka3.bootstrap, "group.id": group}) as consumer:
             consumer.subscribe([topic])
             again: list[Any] = []
-            wait_for(lambda: len(again.extend(consumer.poll(0.5)) or again) >= 3, "what is from 2 on")  # type: ignore[func-returns-value]
+            wait_for(
+                lambda: len(again.extend(consumer.poll(0.5)) or again) >= 3, "what is from 2 on"
+            )  # type: ignore[func-returns-value]
             assert [each.value() for each in again] == [b"2", b"3", b"4"]
         assert admin.delete_share_group_offsets(group, [topic])[topic].result(WAIT_S) is None
         assert admin.list_share_group_offsets({group: None})[group].result(WAIT_S) == {}
         assert not [line for line in table(tool(SHARE_GROUPS, *describe), group) if topic in line]
         assert admin.delete_share_groups([group])[group].result(WAIT_S) is None
         assert group not in listed(admin, ConsumerGroupType.SHARE)
-        assert group not in tool(SHARE_GROUPS, "--bootstrap-server", kafka3.bootstrap, "--list").decode().split()
+        assert (
+            group
+            not in tool(SHARE_GROUPS, "--bootstrap-server", kafka3.bootstrap, "--list")
+            .decode()
+            .split()
+        )
 
 
 def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) -> None:
@@ -119,7 +136,9 @@ def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) ->
 
     def offsets() -> Any:
         found = admin.list_share_group_offsets({group: [place], "nobody": None})
-        assert found["nobody"].result(WAIT_S) == {}, "as with OffsetFetch: who isn't there has no offsets"
+        assert found["nobody"].result(WAIT_S) == {}, (
+            "as with OffsetFetch: who isn't there has no offsets"
+        )
         return found[group].result(WAIT_S)[place]
 
     wait_for(lambda: offsets().lag == 0, "what was accepted")
@@ -131,8 +150,12 @@ def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) ->
     assert code_of(altered[negative]) == KafkaError._INVALID_ARG
     moved = offsets()
     assert (moved.start_offset, moved.lag) == (2, 3)
-    # Once: a coordinator that isn't the leader of all looks for a partition that isn't there for half a minute.
-    assert admin.list_share_group_offsets({group: [place, unknown]})[group].result(WAIT_S)[unknown] is None
+    # Once: a coordinator that isn't the leader of all looks for a partition that isn't there for
+    # half a minute.
+    assert (
+        admin.list_share_group_offsets({group: [place, unknown]})[group].result(WAIT_S)[unknown]
+        is None
+    )
     forgotten = admin.delete_share_group_offsets(group, ["no-topic"])
     assert code_of(forgotten["no-topic"]) == KafkaError.UNKNOWN_TOPIC_OR_PART
     nobody = admin.delete_share_group_offsets("nobody", [place.topic])
@@ -143,7 +166,9 @@ def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) ->
 
 
 class Member:
-    """A member of a streams group, as far as its coordinator can tell: heartbeats, one after the other."""
+    """A member of a streams group, as far as its coordinator can tell: heartbeats, one after the
+    other.
+    """
 
     def __init__(self, coordinator: Node, group: str, topic: str) -> None:
         self._socket = socket.create_connection((coordinator.host, coordinator.port), WAIT_S)
@@ -156,7 +181,9 @@ class Member:
 
     def heartbeat(self, **what: Any) -> None:
         """One heartbeat. The broker's answer has no error."""
-        request = StreamsGroupHeartbeatRequest(group_id=self.group, member_id=self.id, member_epoch=self.epoch, **what)
+        request = StreamsGroupHeartbeatRequest(
+            group_id=self.group, member_id=self.id, member_epoch=self.epoch, **what
+        )
         frame = encode_request(request, 0, next(self._numbers), "a-stream")
         self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
         answer = self._file.read(int.from_bytes(self._file.read(4), "big"))
@@ -172,7 +199,9 @@ class Member:
         kind = StreamsGroupHeartbeatRequest.Topology
         policy = [KeyValue(key="cleanup.policy", value="compact")]
         changelog = TopicInfo(name=f"{self.group}-counts-changelog", topic_configs=policy)
-        part = kind.Subtopology(subtopology_id="0", source_topics=[self.topic], state_changelog_topics=[changelog])
+        part = kind.Subtopology(
+            subtopology_id="0", source_topics=[self.topic], state_changelog_topics=[changelog]
+        )
         self.heartbeat(
             rebalance_timeout_ms=30_000,
             topology=kind(epoch=0, subtopologies=[part]),
@@ -215,18 +244,27 @@ def test_streams_groups_are_described_and_their_offsets_changed(
     places = [TopicPartition(topic, number, 3 + number) for number in range(2)]
     with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         nobody = admin.describe_streams_groups([group])[group]
-        assert code_of(nobody) == KafkaError.GROUP_ID_NOT_FOUND, "and from here on the coordinator is at work"
+        assert code_of(nobody) == KafkaError.GROUP_ID_NOT_FOUND, (
+            "and from here on the coordinator is at work"
+        )
         with streaming(admin, group, topic) as member:
             wait_for(member.has_tasks, "tasks")
             described = admin.describe_streams_groups([group, "nobody"])
             assert code_of(described["nobody"]) == KafkaError.GROUP_ID_NOT_FOUND
             _check_streams(described[group].result(WAIT_S), member)
-            assert member.id in tool(STREAMS, *at, "--describe", "--members", "--group", group).decode()
+            assert (
+                member.id
+                in tool(STREAMS, *at, "--describe", "--members", "--group", group).decode()
+            )
             assert listed(admin, ConsumerGroupType.STREAMS)[group] is ConsumerGroupState.STABLE
             asked = [ConsumerGroupTopicPartitions(group, places)]
             refused = admin.alter_streams_group_offsets(asked)[group].result(WAIT_S)
-            assert {each.error.code() for each in refused.topic_partitions} == {KafkaError.UNKNOWN_MEMBER_ID}
-            assert code_of(admin.delete_streams_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
+            assert {each.error.code() for each in refused.topic_partitions} == {
+                KafkaError.UNKNOWN_MEMBER_ID
+            }
+            assert (
+                code_of(admin.delete_streams_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
+            )
         assert (group, "Streams") in {
             tuple(line.split()[:2]) for line in tool(GROUPS, *at, "--list").decode().splitlines()
         }
@@ -234,11 +272,18 @@ def test_streams_groups_are_described_and_their_offsets_changed(
         assert [each.error for each in done.topic_partitions] == [None, None]
         with streaming(admin, group, topic) as member:  # the tool shows what members read
             wait_for(member.has_tasks, "tasks")
-            shown = table(tool(STREAMS, *at, "--describe", "--offsets", "--verbose", "--group", group), group)
-        assert {(line[1], int(line[2])): line[3] for line in shown} == {(topic, 0): "3", (topic, 1): "4"}
+            shown = table(
+                tool(STREAMS, *at, "--describe", "--offsets", "--verbose", "--group", group), group
+            )
+        assert {(line[1], int(line[2])): line[3] for line in shown} == {
+            (topic, 0): "3",
+            (topic, 1): "4",
+        }
         gone = admin.delete_streams_group_offsets(group, places[:1])
         assert gone[places[0]].result(WAIT_S) is None
-        left = admin.list_streams_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(WAIT_S)
+        left = admin.list_streams_group_offsets([ConsumerGroupTopicPartitions(group)])[
+            group
+        ].result(WAIT_S)
         assert [(each.partition, each.offset) for each in left.topic_partitions] == [(1, 4)]
         assert admin.delete_streams_groups([group])[group].result(WAIT_S) is None
         assert group not in tool(STREAMS, *at, "--list").decode().split()
@@ -254,18 +299,29 @@ def _check_streams(found: StreamsGroupDescription, member: Member) -> None:
     (one,) = found.members
     assert (one.member_id, one.client_id, one.process_id) == (member.id, "a-stream", "a-process")
     assert (one.client_tags, one.user_endpoint, one.is_classic) == ({"zone": "a"}, None, False)
-    assert {name: sorted(parts) for name, parts in one.assignment.active_tasks.items()} == {"0": [0, 1]}
+    assert {name: sorted(parts) for name, parts in one.assignment.active_tasks.items()} == {
+        "0": [0, 1]
+    }
     assert one.target_assignment.active_tasks == one.assignment.active_tasks
 
 
 def test_the_asyncio_twin_asks_the_same(kafka3: Cluster) -> None:
     async def main() -> None:
         async with AIOAdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
-            for call in (admin.describe_share_groups, admin.describe_streams_groups, admin.delete_streams_groups):
+            for call in (
+                admin.describe_share_groups,
+                admin.describe_streams_groups,
+                admin.delete_streams_groups,
+            ):
                 with pytest.raises(KafkaException) as error:
                     await call(["nobody"])["nobody"]
                 assert error.value.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND
-            found = await admin.list_groups(timeout=WAIT_S, types={ConsumerGroupType.SHARE, ConsumerGroupType.STREAMS})
-            assert {each.type for each in found} <= {ConsumerGroupType.SHARE, ConsumerGroupType.STREAMS}
+            found = await admin.list_groups(
+                timeout=WAIT_S, types={ConsumerGroupType.SHARE, ConsumerGroupType.STREAMS}
+            )
+            assert {each.type for each in found} <= {
+                ConsumerGroupType.SHARE,
+                ConsumerGroupType.STREAMS,
+            }
 
     asyncio.run(main())

@@ -13,7 +13,9 @@ from tests.broker.test_compat_kafka import Stage
 from tests.compat import test_admin_on_both as shared
 
 for _name, _each in vars(shared).items():
-    if _name.startswith("test_") and "cluster" in inspect.signature(_each).parameters:  # not about data alone
+    if (
+        _name.startswith("test_") and "cluster" in inspect.signature(_each).parameters
+    ):  # not about data alone
         globals()[_name] = _each
 
 

@@ -29,19 +29,28 @@ TOOL = "org.apache.kafka.tools.DelegationTokenCommand"
 DAY_MS = 24 * 3600 * 1000
 LISTENER = Listener(
     "SASL_PLAINTEXT",
-    {"sasl.enabled.mechanisms": "SCRAM-SHA-256", "scram-sha-256.sasl.jaas.config": f"{MODULE} required;"},
+    {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "scram-sha-256.sasl.jaas.config": f"{MODULE} required;",
+    },
 )
 
 
 @pytest.fixture(scope="module")
 def tokens() -> Iterator[Cluster]:
     """One broker that makes delegation tokens, with two users."""
-    changes = {"super.users": "User:ANONYMOUS;User:alice", "delegation.token.secret.key": "for tests"}
+    changes = {
+        "super.users": "User:ANONYMOUS;User:alice",
+        "delegation.token.secret.key": "for tests",
+    }
     with running(3, changes=changes, listeners={"SASL": LISTENER}) as cluster:
         with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
             info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
             names = [ALICE.name, BOB.name]
-            upsertions = [UserScramCredentialUpsertion(name, info, f"{name}-secret".encode()) for name in names]
+            upsertions = [
+                UserScramCredentialUpsertion(name, info, f"{name}-secret".encode())
+                for name in names
+            ]
             for future in admin.alter_user_scram_credentials(list(upsertions)).values():
                 future.result(WAIT_S)
         yield cluster
@@ -59,21 +68,30 @@ def conf(cluster: Cluster, username: str, password: str, **more: Any) -> dict[st
     }
 
 
-def test_tokens_are_made_used_renewed_and_ended(tokens: Cluster, tool: Callable[..., bytes], tmp_path: Path) -> None:
+def test_tokens_are_made_used_renewed_and_ended(
+    tokens: Cluster, tool: Callable[..., bytes], tmp_path: Path
+) -> None:
     login = f'{MODULE} required username="alice" password="alice-secret";'
     settings = tmp_path / "client.properties"
-    settings.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n")
+    settings.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n"
+    )
     where = ["--bootstrap-server", tokens.listeners["SASL"], "--command-config", str(settings)]
     described = ["--describe", "--owner-principal", "User:bob"]
     with (
         AdminClient(conf(tokens, "alice", "alice-secret")) as alice,
         AdminClient(conf(tokens, "bob", "bob-secret")) as bob,
     ):
-        token = alice.create_delegation_token(owner=BOB, renewers=[ALICE], max_lifetime_ms=3 * DAY_MS).result(WAIT_S)
+        token = alice.create_delegation_token(
+            owner=BOB, renewers=[ALICE], max_lifetime_ms=3 * DAY_MS
+        ).result(WAIT_S)
         told = token.token_info
         assert (told.owner, told.token_requester, told.renewers) == (BOB, ALICE, [ALICE])
         assert told.max_timestamp == told.issue_timestamp + 3 * DAY_MS
-        seen = wait_for(lambda: alice.describe_delegation_token([BOB]).result(WAIT_S), "the token in the metadata")
+        seen = wait_for(
+            lambda: alice.describe_delegation_token([BOB]).result(WAIT_S),
+            "the token in the metadata",
+        )
         assert seen == [token]
         table = tool(TOOL, *where, *described).decode()
         row = next(line.split() for line in table.splitlines() if told.token_id in line)
@@ -87,10 +105,14 @@ def test_tokens_are_made_used_renewed_and_ended(tokens: Cluster, tool: Callable[
                 holder.create_delegation_token().result(WAIT_S)
             assert refused.value.args[0].code() == KafkaError.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
-        renewed = bob.renew_delegation_token(token.hmac, renew_time_period_ms=2 * DAY_MS).result(WAIT_S)
+        renewed = bob.renew_delegation_token(token.hmac, renew_time_period_ms=2 * DAY_MS).result(
+            WAIT_S
+        )
         assert renewed > told.expiry_timestamp
         alice.expire_delegation_token(token.hmac).result(WAIT_S)
-        wait_for(lambda: told.token_id not in tool(TOOL, *where, *described).decode(), "the token's end")
+        wait_for(
+            lambda: told.token_id not in tool(TOOL, *where, *described).decode(), "the token's end"
+        )
         with pytest.raises(KafkaException) as gone:
             bob.renew_delegation_token(token.hmac).result(WAIT_S)
         assert gone.value.args[0].code() == KafkaError.DELEGATION_TOKEN_NOT_FOUND

@@ -1,4 +1,6 @@
-"""Transactions seen from outside, on a real Apache Kafka; its own tools say the same, and see what was done."""
+"""Transactions seen from outside, on a real Apache Kafka; its own tools say the same, and see what
+was done.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +31,26 @@ Tool = Callable[..., bytes]
 
 @pytest.fixture(scope="module")
 def trusting() -> Iterator[Cluster]:
-    """One broker that writes what comes in a transaction without asking its coordinator, as those before 3.6."""
+    """One broker that writes what comes in a transaction without asking its coordinator, as those
+    before 3.6.
+    """
     with running(3, changes={"transaction.partition.verification.enable": "false"}) as cluster:
         yield cluster
 
 
 def rows(tool: Tool, cluster: Cluster, *command: str) -> list[dict[str, str]]:
     """The table that kafka-transactions.sh prints."""
-    lines = tool(TRANSACTIONS, "--bootstrap-server", cluster.bootstrap, *command).decode().splitlines()
+    lines = (
+        tool(TRANSACTIONS, "--bootstrap-server", cluster.bootstrap, *command).decode().splitlines()
+    )
     head_at = next(number for number, line in enumerate(lines) if "\t" in line)
     names, *found = ([each.strip() for each in line.split("\t")] for line in lines[head_at:])
     return [dict(zip(names, each, strict=True)) for each in found]
 
 
-def test_transactions_are_listed_described_and_fenced(trusting: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_transactions_are_listed_described_and_fenced(
+    trusting: Cluster, new_topic: TopicMaker, tool: Tool
+) -> None:
     topic, name = new_topic(trusting), f"seen-{uuid.uuid4().hex[:8]}"
     place = TopicPartition(topic, 0)
     conf = {"bootstrap.servers": trusting.bootstrap}
@@ -55,7 +63,10 @@ def test_transactions_are_listed_described_and_fenced(trusting: Cluster, new_top
         assert (described.state, described.topic_partitions) == (TransactionState.ONGOING, [place])
         assert abs((described.transaction_start_time_ms or 0) / 1000 - time.time()) < WAIT_S
         (row,) = rows(tool, trusting, "describe", "--transactional-id", name)
-        assert (int(row["ProducerId"]), int(row["ProducerEpoch"])) == (described.producer_id, described.producer_epoch)
+        assert (int(row["ProducerId"]), int(row["ProducerEpoch"])) == (
+            described.producer_id,
+            described.producer_epoch,
+        )
         assert (row["TransactionState"], row["TopicPartitions"]) == ("Ongoing", f"{topic}-0")
         assert int(row["TransactionTimeoutMs"]) == described.transaction_timeout_ms
 
@@ -66,19 +77,25 @@ def test_transactions_are_listed_described_and_fenced(trusting: Cluster, new_top
             transactional_id_pattern="seen-.*",
         ).result(WAIT_S)
         assert found.errors == []
-        assert [(each.transactional_id, each.state) for each in found.valid] == [(name, TransactionState.ONGOING)]
+        assert [(each.transactional_id, each.state) for each in found.valid] == [
+            (name, TransactionState.ONGOING)
+        ]
         assert admin.list_transactions(transactional_id_pattern="seen-").result(WAIT_S).valid == []
         with_old = admin.list_transactions(duration_ms=HOUR_MS).result(WAIT_S)
         assert name not in {each.transactional_id for each in with_old.valid}
 
         (state,) = admin.describe_producers([place])[place].result(WAIT_S)
         (row,) = rows(tool, trusting, "describe-producers", "--topic", topic, "--partition", "0")
-        assert int(row["CurrentTransactionStartOffset"]) == state.current_transaction_start_offset == 0
+        assert (
+            int(row["CurrentTransactionStartOffset"]) == state.current_transaction_start_offset == 0
+        )
         assert int(row["LastTimestamp"]) == state.last_timestamp
         assert int(row["LatestCoordinatorEpoch"]) == (
             -1 if state.coordinator_epoch is None else state.coordinator_epoch
         )
-        nothing = admin.find_hanging_transactions([place], max_transaction_timeout_ms=0).result(WAIT_S)
+        nothing = admin.find_hanging_transactions([place], max_transaction_timeout_ms=0).result(
+            WAIT_S
+        )
         assert (nothing.valid, nothing.errors) == ([], {}), "its coordinator knows of it"
 
         fenced = admin.fence_producers([name])[name].result(WAIT_S)
@@ -102,7 +119,10 @@ def hang(cluster: Cluster, topic: str) -> int:
         asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         # A broker that has just started has no ids to give yet.
         identity: Any = wait_for(
-            lambda: identified if (identified := connection.ask(asked, 5)).error_code == 0 else None, "a producer id"
+            lambda: (
+                identified if (identified := connection.ask(asked, 5)).error_code == 0 else None
+            ),
+            "a producer id",
         )
         now_ms = int(time.time() * 1000)
         data = wire.batch(
@@ -121,7 +141,9 @@ def hang(cluster: Cluster, topic: str) -> int:
         return producer_id
 
 
-def test_a_hanging_transaction_is_found_and_aborted(trusting: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_a_hanging_transaction_is_found_and_aborted(
+    trusting: Cluster, new_topic: TopicMaker, tool: Tool
+) -> None:
     topic = new_topic(trusting, 2)
     place = TopicPartition(topic, 0)
     producer_id = hang(trusting, topic)
@@ -140,7 +162,9 @@ def test_a_hanging_transaction_is_found_and_aborted(trusting: Cluster, new_topic
             assert hanging.producer.current_transaction_start_offset == 0
         (row,) = rows(tool, trusting, "find-hanging", "--topic", topic)
         assert (row["Topic"], row["Partition"], int(row["ProducerId"])) == (topic, "0", producer_id)
-        with our_consumer(trusting, group_id="committed", isolation_level="read_committed") as consumer:
+        with our_consumer(
+            trusting, group_id="committed", isolation_level="read_committed"
+        ) as consumer:
             consumer.assign([TopicPartition(topic, 0, 0)])
             assert consumer.poll(2.0) is None, "nobody gets past it"
             assert admin.abort_transaction(hanging.abort_spec).result(WAIT_S) is None
@@ -149,4 +173,6 @@ def test_a_hanging_transaction_is_found_and_aborted(trusting: Cluster, new_topic
         assert admin.find_hanging_transactions([place]).result(WAIT_S).valid == []
         assert rows(tool, trusting, "find-hanging", "--topic", topic) == []
         stale = admin.abort_transaction(hanging.abort_spec)
-        assert stale.exception(WAIT_S) is None, "there is nothing to abort any more, which is no error"
+        assert stale.exception(WAIT_S) is None, (
+            "there is nothing to abort any more, which is no error"
+        )

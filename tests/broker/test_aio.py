@@ -32,7 +32,9 @@ def test_round_trip_in_a_group(kafka: Cluster, new_topic: TopicMaker) -> None:
     async def main() -> set[tuple[Any, ...]]:
         async with AIOProducer(conf) as producer:
             deliveries = [
-                await producer.produce(topic, str(number), key=str(number), headers=[("number", str(number))])
+                await producer.produce(
+                    topic, str(number), key=str(number), headers=[("number", str(number))]
+                )
                 for number in range(MANY)
             ]
             sent = [await each for each in deliveries]

@@ -12,4 +12,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 cluster = test_compat_kafka.cluster
 """The broker, in the place of the mock cluster."""
 
-del globals()["test_throttling_is_told_to_coroutines"]  # the mock cluster throttles when it is told to
+del globals()[
+    "test_throttling_is_told_to_coroutines"
+]  # the mock cluster throttles when it is told to

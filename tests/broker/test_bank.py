@@ -1,4 +1,7 @@
-"""Transactions under faults, shortly; at length: ``python -m tests.broker.bank``. First, the judge itself is judged."""
+"""Transactions under faults, shortly; at length: ``python -m tests.broker.bank``.
+
+First, the judge itself is judged.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ DUMPED = """Dumping /data/entries-0/00000000000000000000.log
 baseOffset: 0 lastOffset: 3 count: 4 baseSequence: 0 lastSequence: 3 producerId: 7 producerEpoch: 1 partitionLeaderEpoch: 0 isTransactional: true isControl: false position: 0
 baseOffset: 4 lastOffset: 4 count: 1 baseSequence: -1 lastSequence: -1 producerId: {ender} producerEpoch: 1 partitionLeaderEpoch: 0 isTransactional: true isControl: true position: 9
 baseOffset: 5 lastOffset: 5 count: 1 baseSequence: -1 lastSequence: -1 producerId: -1 producerEpoch: -1 partitionLeaderEpoch: 0 isTransactional: false isControl: false position: 99
-"""  # noqa: E501
+"""
 
 
 def good() -> Result:
@@ -88,13 +91,22 @@ def test_every_rule_has_something_that_breaks_it() -> None:
 
 def test_transactions_without_an_end_are_found_in_what_the_tool_prints() -> None:
     assert list(readers.open_in_logs(DUMPED.format(ender=7))) == []
-    assert list(readers.open_in_logs(DUMPED.format(ender=8))) == ["producer 7 has an open transaction in entries-0"]
-    line = '| offset: 3 keySize: 5 key: {{"type":"0","data":{{"transactionalId":"{}"}}}} payload: {}\n'
-    ended, ongoing = (f'{{"version":"1","data":{{"transactionStatus":{status}}}}}' for status in (4, 1))
-    assert list(readers.open_in_states(line.format("g-0", ongoing) + line.format("g-0", ended), "g")) == []
-    assert list(readers.open_in_states(line.format("g-0", ended) + line.format("g-0", ongoing), "g")) == [
-        "g-0 is in state 1"
+    assert list(readers.open_in_logs(DUMPED.format(ender=8))) == [
+        "producer 7 has an open transaction in entries-0"
     ]
+    line = (
+        '| offset: 3 keySize: 5 key: {{"type":"0","data":{{"transactionalId":"{}"}}}} payload: {}\n'
+    )
+    ended, ongoing = (
+        f'{{"version":"1","data":{{"transactionStatus":{status}}}}}' for status in (4, 1)
+    )
+    assert (
+        list(readers.open_in_states(line.format("g-0", ongoing) + line.format("g-0", ended), "g"))
+        == []
+    )
+    assert list(
+        readers.open_in_states(line.format("g-0", ended) + line.format("g-0", ongoing), "g")
+    ) == ["g-0 is in state 1"]
     assert list(readers.open_in_states(line.format("other", ongoing), "g")) == [
         "the transaction log has none of the processors"
     ]
@@ -114,10 +126,16 @@ def three() -> Iterator[Rig]:
 @pytest.mark.broker
 @pytest.mark.parametrize("more", [False, True])
 def test_who_took_too_long_aborts_and_goes_on(three: Rig, more: bool) -> None:
-    """Whether it writes on (the leader knows) or commits (the coordinator does): KIP-588, with KIP-890."""
+    """Whether it writes on (the leader knows) or commits (the coordinator does): KIP-588, with
+    KIP-890.
+    """
     topic = f"late-{more}"
     create(three.cluster, topic)
-    conf = {"bootstrap.servers": three.cluster.bootstrap, "transactional.id": topic, "transaction.timeout.ms": 5000}
+    conf = {
+        "bootstrap.servers": three.cluster.bootstrap,
+        "transactional.id": topic,
+        "transaction.timeout.ms": 5000,
+    }
     with Producer(quiet(conf)) as producer:
         producer.init_transactions(60)
         producer.begin_transaction()

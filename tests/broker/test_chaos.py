@@ -1,4 +1,7 @@
-"""Groups under chaos, shortly; at length: ``python -m tests.broker.chaos``. First, the judge itself is judged."""
+"""Groups under chaos, shortly; at length: ``python -m tests.broker.chaos``.
+
+First, the judge itself is judged.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ def life_of(history: History, name: str, events: list[tuple[float, str, object]]
 
 
 def good() -> History:
-    """Member a reads five messages, commits and freezes; b takes over and reads the rest; a notices afterwards."""
+    """Member a reads five messages, commits and freezes; b takes over and reads the rest; a notices
+    afterwards.
+    """
     history = History(session_s=6.0, max_poll_s=8.0, settle_s=30.0)
     history.acked = {K: {offset: 100 + offset for offset in range(10)}}
     a = life_of(
@@ -177,7 +182,9 @@ def test_a_commit_that_was_not_answered_may_be_carried_out_late(tmp_path: Path) 
     committed_back(history)
     life = history.life("b")
     life.path = tmp_path / "b.log"
-    life.path.with_suffix(".out").write_text("b#consumer-1: ...: no response in time (API 12 v4, 2 requests waiting)\n")
+    life.path.with_suffix(".out").write_text(
+        "b#consumer-1: ...: no response in time (API 12 v4, 2 requests waiting)\n"
+    )
     assert violations(history) == []
     assert history.commits.pop().by == "b"
     history.commits.append(Commit(12.5, K, 9, "a"))
@@ -207,7 +214,10 @@ def test_commits_are_read_from_the_brokers_bytes() -> None:
     assert commit_log.committed(struct.pack(">hqh2s", 1, 77, 2, b"m1")) == (77, "m1")
     assert commit_log.committed(struct.pack(">hqih2s", 3, 77, -1, 2, b"m1")) == (77, "m1")
     assert commit_log.committed(struct.pack(">hqib3s", 4, 77, -1, 4, b"m1\0")) == (77, "m1")
-    assert commit_log.generation(struct.pack(">hh1s", 3, 1, b"g"), struct.pack(">hi", 0, 12), "g") == 12
+    assert (
+        commit_log.generation(struct.pack(">hh1s", 3, 1, b"g"), struct.pack(">hi", 0, 12), "g")
+        == 12
+    )
     classic = struct.pack(">hh8si", 3, 8, b"consumer", 13)
     assert commit_log.generation(struct.pack(">hh1s", 2, 1, b"g"), classic, "g") == 13
     assert commit_log.generation(struct.pack(">hh1s", 2, 1, b"h"), classic, "g") is None

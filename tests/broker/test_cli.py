@@ -1,4 +1,6 @@
-"""The command line on a real Apache Kafka, with kcat reading and writing beside it where it is installed."""
+"""The command line on a real Apache Kafka, with kcat reading and writing beside it where it is
+installed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,18 @@ def test_lines_envelopes_groups_and_times_go_out_and_back(kafka: Cluster, topic:
     assert sorted(read.stdout.splitlines()) == sorted(LINES.splitlines())
     envelopes = run("consume", *here, "--from", "beginning", "--to", "end", "-J").stdout
     assert run("produce", *here, "-J", stdin=envelopes).returncode == 0
-    group = run("consume", "-b", kafka.bootstrap, "-G", f"{topic}-readers", "-o", "beginning", "-c", "10000", topic)
+    group = run(
+        "consume",
+        "-b",
+        kafka.bootstrap,
+        "-G",
+        f"{topic}-readers",
+        "-o",
+        "beginning",
+        "-c",
+        "10000",
+        topic,
+    )
     assert group.stdout.count(b"\n") == 10_000
     late = run("consume", *here, "-o", f"s@{before - 1}", "-o", f"e@{before}")
     assert (late.returncode, late.stdout) == (0, b"")
@@ -58,7 +71,11 @@ def test_kcat_reads_what_we_write_and_the_reverse(kafka: Cluster, topic: str) ->
 
     def kcat(*arguments: str, stdin: bytes = b"") -> bytes:
         return subprocess.run(
-            ["kcat", *here, *arguments], input=stdin, capture_output=True, timeout=PROGRAM_S, check=True
+            ["kcat", *here, *arguments],
+            input=stdin,
+            capture_output=True,
+            timeout=PROGRAM_S,
+            check=True,
         ).stdout
 
     assert run("-P", *here, "-p0", "-K:", "-H", "a=b", stdin=LINES).returncode == 0
@@ -69,4 +86,6 @@ def test_kcat_reads_what_we_write_and_the_reverse(kafka: Cluster, topic: str) ->
     assert run("-C", *here, "-p1", "-e", "-q", "-K:").stdout == LINES
     theirs = kcat("-C", "-p1", "-e", "-q", "-J", "-c", "3")
     assert run("produce", *here, "-p", "2", "-J", stdin=theirs).returncode == 0
-    assert run("-C", *here, "-p2", "-e", "-q", "-K:").stdout == b"".join(LINES.splitlines(keepends=True)[:3])
+    assert run("-C", *here, "-p2", "-e", "-q", "-K:").stdout == b"".join(
+        LINES.splitlines(keepends=True)[:3]
+    )

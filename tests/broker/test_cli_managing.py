@@ -47,13 +47,20 @@ def test_topics_and_settings(kafka3: Cluster, tool: Tool) -> None:
         assert re.search(r"cleanup\.policy=(delete,compact|compact,delete)", said)
         cli(kafka3, "configs", "set", "topic", name, "cleanup.policy-=delete")
         cli(kafka3, "configs", "unset", "topic", name, "retention.ms")
-        said = told(tool, kafka3, CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", name)
+        said = told(
+            tool, kafka3, CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", name
+        )
         assert "cleanup.policy=compact " in said
         assert "retention.ms" not in said
-        own = {each["name"]: each["value"] for each in cli_json(kafka3, "configs", "describe", "topic", name)}
+        own = {
+            each["name"]: each["value"]
+            for each in cli_json(kafka3, "configs", "describe", "topic", name)
+        }
         assert own["cleanup.policy"] == "compact"
         cli(kafka3, "topics", "delete", name, "--yes")
-        wait_for(lambda: name not in told(tool, kafka3, TOPICS, "--list").split(), "the end of the topic")
+        wait_for(
+            lambda: name not in told(tool, kafka3, TOPICS, "--list").split(), "the end of the topic"
+        )
     finally:
         delete(kafka3, name)
 
@@ -62,35 +69,71 @@ def test_lag_and_offsets(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> 
     topic, group = new_topic(kafka3, 2), f"cli-{uuid.uuid4().hex[:8]}"
     with our_producer(kafka3) as producer:
         for number in range(10):
-            producer.produce(topic, str(number), partition=0, timestamp=1_700_000_000_000 + number * 1000)
+            producer.produce(
+                topic, str(number), partition=0, timestamp=1_700_000_000_000 + number * 1000
+            )
         flush(producer)
-    with our_consumer(kafka3, group_id=group, group_protocol="consumer", enable_auto_commit=False) as consumer:
+    with our_consumer(
+        kafka3, group_id=group, group_protocol="consumer", enable_auto_commit=False
+    ) as consumer:
         consumer.subscribe([topic])
         message = wait_for(lambda: consumer.poll(0.2), "a message")
         consumer.commit(message=message, asynchronous=False)
         (listed,) = [
-            each for each in cli_json(kafka3, "groups", "list", "--type", "consumer") if each["group"] == group
+            each
+            for each in cli_json(kafka3, "groups", "list", "--type", "consumer")
+            if each["group"] == group
         ]
         assert listed["type"] == "consumer"
-        lag = wait_for(lambda: cli_json(kafka3, "groups", "lag", group)["partitions"][1:], "both partitions")
+        lag = wait_for(
+            lambda: cli_json(kafka3, "groups", "lag", group)["partitions"][1:], "both partitions"
+        )
         assert lag[0]["member"] == consumer.memberid()
         assert cli_json(kafka3, "groups", "lag", group)["total"] == 10 - message.offset() - 1
-    wait_for(lambda: cli_json(kafka3, "groups", "describe", group)[0]["state"] == "empty", "an empty group")
+    wait_for(
+        lambda: cli_json(kafka3, "groups", "describe", group)[0]["state"] == "empty",
+        "an empty group",
+    )
 
     def java_offset() -> int:
         said = told(tool, kafka3, GROUPS, "--describe", "--group", group)
         (row,) = [line.split() for line in said.splitlines() if line.split()[1:3] == [topic, "0"]]
         return int(row[3])
 
-    cli(kafka3, "groups", "reset-offsets", group, "-t", f"{topic}:0", "--to-datetime", "1700000003000")
+    cli(
+        kafka3,
+        "groups",
+        "reset-offsets",
+        group,
+        "-t",
+        f"{topic}:0",
+        "--to-datetime",
+        "1700000003000",
+    )
     assert java_offset() == message.offset() + 1, "a dry run"
-    cli(kafka3, "groups", "reset-offsets", group, "-t", f"{topic}:0", "--to-datetime", "1700000003000", "--execute")
+    cli(
+        kafka3,
+        "groups",
+        "reset-offsets",
+        group,
+        "-t",
+        f"{topic}:0",
+        "--to-datetime",
+        "1700000003000",
+        "--execute",
+    )
     assert java_offset() == 3
-    cli(kafka3, "groups", "reset-offsets", group, "-t", f"{topic}:0", "--shift-by", "4", "--execute")
+    cli(
+        kafka3, "groups", "reset-offsets", group, "-t", f"{topic}:0", "--shift-by", "4", "--execute"
+    )
     assert java_offset() == 7
     cli(kafka3, "topics", "delete-records", topic, "-p", "0", "--before", "5", "-y")
     (first, _) = cli_json(kafka3, "topics", "offsets", topic)
-    assert (first["first"], first["end"], first["newest"]) == (5, 10, "2023-11-14T22:13:29.000+00:00")
+    assert (first["first"], first["end"], first["newest"]) == (
+        5,
+        10,
+        "2023-11-14T22:13:29.000+00:00",
+    )
     cli(kafka3, "groups", "delete-offsets", group, "-t", topic, "--yes")
     assert topic not in told(tool, kafka3, GROUPS, "--describe", "--group", group, "--offsets")
     cli(kafka3, "groups", "delete", group, "--yes")
@@ -105,14 +148,23 @@ def test_offsets_of_share_groups(kafka3: Cluster, new_topic: TopicMaker, tool: T
         taken: list[object] = []
         wait_for(lambda: [taken.extend(consumer.poll(0.5)), len(taken) >= 10][1], "all messages")
         consumer.commit_sync()
-        (listed,) = [each for each in cli_json(kafka3, "groups", "list", "--type", "share") if each["group"] == group]
+        (listed,) = [
+            each
+            for each in cli_json(kafka3, "groups", "list", "--type", "share")
+            if each["group"] == group
+        ]
         assert (listed["state"], listed["type"]) == ("stable", "share")
-        assert cli_json(kafka3, "groups", "describe", group)[0]["members"][0]["partitions"][0]["topic"] == topic
+        assert (
+            cli_json(kafka3, "groups", "describe", group)[0]["members"][0]["partitions"][0]["topic"]
+            == topic
+        )
     wait_for(lambda: cli_json(kafka3, "groups", "lag", group)["total"] == 0, "what was accepted")
 
     def java() -> list[list[str]]:
         said = told(tool, kafka3, SHARE_GROUPS, "--describe", "--group", group)
-        return [line.split()[1:4] for line in said.splitlines() if line.split()[:2] == [group, topic]]
+        return [
+            line.split()[1:4] for line in said.splitlines() if line.split()[:2] == [group, topic]
+        ]
 
     cli(kafka3, "groups", "reset-offsets", group, "--to-offset", "4", "--execute")
     assert java() == [[topic, "0", "4"]]
@@ -140,7 +192,19 @@ def test_features(kafka3: Cluster, tool: Tool) -> None:
 def test_permissions_and_users(kafka3: Cluster, tool: Tool) -> None:
     name = f"cli-{uuid.uuid4().hex[:8]}"
     who = ["--principal", f"User:{name}"]
-    cli(kafka3, "acls", "create", "-t", name, "--prefixed", *who, "--operation", "read", "--host", "10.1.2.3")
+    cli(
+        kafka3,
+        "acls",
+        "create",
+        "-t",
+        name,
+        "--prefixed",
+        *who,
+        "--operation",
+        "read",
+        "--host",
+        "10.1.2.3",
+    )
     cli(kafka3, "acls", "create", "--cluster", *who, "--operation", "describe", "--deny")
     wait_for(lambda: len(cli_json(kafka3, "acls", "list", *who)) == 2, "the permissions")
     said = told(tool, kafka3, ACLS, "--list", "--principal", f"User:{name}")
@@ -152,16 +216,24 @@ def test_permissions_and_users(kafka3: Cluster, tool: Tool) -> None:
 
     cli(kafka3, "users", "set", name, "--password-stdin", "--iterations", "8192", stdin=b"s3cret\n")
     wait_for(lambda: cli_json(kafka3, "users", "list"), "the user")
-    said = told(tool, kafka3, CONFIGS, "--describe", "--entity-type", "users", "--entity-name", name)
+    said = told(
+        tool, kafka3, CONFIGS, "--describe", "--entity-type", "users", "--entity-name", name
+    )
     assert "SCRAM-SHA-512=iterations=8192" in said
     cli(kafka3, "users", "delete", name, "--yes")
-    wait_for(lambda: name not in {each["user"] for each in cli_json(kafka3, "users", "list")}, "no user")
+    wait_for(
+        lambda: name not in {each["user"] for each in cli_json(kafka3, "users", "list")}, "no user"
+    )
 
 
 def test_doctor_and_cluster(kafka3: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(kafka3, 3)
     found = cli_json(kafka3, "doctor", "-t", topic, "-G", "nobody-yet")
-    assert {step["kind"] for step in found["steps"] if step["status"] == "skipped"} == {"proxy", "tls", "sasl"}
+    assert {step["kind"] for step in found["steps"] if step["status"] == "skipped"} == {
+        "proxy",
+        "tls",
+        "sasl",
+    }
     assert {step["status"] for step in found["steps"]} <= {"ok", "skipped"}
     (described,) = [step for step in found["steps"] if step["kind"] == "topic"]
     assert {"READ", "WRITE"} <= set(described["details"]["operations"])
@@ -179,12 +251,16 @@ def test_transactions(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> Non
         producer.begin_transaction()
         producer.produce(topic, b"x", partition=1)
         flush(producer)
-        (listed,) = [each for each in cli_json(kafka3, "transactions", "list") if each["id"] == name]
+        (listed,) = [
+            each for each in cli_json(kafka3, "transactions", "list") if each["id"] == name
+        ]
         (described,) = cli_json(kafka3, "transactions", "describe", name)
         said = told(tool, kafka3, TRANSACTIONS, "describe", "--transactional-id", name).splitlines()
         java = dict(zip(said[0].split("\t"), said[1].split("\t"), strict=False))
         java = {key.strip(): value.strip() for key, value in java.items()}
-        assert listed["state"] == described["state"] == java["TransactionState"].lower() == "ongoing"
+        assert (
+            listed["state"] == described["state"] == java["TransactionState"].lower() == "ongoing"
+        )
         assert str(described["coordinator"]) == java["CoordinatorId"]
         assert str(described["producer_id"]) == java["ProducerId"]
         assert described["partitions"] == [{"topic": topic, "partition": 1}]

@@ -12,7 +12,14 @@ import pytest
 
 from tests.broker import cluster as clusters
 from tests.broker import java
-from tests.broker.cluster import Cluster, NoBroker, container_environment, free_ports, properties, start
+from tests.broker.cluster import (
+    Cluster,
+    NoBroker,
+    container_environment,
+    free_ports,
+    properties,
+    start,
+)
 from tests.harness.processes import GUARD
 from tests.waiting import wait_for
 
@@ -20,14 +27,18 @@ from tests.waiting import wait_for
 def test_a_cluster_has_its_brokers(kafka: Cluster) -> None:
     alive = kafka.admin().list_topics(timeout=10).brokers
     assert len(alive) == 1 or not kafka.brokers
-    assert {broker.port for broker in kafka.brokers.values()} <= {each.port for each in alive.values()}
+    assert {broker.port for broker in kafka.brokers.values()} <= {
+        each.port for each in alive.values()
+    }
 
 
 def test_where_there_is_nothing_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_NATIVE_BOOTSTRAP", raising=False)
     monkeypatch.setattr(clusters, "docker_answers", lambda: False)
     monkeypatch.setattr(java.shutil, "which", lambda name: None)
-    with pytest.raises(NoBroker, match="no KAFKA_NATIVE_BOOTSTRAP, no Docker daemon, java and mvn not installed"):
+    with pytest.raises(
+        NoBroker, match="no KAFKA_NATIVE_BOOTSTRAP, no Docker daemon, java and mvn not installed"
+    ):
         start(1)
 
 
@@ -45,12 +56,16 @@ def test_ports_are_different_and_out_of_the_kernels_range() -> None:
     assert set(ports) <= set(clusters.PORTS)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of this system can't end a child with its parent")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="the kernel of this system can't end a child with its parent"
+)
 def test_a_broker_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
-    # The middle process stands for the test run: it starts a guarded sleep, says its pid, and is killed.
+    # The middle process stands for the test run: it starts a guarded sleep, says its pid, and is
+    # killed.
     text = (
         "import subprocess, sys, os, time\n"
-        f"child = subprocess.Popen([sys.executable, '-S', {str(GUARD)!r}, str(os.getpid()), 'sleep', '60'])\n"
+        f"child = subprocess.Popen([sys.executable, '-S', {str(GUARD)!r}, str(os.getpid()), "
+        "'sleep', '60'])\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(60)\n"
     )

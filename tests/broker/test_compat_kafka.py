@@ -1,4 +1,6 @@
-"""The calls of `tests/compat/test_on_a_cluster.py` once more, on Apache Kafka: the same on confluent_kafka and here."""
+"""The calls of `tests/compat/test_on_a_cluster.py` once more, on Apache Kafka: the same on
+confluent_kafka and here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Kafka's own TransactionalMessageCopier and ours in one group: each message is copied once, whoever is killed."""
+"""Kafka's own TransactionalMessageCopier and ours in one group: each message is copied once,
+whoever is killed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,13 @@ def commands(cluster: Cluster, source: str, target: str) -> dict[str, list[str]]
     theirs = java.java_command(
         "org.apache.kafka.tools.TransactionalMessageCopier",
         *("--broker-list", cluster.bootstrap, "--input-topic", source, "--output-topic", target),
-        *("--input-partition", "0", "--group-mode", "--use-group-metadata", "--enable-random-aborts"),
+        *(
+            "--input-partition",
+            "0",
+            "--group-mode",
+            "--use-group-metadata",
+            "--enable-random-aborts",
+        ),
         *("--consumer-group", source, "--transaction-size", "50", "--transaction-timeout", "10000"),
         "--transactional-id",
     )
@@ -56,7 +64,9 @@ class Copiers:
         for name, command in self._commands.items():
             process = self._processes.get(name)
             if process is None or process.poll() is not None:
-                self._processes[name] = started(*command, output=self._directory / f"{name}.out", cwd=ROOT)
+                self._processes[name] = started(
+                    *command, output=self._directory / f"{name}.out", cwd=ROOT
+                )
                 self.starts[name] += 1
 
     def kill(self, name: str) -> None:
@@ -120,13 +130,19 @@ def test_kafkas_copiers_and_ours_copy_each_message_once(
             time.sleep(max(0.0, began + FEED_S * done / len(batches) - time.monotonic()))
         deadline = time.monotonic() + END_S
         while len(set(readers.by_ours(owned3, target, PARTITIONS, 0).values())) < MESSAGES:
-            assert time.monotonic() < deadline, f"not copied in {END_S} s, starts: {group.starts}; see {tmp_path}"
+            assert time.monotonic() < deadline, (
+                f"not copied in {END_S} s, starts: {group.starts}; see {tmp_path}"
+            )
             time.sleep(1)
     assert not kills
     expected = sorted(range(MESSAGES))
     for read in (readers.by_ours, readers.by_theirs):
         found = sorted(map(int, read(owned3, target, PARTITIONS, 0).values()))
-        assert found == expected, f"{len(found)} messages, {len(set(found))} of them different; see {tmp_path}"
+        assert found == expected, (
+            f"{len(found)} messages, {len(set(found))} of them different; see {tmp_path}"
+        )
     assert readers.open_transactions(owned3, target, source) == []
-    assert all(copied(tmp_path / f"{name}.out") for name in group.starts), f"not all took part, see {tmp_path}"
+    assert all(copied(tmp_path / f"{name}.out") for name in group.starts), (
+        f"not all took part, see {tmp_path}"
+    )
     print(f"{MESSAGES} messages copied once; starts: {group.starts}")

@@ -1,4 +1,6 @@
-"""``kafka-native doctor`` on a real Apache Kafka with TLS and a log-in: what is wrong is found in its step."""
+"""``kafka-native doctor`` on a real Apache Kafka with TLS and a log-in: what is wrong is found in
+its step.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Secured(NamedTuple):
             "sasl.password": SECRET,
         }
         changed = {name.replace("_", "."): value for name, value in properties.items()}
-        options = [part for name, value in (right | changed).items() for part in ("-X", f"{name}={value}")]
+        options = [
+            part for name, value in (right | changed).items() for part in ("-X", f"{name}={value}")
+        ]
         found = Found(*options, *more)
         assert SECRET not in found.said
         return found
@@ -110,7 +114,9 @@ def test_wrong_host_behind_a_proxy(kind: type[Tunnels], secured: Secured) -> Non
         ("SASLTLS", "ssl", "metadata", "the listener wants a log-in, with one of PLAIN"),
     ],
 )
-def test_protocol_of_another_listener(listener: str, protocol: str, kind: str, words: str, secured: Secured) -> None:
+def test_protocol_of_another_listener(
+    listener: str, protocol: str, kind: str, words: str, secured: Secured
+) -> None:
     server = secured.cluster.listeners.get(listener, secured.cluster.bootstrap)
     failed = secured.found(bootstrap_servers=server, security_protocol=protocol).failed_at(kind)
     assert words in failed["cause"]

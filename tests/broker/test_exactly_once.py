@@ -1,4 +1,6 @@
-"""enable.idempotence on three brokers that are killed: what was acked is in the log once, and in order."""
+"""enable.idempotence on three brokers that are killed: what was acked is in the log once, and in
+order.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,26 @@ ENOUGH = 20_000
 
 
 @pytest.mark.slow
-def test_each_message_is_there_once_and_in_order_whoever_is_killed(owned3: Cluster, new_topic: TopicMaker) -> None:
+def test_each_message_is_there_once_and_in_order_whoever_is_killed(
+    owned3: Cluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(owned3, PARTITIONS)
-    config = {"enable_idempotence": True, "compression_codec": "lz4", "linger_ms": 2, "batch_num_messages": 50}
-    with our_producer(owned3, **config) as producer, Stream(producer, topic, PARTITIONS, pause_s=0.0002) as stream:
+    config = {
+        "enable_idempotence": True,
+        "compression_codec": "lz4",
+        "linger_ms": 2,
+        "batch_num_messages": 50,
+    }
+    with (
+        our_producer(owned3, **config) as producer,
+        Stream(producer, topic, PARTITIONS, pause_s=0.0002) as stream,
+    ):
         for partition in (0, 1):
             victim = owned3.brokers[leaders(owned3, topic)[partition]]
             before = stream.sent
-            wait_for(lambda before=before: stream.acked_after(before) > ENOUGH, "messages before a kill")  # type: ignore[misc]
+            wait_for(
+                lambda before=before: stream.acked_after(before) > ENOUGH, "messages before a kill"
+            )  # type: ignore[misc]
             victim.kill()
             killed = stream.sent
             try:
@@ -33,7 +47,11 @@ def test_each_message_is_there_once_and_in_order_whoever_is_killed(owned3: Clust
             finally:
                 victim.start()
                 owned3.wait_until_up()
-            wait_for(lambda: in_sync(owned3, topic), "the replicas of the broker that came back", SETTLE_SECONDS)
+            wait_for(
+                lambda: in_sync(owned3, topic),
+                "the replicas of the broker that came back",
+                SETTLE_SECONDS,
+            )
         stream.end()
     assert stream.failed == {}
     assert stream.refused == []

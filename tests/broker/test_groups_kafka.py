@@ -1,7 +1,8 @@
-"""Groups on a real Apache Kafka: ours, librdkafka's and Java's members in one group, in both protocols.
+"""Groups on a real Apache Kafka: ours, librdkafka's and Java's members in one group, in both
+protocols.
 
-Members come and go while messages are produced; what they leave behind is committed, so that all of them together read
-each message exactly once.
+Members come and go while messages are produced; what they leave behind is committed, so that all of
+them together read each message exactly once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ import pytest
 
 import kafka_native
 from kafka_native import KafkaError
-from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from kafka_native.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from tests.broker.cluster import Cluster
 from tests.broker.group_members import Members
 from tests.broker.support import TopicMaker, create, delete, flush, our_consumer, our_producer
@@ -26,8 +33,8 @@ from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
 
-# Whose commit a cooperative rebalance may refuse, so that they hand a partition over with the one before: a group of
-# librdkafka's members alone reads some messages twice, too.
+# Whose commit a cooperative rebalance may refuse, so that they hand a partition over with the one
+# before: a group of librdkafka's members alone reads some messages twice, too.
 REPEATS = ("theirs", "java")
 
 PARTITIONS = 6
@@ -37,7 +44,9 @@ CLASSIC = {"partition.assignment.strategy": "cooperative-sticky"}
 
 
 class Producing:
-    """Numbers to all partitions in turn, until it is ended; then ``sent`` says how many each has got."""
+    """Numbers to all partitions in turn, until it is ended; then ``sent`` says how many each has
+    got.
+    """
 
     def __init__(self, kafka: Cluster, topic: str, per_second: int = 300) -> None:
         self.sent: Counter[int] = Counter()
@@ -49,7 +58,9 @@ class Producing:
     def _run(self) -> None:
         while not self._ended.wait(self._pause_s):
             for partition in range(PARTITIONS):
-                self._producer.produce(self._topic, b"%d" % self.sent[partition], partition=partition)
+                self._producer.produce(
+                    self._topic, b"%d" % self.sent[partition], partition=partition
+                )
                 self.sent[partition] += 1
             self._producer.poll(0)
 
@@ -86,7 +97,10 @@ def committed_by(module: Any, members: Members) -> dict[int, int]:
 def expect_all_committed(members: Members, sent: dict[int, int]) -> None:
     """By those who have left: both clients see it."""
     for module in (kafka_native, confluent_kafka):
-        wait_for(lambda m=module: committed_by(m, members) == dict(sent), f"offsets for {module.__name__}")  # type: ignore[misc]
+        wait_for(
+            lambda m=module: committed_by(m, members) == dict(sent),
+            f"offsets for {module.__name__}",
+        )  # type: ignore[misc]
 
 
 @pytest.mark.slow
@@ -94,8 +108,12 @@ def expect_all_committed(members: Members, sent: dict[int, int]) -> None:
     ("config", "others"),
     [
         pytest.param({"partition.assignment.strategy": "range"}, ("theirs", "java"), id="range"),
-        pytest.param({"partition.assignment.strategy": "roundrobin"}, ("theirs", "java"), id="roundrobin"),
-        pytest.param({"partition.assignment.strategy": "sticky"}, ("java",), id="sticky"),  # librdkafka has none
+        pytest.param(
+            {"partition.assignment.strategy": "roundrobin"}, ("theirs", "java"), id="roundrobin"
+        ),
+        pytest.param(
+            {"partition.assignment.strategy": "sticky"}, ("java",), id="sticky"
+        ),  # librdkafka has none
         pytest.param(CLASSIC, ("theirs", "java"), id="cooperative-sticky"),
         pytest.param(CONSUMER, ("theirs", "java"), id="consumer"),
     ],
@@ -130,7 +148,9 @@ def test_live_migration_to_the_consumer_protocol_and_back(members: Members) -> N
     with Producing(members.cluster, members.topic) as producing:
         old = [members.join("ours", **CLASSIC), members.join("theirs", **CLASSIC)]
         members.settle()
-        new = [members.join("ours", **CONSUMER)]  # the first one moves the group over; the others don't notice
+        new = [
+            members.join("ours", **CONSUMER)
+        ]  # the first one moves the group over; the others don't notice
         members.settle()
         members.leave(old[0])
         members.settle()
@@ -142,8 +162,8 @@ def test_live_migration_to_the_consumer_protocol_and_back(members: Members) -> N
         members.settle()
         for member in new:  # the last one of the new protocol moves the group back
             members.leave(member)
-            # One after the other: a classic member that hasn't heard of the group's newest epoch when the group moves
-            # back is told ILLEGAL_GENERATION, so it loses what it has.
+            # One after the other: a classic member that hasn't heard of the group's newest epoch
+            # when the group moves back is told ILLEGAL_GENERATION, so it loses what it has.
             members.settle()
         assert len(back.owned) == PARTITIONS
     members.expect_each_once(producing.sent, but=REPEATS)
@@ -158,7 +178,11 @@ def test_a_pattern_takes_in_topics_that_come_later(
 ) -> None:
     first = new_topic(kafka, 2)
     pattern = f"^{first.rpartition('-')[0]}-[0-9a-f]+$"
-    config = {**protocol, "topic.metadata.refresh.interval.ms": 500, "group.id": f"group-{uuid.uuid4().hex[:8]}"}
+    config = {
+        **protocol,
+        "topic.metadata.refresh.interval.ms": 500,
+        "group.id": f"group-{uuid.uuid4().hex[:8]}",
+    }
     with our_consumer(kafka, **config) as consumer, our_producer(kafka) as producer:
 
         def read(value: bytes) -> bool:
@@ -182,7 +206,9 @@ def test_a_pattern_takes_in_topics_that_come_later(
         assert len(consumer.assignment()) == 5
 
 
-def test_static_members_keep_their_partitions_and_their_names(kafka: Cluster, new_topic: TopicMaker) -> None:
+def test_static_members_keep_their_partitions_and_their_names(
+    kafka: Cluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(kafka, 4)
     config = {"group_id": f"group-{uuid.uuid4().hex[:8]}", "group_protocol": "consumer"}
 
@@ -195,7 +221,10 @@ def test_static_members_keep_their_partitions_and_their_names(kafka: Cluster, ne
         return {each.partition for each in consumer.assignment()}
 
     one, two = member("one"), member("two")
-    wait_for(lambda: one.poll(0.02) or two.poll(0.02) or len(owned(one)) == len(owned(two)) == 2, "two each")
+    wait_for(
+        lambda: one.poll(0.02) or two.poll(0.02) or len(owned(one)) == len(owned(two)) == 2,
+        "two each",
+    )
     before = owned(one)
     other = member("one")
     refused = wait_for(lambda: other.poll(0.1), "the second of a name is refused")
@@ -236,7 +265,9 @@ def test_a_subscription_to_a_topic_that_does_not_exist_says_so(
             flush(producer)
             producer.close()
             message = wait_for(lambda: consumer.poll(0.1), "the message")
-            assert (message.error(), message.value()) == (None, b"at last"), "the error isn't repeated"
+            assert (message.error(), message.value()) == (None, b"at last"), (
+                "the error isn't repeated"
+            )
             delete(kafka, topic)
     finally:
         consumer.close()
@@ -255,14 +286,22 @@ def coordinator_of(cluster: Cluster, group: str) -> int:
     """The broker that coordinates a group, -1 while none answers."""
     admin = cluster.admin()  # it must live until the future has its result
     try:
-        return int(admin.describe_consumer_groups([group], request_timeout=3)[group].result(5).coordinator.id)
+        return int(
+            admin.describe_consumer_groups([group], request_timeout=3)[group]
+            .result(5)
+            .coordinator.id
+        )
     except (confluent_kafka.KafkaException, TimeoutError):
         return -1
 
 
 def set_session_timeout(cluster: Cluster, group: str, milliseconds: int) -> None:
     """Of the members of a group in the consumer protocol, where the brokers decide it."""
-    entry = ConfigEntry("consumer.session.timeout.ms", str(milliseconds), incremental_operation=AlterConfigOpType.SET)
+    entry = ConfigEntry(
+        "consumer.session.timeout.ms",
+        str(milliseconds),
+        incremental_operation=AlterConfigOpType.SET,
+    )
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
     with AdminClient(cluster.conf()) as admin:
         admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
@@ -289,9 +328,14 @@ def test_a_coordinator_that_is_killed_is_no_reason_to_rebalance(
         logs = [list(member.log) for member in everybody]
         with Producing(owned3, topic) as producing:
             victim.kill()
-            wait_for(lambda: coordinator_of(owned3, modern.group) not in (-1, victim.node), "another coordinator")
+            wait_for(
+                lambda: coordinator_of(owned3, modern.group) not in (-1, victim.node),
+                "another coordinator",
+            )
             for members in (classic, modern):
-                wait_for(lambda m=members: committed_by(kafka_native, m).get(0, -1) > 0, "commits go on")  # type: ignore[misc]
+                wait_for(
+                    lambda m=members: committed_by(kafka_native, m).get(0, -1) > 0, "commits go on"
+                )  # type: ignore[misc]
             victim.start()
             owned3.wait_until_up()
         for members in (classic, modern):

@@ -1,4 +1,7 @@
-"""GSSAPI on a real Apache Kafka, with MIT Kerberos. Clients are processes: Kerberos reads its settings once."""
+"""GSSAPI on a real Apache Kafka, with MIT Kerberos.
+
+Clients are processes: Kerberos reads its settings once.
+"""
 
 from __future__ import annotations
 
@@ -91,24 +94,35 @@ def client(kdc: Kdc, cluster: Cluster, topic: str, *more: str, **own: str) -> st
     return done.stdout
 
 
-def test_a_keytab_a_command_and_tickets_let_in(kdc: Kdc, kerberized: Cluster, new_topic: TopicMaker) -> None:
+def test_a_keytab_a_command_and_tickets_let_in(
+    kdc: Kdc, kerberized: Cluster, new_topic: TopicMaker
+) -> None:
     keytab = str(kdc.keytab("app"))
     topic = new_topic(kerberized)
     without = client(kdc, kerberized, topic, "briefly")
     assert "left 1" in without
     assert "isn't possible" in without, "there are neither tickets nor keys"
-    with_keytab = client(kdc, kerberized, topic, sasl_kerberos_keytab=keytab, sasl_kerberos_principal="app")
+    with_keytab = client(
+        kdc, kerberized, topic, sasl_kerberos_keytab=keytab, sasl_kerberos_principal="app"
+    )
     assert with_keytab == "left 0\nvalue b'hello'\n"
     command = "kinit -k -t %{sasl.kerberos.keytab} app"
     with_command = client(
-        kdc, kerberized, topic, **{"sasl.kerberos.kinit.cmd": command, "sasl.kerberos.keytab": keytab}
+        kdc,
+        kerberized,
+        topic,
+        **{"sasl.kerberos.kinit.cmd": command, "sasl.kerberos.keytab": keytab},
     )
     assert "left 0" in with_command
-    assert client(kdc, kerberized, topic) == "left 0\nvalue b'hello'\n", "the command's tickets are there still"
+    assert client(kdc, kerberized, topic) == "left 0\nvalue b'hello'\n", (
+        "the command's tickets are there still"
+    )
 
 
 def test_another_service_is_not_known(kdc: Kdc, kerberized: Cluster, new_topic: TopicMaker) -> None:
     own = {"sasl_kerberos_keytab": str(kdc.keytab("app2")), "sasl_kerberos_service_name": "other"}
-    said = client(kdc, kerberized, new_topic(kerberized), "briefly", sasl_kerberos_principal="app2", **own)
+    said = client(
+        kdc, kerberized, new_topic(kerberized), "briefly", sasl_kerberos_principal="app2", **own
+    )
     assert "_AUTHENTICATION" in said
     assert "not found in Kerberos database" in said

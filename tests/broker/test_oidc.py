@@ -1,4 +1,6 @@
-"""OpenID Connect on a real Apache Kafka, which checks tokens with the keys of a provider on this machine."""
+"""OpenID Connect on a real Apache Kafka, which checks tokens with the keys of a provider on this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,10 @@ class Secured(NamedTuple):
         """A client of the provider's. Its properties are librdkafka's, too."""
         prefix = "sasl.oauthbearer"
         by_grant = {
-            CLIENT_CREDENTIALS: {f"{prefix}.client.id": CLIENT_ID, f"{prefix}.client.secret": SECRET},
+            CLIENT_CREDENTIALS: {
+                f"{prefix}.client.id": CLIENT_ID,
+                f"{prefix}.client.secret": SECRET,
+            },
             JWT_BEARER: {
                 f"{prefix}.grant.type": JWT_BEARER,
                 f"{prefix}.assertion.private.key.pem": self.provider.assertion_key(),
@@ -77,10 +82,13 @@ class Secured(NamedTuple):
 
 def listener(authority: Authority, provider: IdentityProvider, **more: str) -> Listener:
     """One that checks signature, issuer and audience."""
-    # Without a name of its own the broker's login module wants none of these options, nor lets it start with them.
+    # Without a name of its own the broker's login module wants none of these options, nor lets it
+    # start with them.
     trusted = f'ssl.truststore.type="PEM" ssl.truststore.location="{provider.ca}"'
     values = {
-        "sasl.jaas.config": f'{SECURITY}.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="b" {trusted};',
+        "sasl.jaas.config": f"{SECURITY}.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="b" '
+        f"{trusted};",
         "sasl.server.callback.handler.class": f"{SECURITY}.OAuthBearerValidatorCallbackHandler",
         "sasl.oauthbearer.jwks.endpoint.url": provider.keys_url,
         "sasl.oauthbearer.expected.audience": AUDIENCE,
@@ -105,10 +113,14 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     with IdentityProvider(tmp_path_factory.mktemp("provider")) as provider:
         listeners = {
             "OIDC": listener(authority, provider),
-            "SESSIONS": listener(authority, provider, **{"connections.max.reauth.ms": str(SESSION_MS)}),
+            "SESSIONS": listener(
+                authority, provider, **{"connections.max.reauth.ms": str(SESSION_MS)}
+            ),
         }
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={provider.keys_url}"
-        users = {"super.users": ";".join(f"User:{name}" for name in ("ANONYMOUS", CLIENT_ID, ROBOT))}
+        users = {
+            "super.users": ";".join(f"User:{name}" for name in ("ANONYMOUS", CLIENT_ID, ROBOT))
+        }
         options = [*TEST_OPTIONS, allowed]
         with running(1, java_options=options, changes=users, listeners=listeners) as cluster:
             yield Secured(cluster, authority, provider)
@@ -139,19 +151,30 @@ def test_messages_go_and_come_with_the_providers_tokens(
 def test_tokens_that_expire_soon_are_renewed_while_messages_flow(
     grant: str, secured: Secured, new_topic: TopicMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The broker ends a connection with its token: it gets another one in time, and no message is lost or doubled."""
+    """The broker ends a connection with its token: it gets another one in time, and no message is
+    lost or doubled.
+    """
     caplog.set_level(logging.DEBUG, logger="kafka_native.renewed")
     topic, before = new_topic(secured.cluster), secured.provider.issued(grant)
     conf = secured.oidc(grant, "SESSIONS", **{"client.id": "renewed", "debug": "security"})
-    once = {**conf, "enable.idempotence": True}  # a machine that is too slow to renew in time doubles nothing
+    once = {
+        **conf,
+        "enable.idempotence": True,
+    }  # a machine that is too slow to renew in time doubles nothing
     group = {"group.id": f"renewed-{topic}", "auto.offset.reset": "earliest"}
 
     def is_renewed(seen: int) -> bool:
-        return sum("has renewed its session" in message for message in caplog.messages) >= 6 and seen > 0
+        return (
+            sum("has renewed its session" in message for message in caplog.messages) >= 6
+            and seen > 0
+        )
 
     secured.provider.lifetime_s = TOKEN_S
     try:
-        with kafka_native.Producer(once) as producer, kafka_native.Consumer({**conf, **group}) as consumer:
+        with (
+            kafka_native.Producer(once) as producer,
+            kafka_native.Consumer({**conf, **group}) as consumer,
+        ):
             consumer.subscribe([topic])
             assert_all_comes_back_until(is_renewed, "renewed sessions", producer, consumer, topic)
     finally:
@@ -178,7 +201,10 @@ def refusal(module: Any, conf: dict[str, Any]) -> str:
 
 
 WRONG = {
-    "secret": ({"sasl.oauthbearer.client.secret": "an0ther-secret"}, "answers 401: invalid_client, no client of this"),
+    "secret": (
+        {"sasl.oauthbearer.client.secret": "an0ther-secret"},
+        "answers 401: invalid_client, no client of this",
+    ),
     "audience": ({"sasl.oauthbearer.scope": ELSEWHERE}, "invalid_token"),
     "authority": ({"https.ca.location": None}, "certificate verify failed"),
     "path": ({"sasl.oauthbearer.token.endpoint.url": None}, "refused"),
@@ -193,7 +219,9 @@ def test_what_is_wrong_is_told(what: str, secured: Secured, tmp_path: Path) -> N
         "https.ca.location": Authority(tmp_path).ca,
         "sasl.oauthbearer.token.endpoint.url": "https://127.0.0.1:1/",
     }
-    conf = secured.oidc(CLIENT_CREDENTIALS) | {name: value or nowhere[name] for name, value in changes.items()}
+    conf = secured.oidc(CLIENT_CREDENTIALS) | {
+        name: value or nowhere[name] for name, value in changes.items()
+    }
     ours = refusal(kafka_native, conf)
     print(f"{what}: ours: {ours}\n{what}: theirs: {refusal(confluent_kafka, conf)}")
     assert words in ours
@@ -211,10 +239,14 @@ FORGED = {
 
 @pytest.mark.parametrize("what", [*FORGED, "signature"])
 def test_tokens_that_are_not_for_this_broker_are_refused_by_it(what: str, secured: Secured) -> None:
-    """With a token of the application's own, so that nothing is seen of it before the broker has."""
+    """With a token of the application's own, so that nothing is seen of it before the broker
+    has.
+    """
     token = secured.provider.token(**FORGED.get(what, {}))
     if what == "signature":
-        token = jwt.encode(jwt.decode(token, options={"verify_signature": False}), "k" * 32, "HS256")
+        token = jwt.encode(
+            jwt.decode(token, options={"verify_signature": False}), "k" * 32, "HS256"
+        )
     error = refusal(kafka_native, secured.conf(oauth_cb=lambda _: (token, time.time() + 300)))
     assert "invalid_token" in error
     assert token not in error

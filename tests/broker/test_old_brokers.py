@@ -1,4 +1,6 @@
-"""Apache Kafka 0.8.2, 0.9.0, 0.10.2, 0.11.0: librdkafka reads what ours writes, and the reverse; what isn't there."""
+"""Apache Kafka 0.8.2, 0.9.0, 0.10.2, 0.11.0: librdkafka reads what ours writes, and the reverse;
+what isn't there.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def has_batches(kafka: OldKafka) -> bool:
 
 
 def ours(kafka: OldKafka, **config: Any) -> kafka_native.Producer:
-    return kafka_native.Producer({**kafka.client_config, "message.timeout.ms": 20_000, "linger.ms": 2, **config})
+    return kafka_native.Producer(
+        {**kafka.client_config, "message.timeout.ms": 20_000, "linger.ms": 2, **config}
+    )
 
 
 def our_consumer(kafka: OldKafka, **config: Any) -> kafka_native.Consumer:
@@ -60,7 +64,9 @@ def produce(producer: Any, topic: str, count: int = COUNT) -> list[Report]:
             None if number % 3 else b"key %d" % number,
             0,
             timestamp=FIRST_MS + number,
-            on_delivery=lambda error, message: reports.append((error, message.partition(), message.offset())),
+            on_delivery=lambda error, message: reports.append(
+                (error, message.partition(), message.offset())
+            ),
         )
     flush(producer, 30)
     return reports
@@ -84,7 +90,9 @@ def expected(kafka: OldKafka) -> list[Record]:
 @pytest.mark.parametrize("codec", OLD_CODECS)
 def test_librdkafka_and_ours_read_what_ours_wrote(old_kafka: OldKafka, codec: str, acks: int | str):
     topic = next(names)
-    with ours(old_kafka, **{"compression.type": codec, "acks": acks, "batch.num.messages": 100}) as producer:
+    with ours(
+        old_kafka, **{"compression.type": codec, "acks": acks, "batch.num.messages": 100}
+    ) as producer:
         assert produce(producer, topic) == [(None, 0, number) for number in range(COUNT)]
     wanted = expected(old_kafka)
     theirs = their_consumer(old_kafka)
@@ -97,7 +105,12 @@ def test_librdkafka_and_ours_read_what_ours_wrote(old_kafka: OldKafka, codec: st
 @pytest.mark.parametrize("codec", OLD_CODECS)
 def test_ours_reads_what_librdkafka_wrote(old_kafka: OldKafka, codec: str):
     topic = next(names)
-    conf = {**old_kafka.client_config, "compression.type": codec, "linger.ms": 2, "max.in.flight": 1}  # keeps order
+    conf = {
+        **old_kafka.client_config,
+        "compression.type": codec,
+        "linger.ms": 2,
+        "max.in.flight": 1,
+    }  # keeps order
     theirs = confluent_kafka.Producer(quiet(conf))
     assert produce(theirs, topic) == [(None, 0, number) for number in range(COUNT)]
     with our_consumer(old_kafka) as consumer:
@@ -145,13 +158,17 @@ def test_message_larger_than_what_is_fetched_at_once(old_kafka: OldKafka):
 def test_headers_are_stored_from_0_11_on(old_kafka: OldKafka):
     topic = next(names)
     with ours(old_kafka) as producer:
-        producer.produce(topic, b"value", partition=0, headers=[("name", b"content"), ("none", None)])
+        producer.produce(
+            topic, b"value", partition=0, headers=[("name", b"content"), ("none", None)]
+        )
         flush(producer, 30)
     theirs = their_consumer(old_kafka)
     [record] = read(theirs, topic, [0], 1)
     theirs.close()
     assert record.value == b"value"
-    assert record.headers == ((("name", b"content"), ("none", None)) if has_batches(old_kafka) else ())
+    assert record.headers == (
+        (("name", b"content"), ("none", None)) if has_batches(old_kafka) else ()
+    )
 
 
 def test_zstd_fails_with_a_reason_where_it_has_no_place(old_kafka: OldKafka):
@@ -185,7 +202,10 @@ def test_idempotence_works_or_fails_at_once(old_kafka: OldKafka):
         assert (errors, fatal) == ([], None)
         return
     # Thrown away by the fatal error, or refused by the partition's leader: whichever comes first.
-    assert {error.code() for error, *_ in reports} <= {KafkaError._UNSUPPORTED_FEATURE, KafkaError._PURGE_QUEUE}
+    assert {error.code() for error, *_ in reports} <= {
+        KafkaError._UNSUPPORTED_FEATURE,
+        KafkaError._PURGE_QUEUE,
+    }
     assert fatal is not None
     assert fatal.code() == KafkaError._UNSUPPORTED_FEATURE
     assert "enable.idempotence" in fatal.str()
@@ -202,17 +222,23 @@ def test_all_topics_are_listed(old_kafka: OldKafka):
 
 
 def test_broker_that_is_asked_all_the_same(old_kafka: OldKafka):
-    """One before 0.10 closes the connection, or never answers; then the fallback says what it knows."""
+    """One before 0.10 closes the connection, or never answers; then the fallback says what it
+    knows.
+    """
     topic = next(names)
     config = {"broker.version.fallback": old_kafka.version, "api.version.fallback.ms": 60_000}
-    with ours(old_kafka, **config, **{"api.version.request": True, "api.version.request.timeout.ms": 1000}) as producer:
+    with ours(
+        old_kafka, **config, **{"api.version.request": True, "api.version.request.timeout.ms": 1000}
+    ) as producer:
         assert produce(producer, topic, 20) == [(None, 0, number) for number in range(20)]
 
 
 def test_what_we_know_of_a_release_is_what_it_says(old_kafka: OldKafka):
     if not old_kafka.can_be_asked:
         pytest.skip("it can't be asked")
-    with socket.create_connection((HOST, int(old_kafka.bootstrap.rpartition(":")[2])), 10) as connection:
+    with socket.create_connection(
+        (HOST, int(old_kafka.bootstrap.rpartition(":")[2])), 10
+    ) as connection:
         frame = encode_request(ApiVersionsRequest(), 0, correlation_id=1, client_id="test")
         connection.sendall(len(frame).to_bytes(4, "big") + frame)
         with connection.makefile("rb") as stream:

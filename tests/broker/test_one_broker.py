@@ -1,4 +1,6 @@
-"""The whole path on one broker: many messages, limits, partitions and topics that aren't there, a restart."""
+"""The whole path on one broker: many messages, limits, partitions and topics that aren't there, a
+restart.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def digest_of(values: list[bytes | None]) -> str:
 
 
 @pytest.mark.parametrize(("codec", "acks"), [("none", "1"), ("lz4", "all")])
-def test_many_messages_keep_content_and_order(kafka: Cluster, new_topic: TopicMaker, codec: str, acks: str) -> None:
+def test_many_messages_keep_content_and_order(
+    kafka: Cluster, new_topic: TopicMaker, codec: str, acks: str
+) -> None:
     topic = new_topic(kafka, PARTITIONS)
     sent: list[list[bytes | None]] = [[] for _ in range(PARTITIONS)]
     delivered: Counter[int] = Counter()
@@ -50,7 +54,9 @@ def test_many_messages_keep_content_and_order(kafka: Cluster, new_topic: TopicMa
         assert message.offset() == delivered[message.partition()]  # reports come in order, too
         delivered[message.partition()] += 1
 
-    with our_producer(kafka, compression_codec=codec, acks=acks, on_delivery=on_delivery) as producer:
+    with our_producer(
+        kafka, compression_codec=codec, acks=acks, on_delivery=on_delivery
+    ) as producer:
         for number in range(MANY):
             partition = number * 7 % PARTITIONS
             value = payload.make(topic, partition, number, number % 100)
@@ -78,14 +84,18 @@ def test_many_messages_keep_content_and_order(kafka: Cluster, new_topic: TopicMa
 
 def test_many_messages_of_librdkafka_are_read(kafka: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(kafka, PARTITIONS)
-    producer = their_producer(kafka, compression_codec="snappy", queue_buffering_max_messages=MANY * 2)
+    producer = their_producer(
+        kafka, compression_codec="snappy", queue_buffering_max_messages=MANY * 2
+    )
     sent: list[list[bytes | None]] = [[] for _ in range(PARTITIONS)]
     for number in range(MANY):
         sent[number % PARTITIONS].append(payload.make(topic, number % PARTITIONS, number))
         producer.produce(topic, sent[number % PARTITIONS][-1], partition=number % PARTITIONS)
     flush(producer)
     # Small fetches: batches come in pieces and one after another.
-    with our_consumer(kafka, max_partition_fetch_bytes=50_000, fetch_max_bytes=2_000_000) as consumer:
+    with our_consumer(
+        kafka, max_partition_fetch_bytes=50_000, fetch_max_bytes=2_000_000
+    ) as consumer:
         found = read(consumer, topic, range(PARTITIONS), MANY)
     for partition in range(PARTITIONS):
         mine = [record for record in found if record.partition == partition]
@@ -104,7 +114,11 @@ def test_reading_starts_where_it_is_told(kafka: Cluster, new_topic: TopicMaker) 
             consumer.seek(kafka_native.TopicPartition(topic, 0, offset))
             messages = [consumer.poll(10) for _ in range(count)]
             assert all(message is not None and message.error() is None for message in messages)
-            return [payload.number_of(message.value(), topic, 0) for message in messages if message is not None]
+            return [
+                payload.number_of(message.value(), topic, 0)
+                for message in messages
+                if message is not None
+            ]
 
         consumer.assign([kafka_native.TopicPartition(topic, 0, 500)])
         first = consumer.poll(10)
@@ -121,7 +135,9 @@ def test_reading_starts_where_it_is_told(kafka: Cluster, new_topic: TopicMaker) 
         assert next_numbers(5000, 1) == [0]
 
 
-def test_unknown_partition_and_topic_fail_their_own_messages_only(strict: Cluster, new_topic: TopicMaker) -> None:
+def test_unknown_partition_and_topic_fail_their_own_messages_only(
+    strict: Cluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(strict, 2)
     missing = f"{topic}-missing"
     outcome: dict[bytes, KafkaError | None] = {}
@@ -129,7 +145,9 @@ def test_unknown_partition_and_topic_fail_their_own_messages_only(strict: Cluste
     def on_delivery(error: KafkaError | None, message: kafka_native.Message) -> None:
         outcome[message.value() or b""] = error
 
-    with our_producer(strict, topic_metadata_propagation_max_ms=1000, on_delivery=on_delivery) as producer:
+    with our_producer(
+        strict, topic_metadata_propagation_max_ms=1000, on_delivery=on_delivery
+    ) as producer:
         producer.produce(topic, b"partition 7", partition=7)
         producer.produce(missing, b"no topic")
         for number in range(100):
@@ -138,17 +156,24 @@ def test_unknown_partition_and_topic_fail_their_own_messages_only(strict: Cluste
     errors = {value: error for value, error in outcome.items() if error is not None}
     assert set(errors) == {b"partition 7", b"no topic"}
     assert errors[b"partition 7"] == KafkaError._UNKNOWN_PARTITION
-    assert errors[b"no topic"].code() in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert errors[b"no topic"].code() in (
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    )
     with our_consumer(strict) as consumer:
         assert len(read(consumer, topic, [0, 1], 100)) == 100
 
 
-def test_message_that_the_broker_finds_too_large_fails_alone(kafka: Cluster, new_topic: TopicMaker) -> None:
+def test_message_that_the_broker_finds_too_large_fails_alone(
+    kafka: Cluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(kafka, max_message_bytes="2000")
     outcome: dict[bytes, KafkaError | None] = {}
     with our_producer(kafka, linger_ms=0) as producer:
         for value in (b"small", b"x" * 5000, b"after"):
-            producer.produce(topic, value, on_delivery=lambda error, m: outcome.update({m.value()[:5]: error}))
+            producer.produce(
+                topic, value, on_delivery=lambda error, m: outcome.update({m.value()[:5]: error})
+            )
             flush(producer)
     assert outcome[b"xxxxx"] == KafkaError.MSG_SIZE_TOO_LARGE
     assert outcome[b"small"] is outcome[b"after"] is None
@@ -156,15 +181,21 @@ def test_message_that_the_broker_finds_too_large_fails_alone(kafka: Cluster, new
         assert [record.value for record in read(consumer, topic, [0], 2)] == [b"small", b"after"]
 
 
-def test_topic_deleted_and_made_anew_while_producing(strict: Cluster, new_topic: TopicMaker) -> None:
+def test_topic_deleted_and_made_anew_while_producing(
+    strict: Cluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(strict, 2)
     with (
-        our_producer(strict, acks="all", topic_metadata_propagation_max_ms=20_000, linger_ms=1) as producer,
+        our_producer(
+            strict, acks="all", topic_metadata_propagation_max_ms=20_000, linger_ms=1
+        ) as producer,
         Stream(producer, topic, 2) as stream,
     ):
         wait_for(lambda: len(stream.acked) > 50, "the first messages")
         delete(strict, topic)
-        wait_for(lambda: topic not in strict.admin().list_topics(timeout=10).topics, "the topic's end")
+        wait_for(
+            lambda: topic not in strict.admin().list_topics(timeout=10).topics, "the topic's end"
+        )
         create(strict, topic, 2)
         made_at = stream.sent
         wait_for(lambda: stream.acked_after(made_at) > 50, "messages in the new topic", 30)
@@ -172,13 +203,18 @@ def test_topic_deleted_and_made_anew_while_producing(strict: Cluster, new_topic:
         wait_for(lambda: stream.sent > anew_at + 500, "more messages")
         stream.end()
     assert {number: error for number, error in stream.failed.items() if number >= anew_at} == {}
-    # What was acked after the second birth is there, where its report says, and in order; the old topic's are gone.
+    # What was acked after the second birth is there, where its report says, and in order; the old
+    # topic's are gone.
     with our_consumer(strict) as consumer:
         ends = [
-            consumer.get_watermark_offsets(kafka_native.TopicPartition(topic, number), 10)[1] for number in range(2)
+            consumer.get_watermark_offsets(kafka_native.TopicPartition(topic, number), 10)[1]
+            for number in range(2)
         ]
         found = read(consumer, topic, range(2), sum(ends))
-    places = {payload.number_of(each.value, topic, each.partition): (each.partition, each.offset) for each in found}
+    places = {
+        payload.number_of(each.value, topic, each.partition): (each.partition, each.offset)
+        for each in found
+    }
     assert len(places) == len(found), "a message is there twice"
     expected = {number: place for number, place in stream.acked.items() if number >= made_at}
     assert {number: places.get(number) for number in expected} == expected
@@ -187,7 +223,9 @@ def test_topic_deleted_and_made_anew_while_producing(strict: Cluster, new_topic:
 
 
 @pytest.mark.slow
-def test_broker_restart_while_producing_and_consuming(kafka: Cluster, new_topic: TopicMaker) -> None:
+def test_broker_restart_while_producing_and_consuming(
+    kafka: Cluster, new_topic: TopicMaker
+) -> None:
     if not kafka.brokers:
         pytest.skip(f"the broker of {kafka.kind} can't be restarted")
     topic = new_topic(kafka, 2)

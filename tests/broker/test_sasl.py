@@ -23,7 +23,10 @@ from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-USER, SECRET = "al=i,ce", "s3cret-word ª"  # SCRAM escapes the name; SASLprep would change the password
+USER, SECRET = (
+    "al=i,ce",
+    "s3cret-word ª",
+)  # SCRAM escapes the name; SASLprep would change the password
 JAAS_USER, JAAS_SECRET = "alice", "s3cret-word"  # properties files are Latin-1
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SESSION_MS = 2500
@@ -56,7 +59,11 @@ def user_of(mechanism: str) -> str:
 
 
 def conf(
-    cluster: Cluster, mechanism: str, listener: str = "SASL", password: str | None = None, **more: Any
+    cluster: Cluster,
+    mechanism: str,
+    listener: str = "SASL",
+    password: str | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     """A client's configuration; ``password`` None: the right one."""
     if password is None:
@@ -65,7 +72,11 @@ def conf(
         "bootstrap.servers": cluster.listeners[listener],
         "security.protocol": "sasl_plaintext",
         "sasl.mechanism": mechanism,
-        **({"sasl.username": user_of(mechanism), "sasl.password": password} if mechanism in MECHANISMS else {}),
+        **(
+            {"sasl.username": user_of(mechanism), "sasl.password": password}
+            if mechanism in MECHANISMS
+            else {}
+        ),
         **more,
     }
 
@@ -74,7 +85,9 @@ def round_trip(module: Any, config: dict[str, Any], topic: str, value: bytes) ->
     """Writes a message and reads the topic's first one with the same client library."""
     reports: list[tuple[Any, Any]] = []
     producer = module.Producer(config)
-    producer.produce(topic, value, on_delivery=lambda error, message: reports.append((error, message)))
+    producer.produce(
+        topic, value, on_delivery=lambda error, message: reports.append((error, message))
+    )
     assert producer.flush(60) == 0
     assert reports[0][0] is None
     consumer = module.Consumer({**config, "group.id": "sasl", "auto.offset.reset": "earliest"})
@@ -91,7 +104,9 @@ def test_messages_go_and_come_with_each_mechanism(
     module: Any, mechanism: str, secured: Cluster, new_topic: TopicMaker
 ) -> None:
     config = conf(secured, mechanism)
-    found = round_trip(module, config if module is kafka_native else quiet(config), new_topic(secured), b"hello")
+    found = round_trip(
+        module, config if module is kafka_native else quiet(config), new_topic(secured), b"hello"
+    )
     assert found == b"hello"
 
 
@@ -114,15 +129,26 @@ def failure(module: Any, config: dict[str, Any]) -> tuple[list[Any], Any]:
 
 
 @pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
-def test_unsecured_tokens_of_both_clients_are_taken(module: Any, secured: Cluster, new_topic: TopicMaker) -> None:
-    own = {"enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": "principal=token-user scope=a,b"}
+def test_unsecured_tokens_of_both_clients_are_taken(
+    module: Any, secured: Cluster, new_topic: TopicMaker
+) -> None:
+    own = {
+        "enable.sasl.oauthbearer.unsecure.jwt": True,
+        "sasl.oauthbearer.config": "principal=token-user scope=a,b",
+    }
     config = conf(secured, "OAUTHBEARER", **own)
-    found = round_trip(module, config if module is kafka_native else quiet(config), new_topic(secured), b"hello")
+    found = round_trip(
+        module, config if module is kafka_native else quiet(config), new_topic(secured), b"hello"
+    )
     assert found == b"hello"
 
 
-def test_a_token_that_the_broker_refuses_is_told_as_confluent_kafka_tells_it(secured: Cluster) -> None:
-    config = conf(secured, "OAUTHBEARER", oauth_cb=lambda _: ("not.a.token", time.time() + 60), **QUIET)
+def test_a_token_that_the_broker_refuses_is_told_as_confluent_kafka_tells_it(
+    secured: Cluster,
+) -> None:
+    config = conf(
+        secured, "OAUTHBEARER", oauth_cb=lambda _: ("not.a.token", time.time() + 60), **QUIET
+    )
     errors, raised = failure(kafka_native, config)
     _, their_raised = failure(confluent_kafka, config)
     told = [error for error in errors if error.code() == KafkaError._AUTHENTICATION]
@@ -144,7 +170,9 @@ def test_tokens_are_renewed_on_live_connections(secured: Cluster, new_topic: Top
     seen: list[bytes] = []
     with (
         kafka_native.Producer(config) as producer,
-        kafka_native.Consumer({**config, "group.id": "tokens", "auto.offset.reset": "earliest"}) as consumer,
+        kafka_native.Consumer(
+            {**config, "group.id": "tokens", "auto.offset.reset": "earliest"}
+        ) as consumer,
     ):
         consumer.subscribe([topic])
         number = 0
@@ -158,12 +186,19 @@ def test_tokens_are_renewed_on_live_connections(secured: Cluster, new_topic: Top
 
         wait_for(is_renewed, "renewed tokens")
         assert producer.flush(60) == 0
-        wait_for(lambda: seen.extend(m.value() for m in consumer.consume(1000, 0.1)) or len(seen) >= number, "the rest")
+        wait_for(
+            lambda: (
+                seen.extend(m.value() for m in consumer.consume(1000, 0.1)) or len(seen) >= number
+            ),
+            "the rest",
+        )
     assert seen == [b"%d" % each for each in range(number)]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_wrong_password_is_told_once_as_confluent_kafka_tells_it(mechanism: str, secured: Cluster) -> None:
+def test_wrong_password_is_told_once_as_confluent_kafka_tells_it(
+    mechanism: str, secured: Cluster
+) -> None:
     config = conf(secured, mechanism, password="an0ther-secret", **QUIET)
     errors, raised = failure(kafka_native, config)
     their_errors, their_raised = failure(confluent_kafka, config)
@@ -210,7 +245,10 @@ def test_sessions_are_renewed_on_live_connections_and_no_message_is_lost(
     def is_renewed(_: int) -> bool:
         return sum("has renewed its session" in message for message in caplog.messages) >= 4
 
-    with kafka_native.Producer(config) as producer, kafka_native.Consumer({**config, **group}) as consumer:
+    with (
+        kafka_native.Producer(config) as producer,
+        kafka_native.Consumer({**config, **group}) as consumer,
+    ):
         consumer.assign([kafka_native.TopicPartition(topic, 0)])
         assert_all_comes_back_until(is_renewed, "renewed sessions", producer, consumer, topic)
     assert JAAS_SECRET not in caplog.text
@@ -219,20 +257,32 @@ def test_sessions_are_renewed_on_live_connections_and_no_message_is_lost(
 def test_a_delegation_token_is_as_good_as_its_owner(
     secured: Cluster, new_topic: TopicMaker, tool: Callable[..., bytes], tmp_path: Path
 ) -> None:
-    login = f'{MODULES}.plain.PlainLoginModule required username="{JAAS_USER}" password="{JAAS_SECRET}";'
+    login = (
+        f'{MODULES}.plain.PlainLoginModule required username="{JAAS_USER}" '
+        f'password="{JAAS_SECRET}";'
+    )
     settings = tmp_path / "client.properties"
-    settings.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
+    settings.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n"
+    )
     where = ["--bootstrap-server", secured.listeners["SASL"], "--command-config", str(settings)]
     command = [*where, "--create", "--max-life-time-period", "-1"]
     table = tool("org.apache.kafka.tools.DelegationTokenCommand", *command).decode()
-    token_id, hmac = next(line.split()[:2] for line in table.splitlines() if f"User:{JAAS_USER}" in line)
-    config = conf(secured, "SCRAM-SHA-256", password=hmac) | {"sasl.username": token_id, "sasl.scram.tokenauth": True}
+    token_id, hmac = next(
+        line.split()[:2] for line in table.splitlines() if f"User:{JAAS_USER}" in line
+    )
+    config = conf(secured, "SCRAM-SHA-256", password=hmac) | {
+        "sasl.username": token_id,
+        "sasl.scram.tokenauth": True,
+    }
     assert round_trip(kafka_native, config, new_topic(secured), b"hello") == b"hello"
     errors, _ = failure(kafka_native, {**config, "sasl.scram.tokenauth": False, **QUIET})
     assert token_id in errors[0].str()
 
 
-def test_other_credentials_at_run_time_are_the_next_connections(secured: Cluster, new_topic: TopicMaker) -> None:
+def test_other_credentials_at_run_time_are_the_next_connections(
+    secured: Cluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(secured)
     errors: list[KafkaError] = []
     reports: list[KafkaError | None] = []
@@ -247,7 +297,10 @@ def test_other_credentials_at_run_time_are_the_next_connections(secured: Cluster
 
 
 def test_debug_all_shows_no_secret(
-    secured: Cluster, new_topic: TopicMaker, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    secured: Cluster,
+    new_topic: TopicMaker,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="kafka_native.leaks")
     topic = new_topic(secured)

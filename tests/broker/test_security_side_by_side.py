@@ -1,6 +1,8 @@
-"""TLS and SASL on a real Apache Kafka with confluent_kafka and with us: who gets in, what the others hear.
+"""TLS and SASL on a real Apache Kafka with confluent_kafka and with us: who gets in, what the
+others hear.
 
-The table of all cases is printed at the end: ``pytest -s tests/broker/test_security_side_by_side.py``.
+The table of all cases is printed at the end: ``pytest -s
+tests/broker/test_security_side_by_side.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +21,12 @@ from tests.compat.outcomes import DELIVERS, Outcomes, bearer, login, printed, si
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SASL = every_mechanism("alice", "secret")
-PROTOCOLS = {"PLAINTEXT": "plaintext", "SASL": "sasl_plaintext", "PLAINONLY": "sasl_plaintext", "SASLTLS": "sasl_ssl"}
+PROTOCOLS = {
+    "PLAINTEXT": "plaintext",
+    "SASL": "sasl_plaintext",
+    "PLAINONLY": "sasl_plaintext",
+    "SASLTLS": "sasl_ssl",
+}
 
 
 class Listeners(NamedTuple):
@@ -32,7 +39,9 @@ class Listeners(NamedTuple):
 
     def conf(self, listener: str, **client: Any) -> dict[str, Any]:
         """A client that does it as the listener wants, but for what ``client`` says."""
-        servers = self.cluster.bootstrap if listener == "PLAINTEXT" else self.cluster.listeners[listener]
+        servers = (
+            self.cluster.bootstrap if listener == "PLAINTEXT" else self.cluster.listeners[listener]
+        )
         protocol = PROTOCOLS.get(listener, "ssl")
         trusted = {} if protocol.endswith("plaintext") else {"ssl.ca.location": self.authority.ca}
         return {"bootstrap.servers": servers, "security.protocol": protocol, **trusted, **client}
@@ -40,9 +49,13 @@ class Listeners(NamedTuple):
 
 @pytest.fixture(scope="module")
 def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
-    authority, strangers = (Authority(tmp_path_factory.mktemp(name)) for name in ("known", "strangers"))
+    authority, strangers = (
+        Authority(tmp_path_factory.mktemp(name)) for name in ("known", "strangers")
+    )
     named = {
-        f"TLS1{minor}": Listener("SSL", authority.listener() | {"ssl.enabled.protocols": f"TLSv1.{minor}"})
+        f"TLS1{minor}": Listener(
+            "SSL", authority.listener() | {"ssl.enabled.protocols": f"TLSv1.{minor}"}
+        )
         for minor in (2, 3)
     }
     named |= {
@@ -64,9 +77,11 @@ table = pytest.fixture(scope="module")(printed)
 
 
 class Case(NamedTuple):
-    """A listener, a client, and what comes of it: ``DELIVERS``, or the name of an error that error_cb hears.
+    """A listener, a client, and what comes of it: ``DELIVERS``, or the name of an error that
+    error_cb hears.
 
-    ``client``: what it does otherwise than the listener wants. ``theirs``: what confluent_kafka says if that is less.
+    ``client``: what it does otherwise than the listener wants. ``theirs``: what confluent_kafka
+    says if that is less.
     """
 
     name: str
@@ -92,19 +107,43 @@ CASES = [
     Case("mutual TLS", "MUTUAL", {"certificate": "authority"}, DELIVERS),
     Case("mutual TLS, unknown CA", "MUTUAL", {"certificate": "strangers"}, "_SSL", "_TRANSPORT"),
     Case("mutual TLS without a certificate", "MUTUAL", {}, "_SSL", "_TRANSPORT"),
-    Case("TLS client, plaintext listener", "PLAINTEXT", {"security.protocol": "ssl"}, "_SSL", "_TRANSPORT"),
-    Case("plaintext client, TLS listener", "TLS", {"security.protocol": "plaintext"}, "_ALL_BROKERS_DOWN"),
+    Case(
+        "TLS client, plaintext listener",
+        "PLAINTEXT",
+        {"security.protocol": "ssl"},
+        "_SSL",
+        "_TRANSPORT",
+    ),
+    Case(
+        "plaintext client, TLS listener",
+        "TLS",
+        {"security.protocol": "plaintext"},
+        "_ALL_BROKERS_DOWN",
+    ),
     *(Case(f"{how}, SASL_PLAINTEXT", "SASL", login(how), DELIVERS) for how in PASSWORDS),
     *(Case(f"{how}, SASL_SSL", "SASLTLS", login(how), DELIVERS) for how in PASSWORDS),
-    *(Case(f"{how}, wrong password", "SASL", login(how, password="no"), "_AUTHENTICATION") for how in PASSWORDS),
+    *(
+        Case(f"{how}, wrong password", "SASL", login(how, password="no"), "_AUTHENTICATION")
+        for how in PASSWORDS
+    ),
     Case("SCRAM, no such user", "SASL", login("SCRAM-SHA-256", user="eve"), "_AUTHENTICATION"),
     Case("mechanism isn't enabled", "PLAINONLY", login("SCRAM-SHA-256"), "_AUTHENTICATION"),
     Case("OAUTHBEARER, SASL_PLAINTEXT", "SASL", bearer(3600), DELIVERS),
     Case("OAUTHBEARER, SASL_SSL", "SASLTLS", bearer(3600), DELIVERS),
     Case("OAUTHBEARER, expired token", "SASL", bearer(-10), "_AUTHENTICATION"),
     Case("SASL_SSL, unknown CA", "SASLTLS", {"trusts": "strangers", **login()}, "_SSL"),
-    Case("SASL client, plaintext listener", "PLAINTEXT", {**SASL_CLIENT, **login()}, "_AUTHENTICATION"),
-    Case("plaintext client, SASL listener", "SASL", {"security.protocol": "plaintext"}, "_ALL_BROKERS_DOWN"),
+    Case(
+        "SASL client, plaintext listener",
+        "PLAINTEXT",
+        {**SASL_CLIENT, **login()},
+        "_AUTHENTICATION",
+    ),
+    Case(
+        "plaintext client, SASL listener",
+        "SASL",
+        {"security.protocol": "plaintext"},
+        "_ALL_BROKERS_DOWN",
+    ),
 ]
 
 
@@ -118,5 +157,7 @@ def test_both_get_in_or_hear_the_same(
     if whose := client.pop("certificate", None):
         client |= getattr(listeners, whose).client_conf("alice")
     conf = listeners.conf(case.listener, **client)
-    table.append(side_by_side(case.name, conf, new_topic(listeners.cluster), case.comes, case.theirs))
+    table.append(
+        side_by_side(case.name, conf, new_topic(listeners.cluster), case.comes, case.theirs)
+    )
     assert table[-1] == (case.name, case.theirs or case.comes, case.comes)

@@ -1,4 +1,6 @@
-"""Share groups (KIP-932) of Apache Kafka: members that are killed, and others' clients in the same group."""
+"""Share groups (KIP-932) of Apache Kafka: members that are killed, and others' clients in the same
+group.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def produce(kafka: Cluster, topic: str, first: int, end: int) -> None:
 @contextmanager
 def sharing(kafka: Cluster, group: str, topic: str, **conf: Any) -> Iterator[ShareConsumer]:
     config = {name.replace("_", "."): value for name, value in conf.items()}
-    with ShareConsumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, **config}) as consumer:
+    with ShareConsumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": group, **config}
+    ) as consumer:
         consumer.subscribe([topic])
         yield consumer
 
@@ -91,7 +95,9 @@ class Workers:
         self.start()
 
     def limbo(self) -> set[int]:
-        """What killed members had in hand: the broker may have taken an acknowledgement that wasn't logged any more."""
+        """What killed members had in hand: the broker may have taken an acknowledgement that wasn't
+        logged any more.
+        """
         found: set[int] = set()
         for path in self._killed:
             lines = _lines(path)
@@ -100,14 +106,19 @@ class Workers:
         return found
 
     def lines(self) -> list[Line]:
-        """What all of them have logged so far, in the order of time; a line that is cut off by a kill doesn't count."""
+        """What all of them have logged so far, in the order of time; a line that is cut off by a
+        kill doesn't count.
+        """
         return sorted(line for path in self._folder.iterdir() for line in _lines(path))
 
 
 def _lines(path: Path) -> list[Line]:
     *whole, _ = path.read_text().split("\n")
     parts = [line.split() for line in whole]
-    return [Line(float(at), what, int(number), int(deliveries)) for at, what, number, deliveries in parts]
+    return [
+        Line(float(at), what, int(number), int(deliveries))
+        for at, what, number, deliveries in parts
+    ]
 
 
 def is_done(kafka: Cluster, group: str, tool: Tool) -> bool:
@@ -138,13 +149,20 @@ def test_members_that_are_killed_lose_nothing(
 
         wait_for(lambda: is_done(kafka, group, tool), "everything is accepted or rejected", 90)
         lines, limbo = workers.lines(), workers.limbo()
-    by_what = {what: [line for line in lines if line.what == what] for what in ("accepted", "rejected", "released")}
-    accepted, rejected = ({line.number for line in by_what[what]} for what in ("accepted", "rejected"))
+    by_what = {
+        what: [line for line in lines if line.what == what]
+        for what in ("accepted", "rejected", "released")
+    }
+    accepted, rejected = (
+        {line.number for line in by_what[what]} for what in ("accepted", "rejected")
+    )
     assert accepted | rejected | limbo == set(range(COUNT))
     assert not {each for each in accepted if not each % 10}
     assert not {each for each in rejected if each % 10}
     assert len(limbo - accepted - rejected) <= workers.kills * STEP  # a batch is handed out whole
-    last_seen = {line.number: line.at for line in lines if line.what == "got"}  # later ones take the place of earlier
+    last_seen = {
+        line.number: line.at for line in lines if line.what == "got"
+    }  # later ones take the place of earlier
     for line in by_what["rejected"] + by_what["accepted"]:
         assert last_seen[line.number] <= line.at, f"{line} came again"
     assert {line.number % 10 for line in by_what["released"]} == {7}
@@ -154,10 +172,14 @@ def test_members_that_are_killed_lose_nothing(
 
 
 @pytest.mark.slow
-def test_confluent_kafka_and_ours_share_a_group(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_confluent_kafka_and_ours_share_a_group(
+    kafka: Cluster, new_topic: TopicMaker, tool: Tool
+) -> None:
     topic = new_topic(kafka, 1)
     group = new_group(kafka, topic, tool)
-    theirs = confluent_kafka.ShareConsumer(quiet({"bootstrap.servers": kafka.bootstrap, "group.id": group}))
+    theirs = confluent_kafka.ShareConsumer(
+        quiet({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+    )
     theirs.subscribe([topic])
     found: list[list[int]] = [[], []]
     try:
@@ -170,7 +192,11 @@ def test_confluent_kafka_and_ours_share_a_group(kafka: Cluster, new_topic: Topic
                     produce(kafka, topic, produced, produced + 100)
                     produced += 100
                 for each, consumer in zip(found, (ours, theirs), strict=True):
-                    each += [int(message.value()) for message in consumer.poll(0.2) if message.error() is None]
+                    each += [
+                        int(message.value())
+                        for message in consumer.poll(0.2)
+                        if message.error() is None
+                    ]
                 return all(found) and sum(map(len, found)) >= produced
 
             wait_for(both, "each has had some, and together all")
@@ -191,7 +217,9 @@ def test_javas_share_consumer_and_ours_share_a_group(
     name = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
     arguments = ["--bootstrap-server", kafka.bootstrap, "--topic", topic, "--group", group]
     with output.open("wb") as out:
-        process = subprocess.Popen(java.java_command(name, *arguments), stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            java.java_command(name, *arguments), stdout=out, stderr=subprocess.STDOUT
+        )
     ours: set[int] = set()
 
     def theirs() -> set[int]:
@@ -206,7 +234,9 @@ def test_javas_share_consumer_and_ours_share_a_group(
                 if produced < 20_000 and not (theirs() and ours):
                     produce(kafka, topic, produced, produced + 100)
                     produced += 100
-                ours.update(int(each.value() or b"") for each in consumer.poll(0.3) if each.error() is None)
+                ours.update(
+                    int(each.value() or b"") for each in consumer.poll(0.3) if each.error() is None
+                )
                 return bool(theirs() and ours) and ours | theirs() == set(range(produced))
 
             wait_for(shared, "Java and we have read everything together", 90)
@@ -218,13 +248,17 @@ def test_javas_share_consumer_and_ours_share_a_group(
 
 
 @pytest.mark.slow
-def test_a_lock_that_expires_lets_a_record_come_again(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_a_lock_that_expires_lets_a_record_come_again(
+    kafka: Cluster, new_topic: TopicMaker, tool: Tool
+) -> None:
     topic = new_topic(kafka, 1)
     group = new_group(kafka, topic, tool)
     produce(kafka, topic, 0, 10)
     with sharing(kafka, group, topic) as slow, sharing(kafka, group, topic) as quick:
         first = wait_for(lambda: [*slow.poll(0.5)], "records")
-        again = wait_for(lambda: [*quick.poll(0.5)], "the same records, once their locks have expired")
+        again = wait_for(
+            lambda: [*quick.poll(0.5)], "the same records, once their locks have expired"
+        )
         assert {each.delivery_count() for each in first} == {1}
         assert {each.delivery_count() for each in again} == {2}
         (error,) = slow.commit_sync().values()
@@ -248,7 +282,9 @@ def test_explicit_acknowledgements_and_markers_of_transactions(
             producer.commit_transaction()
     heard: list[Any] = []
     with sharing(kafka, group, topic, share_acknowledgement_mode="explicit") as consumer:
-        consumer.set_acknowledgement_commit_callback(lambda offsets, error: heard.append((offsets, error)))
+        consumer.set_acknowledgement_commit_callback(
+            lambda offsets, error: heard.append((offsets, error))
+        )
         messages: list[Any] = []
         while len(messages) < 10:
             for each in consumer.poll(1):
@@ -258,12 +294,19 @@ def test_explicit_acknowledgements_and_markers_of_transactions(
             consumer.acknowledge_offset(topic, 0, 5)  # a marker
         assert set(consumer.commit_sync().values()) <= {None}
     assert [int(each.value()) for each in messages] == list(range(10))
-    told = {offset for offsets, error in heard if error is None for offset in offsets[TopicPartition(topic, 0)]}
+    told = {
+        offset
+        for offsets, error in heard
+        if error is None
+        for offset in offsets[TopicPartition(topic, 0)]
+    }
     assert told == {0, 1, 2, 3, 4, 6, 7, 8, 9, 10}
 
 
 @pytest.mark.slow
-def test_a_topic_that_is_made_anew_is_read(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_a_topic_that_is_made_anew_is_read(
+    kafka: Cluster, new_topic: TopicMaker, tool: Tool
+) -> None:
     topic = new_topic(kafka, 1)
     group = new_group(kafka, topic, tool)
     produce(kafka, topic, 0, 5)
@@ -274,19 +317,25 @@ def test_a_topic_that_is_made_anew_is_read(kafka: Cluster, new_topic: TopicMaker
         admin.delete_topics([topic])[topic].result(30)
         wait_for(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic is gone")
         made = confluent_kafka.admin.NewTopic(topic, 2, 1)
-        wait_for(lambda: admin.create_topics([made])[topic].exception(30) is None, "the topic is back")
+        wait_for(
+            lambda: admin.create_topics([made])[topic].exception(30) is None, "the topic is back"
+        )
         produce(kafka, topic, 5, 12)
         seen: set[int] = set()
 
         def all_seen() -> bool:
-            seen.update(int(each.value() or b"") for each in consumer.poll(0.5) if each.error() is None)
+            seen.update(
+                int(each.value() or b"") for each in consumer.poll(0.5) if each.error() is None
+            )
             return seen == set(range(5, 12))
 
         wait_for(all_seen, "the records of the new topic")
 
 
 @pytest.mark.slow
-def test_a_broker_that_restarts_takes_nothing_with_it(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_a_broker_that_restarts_takes_nothing_with_it(
+    owned3: Cluster, new_topic: TopicMaker, tool: Tool
+) -> None:
     topic = new_topic(owned3, 3)
     group = new_group(owned3, topic, tool)
     produce(owned3, topic, 0, 600)
@@ -294,7 +343,9 @@ def test_a_broker_that_restarts_takes_nothing_with_it(owned3: Cluster, new_topic
     with sharing(owned3, group, topic, max_poll_records=50) as consumer:
 
         def reads(count: int) -> bool:
-            seen.update(int(each.value() or b"") for each in consumer.poll(0.5) if each.error() is None)
+            seen.update(
+                int(each.value() or b"") for each in consumer.poll(0.5) if each.error() is None
+            )
             return len(seen) >= count
 
         wait_for(lambda: reads(100), "records")

@@ -1,4 +1,6 @@
-"""The calls of `tests/compat/test_share_side_by_side.py` that need a cluster once more, on Apache Kafka."""
+"""The calls of `tests/compat/test_share_side_by_side.py` that need a cluster once more, on Apache
+Kafka.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from kafka_native.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from tests.broker import test_compat_kafka
 from tests.broker.cluster import Cluster, quiet
 from tests.compat.test_share_side_by_side import *  # noqa: F403
@@ -33,7 +41,10 @@ def begin(kafka: Cluster) -> Callable[[str], None]:
     """Kafka keeps with a group how it begins."""
 
     def change(group: str) -> None:
-        entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in GROUP.items()]
+        entries = [
+            ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET)
+            for each in GROUP.items()
+        ]
         resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
         with AdminClient(quiet(kafka.conf())) as admin:
             admin.incremental_alter_configs([resource])[resource].result(WAIT_S)

@@ -1,4 +1,7 @@
-"""Micro-batches of Spark's sink as transactions of a real Apache Kafka, read by two clients. No JVM of Spark's."""
+"""Micro-batches of Spark's sink as transactions of a real Apache Kafka, read by two clients.
+
+No JVM of Spark's.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,12 @@ def topic(kafka: Cluster, new_topic: TopicMaker) -> Iterator[str]:
 
 
 def told(kafka: Cluster, topic: str, **more: str) -> dict[str, str]:
-    return {"kafka.bootstrap.servers": kafka.bootstrap, "kafka.transactional.id": topic, "topic": topic, **more}
+    return {
+        "kafka.bootstrap.servers": kafka.bootstrap,
+        "kafka.transactional.id": topic,
+        "topic": topic,
+        **more,
+    }
 
 
 def both(kafka: Cluster, topic: str) -> dict[int, list[str]]:
@@ -49,7 +57,9 @@ def test_micro_batches_are_seen_whole_and_once(kafka: Cluster, topic: str) -> No
     run(options, 1, {0: ["again"], 1: ["again"]})
     run(options, 2, {0: ["e"]})
     assert both(kafka, topic) == {0: ["a", "c", "e"], 1: ["b", "d"]}
-    assert not is_committed(kafka, topic, 2, topic)  # the group's offset is a marker, no place in the topic
+    assert not is_committed(
+        kafka, topic, 2, topic
+    )  # the group's offset is a marker, no place in the topic
 
 
 def test_what_died_is_aborted_and_fenced(kafka: Cluster, topic: str) -> None:
@@ -71,14 +81,18 @@ def test_what_died_is_aborted_and_fenced(kafka: Cluster, topic: str) -> None:
 
 
 @pytest.mark.slow
-def test_transaction_that_takes_too_long_is_refused_then_done_again(kafka: Cluster, topic: str) -> None:
+def test_transaction_that_takes_too_long_is_refused_then_done_again(
+    kafka: Cluster, topic: str
+) -> None:
     options = told(kafka, topic, **{"kafka.transaction.timeout.ms": "5000"})
     batch = MicroBatch(options, 0)
     batch.task(0, {0: ["lost"]})
     reader = their_consumer(kafka)
     wait_for(lambda: end_of(reader, topic, 0) == 2, "the abort's marker", 120)
     reader.close()
-    with pytest.raises(ExactlyOnceError, match=r"longer than kafka.transaction.timeout.ms \(5000 ms\)"):
+    with pytest.raises(
+        ExactlyOnceError, match=r"longer than kafka.transaction.timeout.ms \(5000 ms\)"
+    ):
         batch.commit()
     run(options, 0, {0: ["a"]})
     assert both(kafka, topic) == {0: ["a"]}

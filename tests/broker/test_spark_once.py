@@ -1,4 +1,5 @@
-"""Spark's processes, killed at steps of writing exactly once; at length: ``python -m tests.broker.spark_once``.
+"""Spark's processes, killed at steps of writing exactly once; at length: ``python -m
+tests.broker.spark_once``.
 
 First the judge is judged, and what it needs to kill the right one.
 """
@@ -55,7 +56,10 @@ def test_each_rule_can_be_broken(break_it: Callable[[Result], None]) -> None:
 
 
 def test_the_owner_of_a_connection_is_found_among_its_kin() -> None:
-    program = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); sys.stdin.read()"
+    program = (
+        "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); "
+        "sys.stdin.read()"
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         command = [sys.executable, "-c", program, str(listener.getsockname()[1])]
         with subprocess.Popen(command, stdin=subprocess.PIPE) as child:

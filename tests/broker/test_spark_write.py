@@ -1,4 +1,7 @@
-"""What Spark's tasks write arrives in a real Apache Kafka; another client reads it. No JVM of Spark's takes part."""
+"""What Spark's tasks write arrives in a real Apache Kafka; another client reads it.
+
+No JVM of Spark's takes part.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,30 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def rows(start: int) -> pa.RecordBatch:
-    """Numbers as keys; every third value is a tombstone, every second row has a partition and headers."""
+    """Numbers as keys; every third value is a tombstone, every second row has a partition and
+    headers.
+    """
     numbers = range(start, start + BATCH_ROWS)
     columns = {
         "key": pa.array([f"key-{number}" for number in numbers]),
-        "value": pa.array([None if number % 3 == 0 else b"%d" % number for number in numbers], pa.binary()),
+        "value": pa.array(
+            [None if number % 3 == 0 else b"%d" % number for number in numbers], pa.binary()
+        ),
         "partition": pa.array([1 if number % 2 else None for number in numbers], pa.int32()),
-        "headers": pa.array([[{"key": "n", "value": b"x"}] if number % 2 else None for number in numbers], HEADERS),
+        "headers": pa.array(
+            [[{"key": "n", "value": b"x"}] if number % 2 else None for number in numbers], HEADERS
+        ),
     }
     return pa.RecordBatch.from_pydict(columns)
 
 
 def test_rows_of_a_task_arrive_once(kafka: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(kafka, 2)
-    given = {"kafka.bootstrap.servers": kafka.bootstrap, "topic": topic, "kafka.compression.type": "lz4"}
+    given = {
+        "kafka.bootstrap.servers": kafka.bootstrap,
+        "topic": topic,
+        "kafka.compression.type": "lz4",
+    }
     try:
         batches = (rows(start) for start in range(0, ROWS, BATCH_ROWS))
         assert write_rows(producers.borrowed, batches, SinkOptions.parse(given)) == ROWS

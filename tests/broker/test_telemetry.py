@@ -1,4 +1,6 @@
-"""Client metrics on Apache Kafka with a plugin that takes them: ours and librdkafka's beside each other."""
+"""Client metrics on Apache Kafka with a plugin that takes them: ours and librdkafka's beside each
+other.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from kafka_native.control.telemetry import SPECS, full_name
 from tests.broker import java
 from tests.broker.cluster import Cluster
-from tests.broker.support import TopicMaker, our_consumer, our_producer, running, their_consumer, their_producer
+from tests.broker.support import (
+    TopicMaker,
+    our_consumer,
+    our_producer,
+    running,
+    their_consumer,
+    their_producer,
+)
 from tests.waiting import wait_for
 
 PLUGIN = Path(__file__).parent / "java_plugins" / "ClientMetrics.java"
@@ -62,21 +71,32 @@ class Metered(NamedTuple):
             if line.endswith("\n") and line.startswith(f"{client_id}\t"):
                 _, instance_id, last, data = line.rstrip("\n").split("\t")
                 found.append(
-                    Push(client_id, instance_id, last == "true", MetricsData.FromString(base64.b64decode(data)))
+                    Push(
+                        client_id,
+                        instance_id,
+                        last == "true",
+                        MetricsData.FromString(base64.b64decode(data)),
+                    )
                 )
         return found
 
     def seen(self, client_id: str) -> dict[str, Any]:
         """Every metric that a client has pushed, the newest of each."""
-        return {name: metric for push in self.pushes(client_id) for name, metric in push.metrics.items()}
+        return {
+            name: metric for push in self.pushes(client_id) for name, metric in push.metrics.items()
+        }
 
     def tool(self, *args: str) -> str:
         """kafka-client-metrics.sh."""
         main = "org.apache.kafka.tools.ClientMetricsCommand"
         return java.java_tool(main, "--bootstrap-server", self.cluster.bootstrap, *args).decode()
 
-    def subscribe(self, name: str, metrics: str, interval_ms: int = INTERVAL_MS, *more: str) -> None:
-        self.tool("--alter", "--name", name, "--metrics", metrics, "--interval", str(interval_ms), *more)
+    def subscribe(
+        self, name: str, metrics: str, interval_ms: int = INTERVAL_MS, *more: str
+    ) -> None:
+        self.tool(
+            "--alter", "--name", name, "--metrics", metrics, "--interval", str(interval_ms), *more
+        )
 
 
 @pytest.fixture(scope="module")
@@ -119,24 +139,35 @@ def work(producer: Any, consumer: Any, topic: str, done: Callable[[], bool]) -> 
 
 def clients_of(metered: Metered, whose: str, topic: str) -> tuple[Any, Any]:
     make = (our_producer, our_consumer) if whose == "ours" else (their_producer, their_consumer)
-    group = {"group_id": f"{whose}-{topic}", "client_id": f"{whose}-consumer", "client_rack": "rack-1"}
+    group = {
+        "group_id": f"{whose}-{topic}",
+        "client_id": f"{whose}-consumer",
+        "client_rack": "rack-1",
+    }
     return make[0](metered.cluster, client_id=f"{whose}-producer", client_rack="rack-1"), make[1](
         metered.cluster, auto_offset_reset="earliest", **group
     )
 
 
-def test_ours_push_all_that_librdkafka_does_and_what_else_is_required(metered: Metered, new_topic: TopicMaker) -> None:
+def test_ours_push_all_that_librdkafka_does_and_what_else_is_required(
+    metered: Metered, new_topic: TopicMaker
+) -> None:
     topic = new_topic(metered.cluster, 2)
     for whose in ("ours", "theirs"):
         producer, consumer = clients_of(metered, whose, topic)
         consumer.subscribe([topic])
-        names = {kind: {full_name(kind, spec) for spec in SPECS[kind]} for kind in ("producer", "consumer")}
+        names = {
+            kind: {full_name(kind, spec) for spec in SPECS[kind]}
+            for kind in ("producer", "consumer")
+        }
         names["producer"] -= {name for name in names["producer"] if "throttle" in name}
         if whose == "theirs":  # it has some of them only from newer versions on
             names = {kind: {f"{PREFIX}{kind}.connection.creation.total"} for kind in names}
 
         def complete(whose: str = whose, names: dict[str, set[str]] = names) -> bool:
-            return all(wanted <= set(metered.seen(f"{whose}-{kind}")) for kind, wanted in names.items())
+            return all(
+                wanted <= set(metered.seen(f"{whose}-{kind}")) for kind, wanted in names.items()
+            )
 
         work(producer, consumer, topic, complete)
         consumer.close()
@@ -148,12 +179,22 @@ def test_ours_push_all_that_librdkafka_does_and_what_else_is_required(metered: M
         ours, theirs = metered.seen(f"ours-{kind}"), metered.seen(f"theirs-{kind}")
         shared = {name for name in theirs if name in ours or "throttle" not in name}
         assert shared <= set(ours), sorted(set(theirs) - set(ours))
-        assert {name: kind_of(ours[name]) for name in shared} == {name: kind_of(theirs[name]) for name in shared}
+        assert {name: kind_of(ours[name]) for name in shared} == {
+            name: kind_of(theirs[name]) for name in shared
+        }
         print(kind, "ours besides:", sorted(set(ours) - set(theirs)))
-    deltas = [kind_of(metric)[1] for metric in metered.seen("ours-consumer").values() if kind_of(metric)[0] == "sum"]
+    deltas = [
+        kind_of(metric)[1]
+        for metric in metered.seen("ours-consumer").values()
+        if kind_of(metric)[0] == "sum"
+    ]
     assert set(deltas) == {AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA}
     last = metered.pushes("ours-consumer")[-1]
-    assert last.labels["client_rack"] == metered.pushes("theirs-consumer")[-1].labels["client_rack"] == "rack-1"
+    assert (
+        last.labels["client_rack"]
+        == metered.pushes("theirs-consumer")[-1].labels["client_rack"]
+        == "rack-1"
+    )
     assert last.labels["group_id"] == f"ours-{topic}"
     assert last.labels["group_member_id"]
     assert metered.pushes("ours-producer")[-1].last
@@ -167,10 +208,14 @@ def test_the_id_is_the_one_that_the_broker_knows(metered: Metered, new_topic: To
         producer.flush(30)
         wait_for(lambda: metered.pushes("known"), "a push")
     # Kafka writes ids in the alphabet for addresses.
-    assert {push.instance_id for push in metered.pushes("known")} == {found.replace("+", "-").replace("/", "_")}
+    assert {push.instance_id for push in metered.pushes("known")} == {
+        found.replace("+", "-").replace("/", "_")
+    }
 
 
-def test_pushes_keep_to_the_interval_and_follow_another_subscription(metered: Metered, new_topic: TopicMaker) -> None:
+def test_pushes_keep_to_the_interval_and_follow_another_subscription(
+    metered: Metered, new_topic: TopicMaker
+) -> None:
     topic = new_topic(metered.cluster)
     client_id = "follower"
     with our_producer(metered.cluster, client_id=client_id, debug="telemetry") as producer:
@@ -191,7 +236,9 @@ def test_pushes_keep_to_the_interval_and_follow_another_subscription(metered: Me
         only = {f"{PREFIX}producer.connection.creation.rate"}
         try:
             metered.subscribe("everything", *only)
-            wait_for(lambda: set(metered.pushes(client_id)[-1].metrics) == only, "the other subscription")
+            wait_for(
+                lambda: set(metered.pushes(client_id)[-1].metrics) == only, "the other subscription"
+            )
             metered.tool("--delete", "--name", "everything")
             wait_for(lambda: not telemetry._subscription.specs, "that nothing is wanted")  # type: ignore[union-attr]
         finally:
@@ -204,7 +251,11 @@ def test_operators_can_tell_ours_from_others(metered: Metered, new_topic: TopicM
     topic = new_topic(metered.cluster)
     metered.tool("--delete", "--name", "everything")  # with it, both would be wanted
     metered.subscribe(
-        "ours", f"{PREFIX}producer.connection", INTERVAL_MS, "--match", "client_software_name=kafka-native"
+        "ours",
+        f"{PREFIX}producer.connection",
+        INTERVAL_MS,
+        "--match",
+        "client_software_name=kafka-native",
     )
     try:
         with our_producer(metered.cluster, client_id="matching") as producer:
@@ -220,11 +271,18 @@ def test_operators_can_tell_ours_from_others(metered: Metered, new_topic: TopicM
         metered.subscribe("everything", PREFIX)
 
 
-def test_a_broker_without_a_plugin_is_asked_for_nothing(kafka: Cluster, new_topic: TopicMaker) -> None:
+def test_a_broker_without_a_plugin_is_asked_for_nothing(
+    kafka: Cluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(kafka)
     with our_producer(kafka) as producer:
         producer.produce(topic, "v")
         producer.flush(30)
-        asked = {name for broker in producer.metrics().brokers.values() for name, count in broker.req.items() if count}
+        asked = {
+            name
+            for broker in producer.metrics().brokers.values()
+            for name, count in broker.req.items()
+            if count
+        }
     assert "Produce" in asked
     assert not {"GetTelemetrySubscriptions", "PushTelemetry"} & asked

@@ -1,4 +1,6 @@
-"""Witnesses where the partitions of a topic have different leaders: every byte, both ways, with librdkafka and Java."""
+"""Witnesses where the partitions of a topic have different leaders: every byte, both ways, with
+librdkafka and Java.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def spread_topic(kafka3: Cluster, new_topic: TopicMaker) -> str:
     """A topic whose partitions, one for each codec, are led by all three brokers."""
     topic = new_topic(kafka3, len(CODECS))
     # Whom this asks may hear of the topic a moment later than whom its maker has asked.
-    assert set(wait_for(lambda: leaders(kafka3, topic), "leaders").values()) == {1, 2, 3} or not kafka3.brokers
+    assert (
+        set(wait_for(lambda: leaders(kafka3, topic), "leaders").values()) == {1, 2, 3}
+        or not kafka3.brokers
+    )
     return topic
 
 
@@ -44,7 +49,9 @@ def acks_all(make: Callable[..., Any]) -> Callable[..., Any]:
     return lambda cluster, **config: make(cluster, acks="all", **config)
 
 
-def test_librdkafka_and_java_read_what_ours_wrote(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_librdkafka_and_java_read_what_ours_wrote(
+    kafka3: Cluster, new_topic: TopicMaker, tool: Tool
+) -> None:
     topic = spread_topic(kafka3, new_topic)
     write_with_all_codecs(acks_all(our_producer), kafka3, topic)
     witness = their_consumer(kafka3, check_crcs=True)
@@ -60,7 +67,9 @@ def test_ours_reads_what_librdkafka_wrote(kafka3: Cluster, new_topic: TopicMaker
         assert by_partition(read(consumer, topic, range(len(CODECS)), ALL_COUNT)) == ALL_EXPECTED
 
 
-def test_ours_and_java_agree_where_keys_belong(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_ours_and_java_agree_where_keys_belong(
+    kafka3: Cluster, new_topic: TopicMaker, tool: Tool
+) -> None:
     # Java's producer is idempotent and has its own partitioner: murmur2 of the key.
     topic = spread_topic(kafka3, new_topic)
     keys = [f"key {number}" for number in range(LINES)]

@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SASL_PLAIN = {
     "sasl.enabled.mechanisms": "PLAIN",
-    "plain.sasl.jaas.config": 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="s3cret";',
+    "plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule "
+    'required user_alice="s3cret";',
 }
 
 
@@ -46,7 +47,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """One broker with a listener for each way to do TLS."""
     authority = Authority(tmp_path_factory.mktemp("certificates"))
     older = {"ssl.enabled.protocols": "TLSv1.2", "ssl.protocol": "TLSv1.2"}
-    mutual = authority.listener("required") | {"ssl.principal.mapping.rules": "RULE:^CN=([^,]*),.*$/$1/,DEFAULT"}
+    mutual = authority.listener("required") | {
+        "ssl.principal.mapping.rules": "RULE:^CN=([^,]*),.*$/$1/,DEFAULT"
+    }
     listeners = {
         "TLS": Listener("SSL", authority.listener()),
         "OLDER": Listener("SSL", authority.listener() | older),
@@ -54,7 +57,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "MUTUALOLDER": Listener("SSL", mutual | older),
         "SASLTLS": Listener("SASL_SSL", authority.listener() | SASL_PLAIN),
     }
-    with running(1, changes={"super.users": "User:ANONYMOUS;User:alice"}, listeners=listeners) as cluster:
+    with running(
+        1, changes={"super.users": "User:ANONYMOUS;User:alice"}, listeners=listeners
+    ) as cluster:
         yield Secured(cluster, authority)
 
 
@@ -79,7 +84,9 @@ def round_trip(module: Any, config: dict[str, Any], topic: str) -> None:
 def test_messages_go_and_come_over_each_listener(
     module: Any, listener: str, secured: Secured, new_topic: TopicMaker
 ) -> None:
-    more: dict[str, Any] = secured.authority.client_conf("alice") if listener.startswith("MUTUAL") else {}
+    more: dict[str, Any] = (
+        secured.authority.client_conf("alice") if listener.startswith("MUTUAL") else {}
+    )
     if listener == "SASLTLS":
         login = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "s3cret"}
         more = {"security.protocol": "sasl_ssl", **login}
@@ -95,7 +102,11 @@ def test_messages_go_and_come_through_a_proxy(
     if listener == "PLAINTEXT":
         conf = {"bootstrap.servers": secured.cluster.bootstrap}
     with kind((b"alice", b"s3cret")) as proxy:
-        round_trip(kafka_native, {**conf, "proxy.url": proxy.url("alice", "s3cret")}, new_topic(secured.cluster))
+        round_trip(
+            kafka_native,
+            {**conf, "proxy.url": proxy.url("alice", "s3cret")},
+            new_topic(secured.cluster),
+        )
         assert {f"{host}:{port}" for host, port in proxy.asked} == {conf["bootstrap.servers"]}
 
 
@@ -119,7 +130,9 @@ def test_client_without_certificate_is_told_to_have_one(listener: str, secured: 
 
 
 @pytest.mark.parametrize("listener", ["MUTUAL", "MUTUALOLDER"])
-def test_certificate_of_another_authority_is_named(listener: str, secured: Secured, tmp_path: Path) -> None:
+def test_certificate_of_another_authority_is_named(
+    listener: str, secured: Secured, tmp_path: Path
+) -> None:
     error = first_error(secured.conf(listener, **Authority(tmp_path).client_conf("alice")))
     assert error.code() == KafkaError._SSL
     assert "refuses the client's certificate, CN=alice" in error.str()

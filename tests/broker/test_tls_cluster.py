@@ -1,4 +1,6 @@
-"""Three brokers without a plaintext port: TLS with certificates at both ends for clients, brokers and controllers."""
+"""Three brokers without a plaintext port: TLS with certificates at both ends for clients, brokers
+and controllers.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ SETTLE_SECONDS = 60
 
 
 class Sealed(NamedTuple):
-    """A cluster, the authority of its certificates, and the one that follows it; brokers trust both."""
+    """A cluster, the authority of its certificates, and the one that follows it; brokers trust
+    both.
+    """
 
     cluster: Cluster
     authority: Authority
@@ -61,7 +65,9 @@ class Sealed(NamedTuple):
 @pytest.fixture(scope="module")
 def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
     """Nobody but the holders of the right certificates may do anything on it."""
-    first, second, folder = (tmp_path_factory.mktemp(name) for name in ("first", "second", "brokers"))
+    first, second, folder = (
+        tmp_path_factory.mktemp(name) for name in ("first", "second", "brokers")
+    )
     authority, next_authority = Authority(first), Authority(second)
     both = folder / "authorities.pem"
     both.write_text("".join(Path(each.ca).read_text() for each in (authority, next_authority)))
@@ -91,18 +97,28 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
 
 
 def talk(context: ssl.SSLContext, port: int) -> bytes:
-    """A TLS connection, and one byte of what comes: with TLS 1.3 a client is refused after its handshake."""
-    with socket.create_connection((HOST, port), 10) as plain, context.wrap_socket(plain, server_hostname=HOST) as made:
+    """A TLS connection, and one byte of what comes: with TLS 1.3 a client is refused after its
+    handshake.
+    """
+    with (
+        socket.create_connection((HOST, port), 10) as plain,
+        context.wrap_socket(plain, server_hostname=HOST) as made,
+    ):
         made.settimeout(10)
         return made.recv(1)
 
 
 def shown_serial(sealed: Sealed, port: int) -> int:
-    """The serial number of the certificate that is shown at a port, to somebody with one of the right ones."""
+    """The serial number of the certificate that is shown at a port, to somebody with one of the
+    right ones.
+    """
     context = ssl.create_default_context(cafile=str(sealed.keystores / "authorities.pem"))
     certificate = sealed.cluster.conf()["ssl.certificate.location"]
     context.load_cert_chain(certificate, sealed.cluster.conf()["ssl.key.location"])
-    with socket.create_connection((HOST, port), 10) as plain, context.wrap_socket(plain, server_hostname=HOST) as made:
+    with (
+        socket.create_connection((HOST, port), 10) as plain,
+        context.wrap_socket(plain, server_hostname=HOST) as made,
+    ):
         return load_der_x509_certificate(made.getpeercert(binary_form=True) or b"").serial_number
 
 
@@ -128,7 +144,9 @@ def test_topics_messages_and_groups(sealed: Sealed) -> None:
         wait_for(lambda: len(leaders(cluster, name)) == PARTITIONS, "leaders")
         described = admin.describe_topics(TopicCollection([name]))[name].result(WAIT_S)
         assert {each.leader.id for each in described.partitions if each.leader} == {1, 2, 3}
-        values = {number: payload.make(name, number % PARTITIONS, number, 300) for number in range(MANY)}
+        values = {
+            number: payload.make(name, number % PARTITIONS, number, 300) for number in range(MANY)
+        }
         with our_producer(cluster, acks="all", compression_codec="lz4") as ours:
             theirs = their_producer(cluster, acks="all")
             for number, value in values.items():
@@ -138,8 +156,14 @@ def test_topics_messages_and_groups(sealed: Sealed) -> None:
         found = read_as_a_group(cluster, name, admin)
         witness = their_consumer(cluster)
         seen = read(witness, name, range(PARTITIONS), MANY)
-        assert {payload.number_of(each.value, name, each.partition) for each in seen} == found == set(values)
-        assert witness_offsets(cluster, name) == dict.fromkeys(range(PARTITIONS), MANY // PARTITIONS)
+        assert (
+            {payload.number_of(each.value, name, each.partition) for each in seen}
+            == found
+            == set(values)
+        )
+        assert witness_offsets(cluster, name) == dict.fromkeys(
+            range(PARTITIONS), MANY // PARTITIONS
+        )
         witness.close()
         admin.delete_topics([name])[name].result(WAIT_S)
 
@@ -157,11 +181,16 @@ def read_as_a_group(cluster: Cluster, name: str, admin: AdminClient) -> set[int]
                 for message in member.consume(500, 0.1):
                     assert message.error() is None, message.error()
                     found.add(payload.number_of(message.value(), name, message.partition()))
-            return len(found) == MANY and all(len(each.assignment()) == PARTITIONS // 2 for each in members)
+            return len(found) == MANY and all(
+                len(each.assignment()) == PARTITIONS // 2 for each in members
+            )
 
         wait_for(all_is_read, "everything, by a group of two")
         described = admin.describe_consumer_groups([name])[name].result(WAIT_S)
-        assert sorted(len(each.assignment.topic_partitions) for each in described.members) == [PARTITIONS // 2] * 2
+        assert (
+            sorted(len(each.assignment.topic_partitions) for each in described.members)
+            == [PARTITIONS // 2] * 2
+        )
     return found
 
 
@@ -175,7 +204,9 @@ def witness_offsets(cluster: Cluster, name: str) -> dict[int, int]:
         reader.close()
 
 
-def test_leaders_move_and_are_killed_while_messages_flow(sealed: Sealed, new_topic: TopicMaker) -> None:
+def test_leaders_move_and_are_killed_while_messages_flow(
+    sealed: Sealed, new_topic: TopicMaker
+) -> None:
     cluster = sealed.cluster
     topic = new_topic(cluster, PARTITIONS)
     place = TopicPartition(topic, 0)
@@ -190,22 +221,34 @@ def test_leaders_move_and_are_killed_while_messages_flow(sealed: Sealed, new_top
         leader = leaders(cluster, topic)[0]
         other = leader % 3 + 1
         target = [other, other % 3 + 1, leader]
-        admin.alter_partition_reassignments({place: NewPartitionReassignment(target)})[place].result(WAIT_S)
-        wait_for(lambda: not admin.list_partition_reassignments().result(WAIT_S), "the end of the move")
+        admin.alter_partition_reassignments({place: NewPartitionReassignment(target)})[
+            place
+        ].result(WAIT_S)
+        wait_for(
+            lambda: not admin.list_partition_reassignments().result(WAIT_S), "the end of the move"
+        )
         assert set(admin.elect_leaders(ElectionType.PREFERRED, [place]).result(WAIT_S)) == {place}
         wait_for(lambda: leaders(cluster, topic).get(0) == other, "another leader", SETTLE_SECONDS)
         at_move = stream.sent
-        reader.until(lambda: all_go_on(reader, at_move, 20), "messages after the move", SETTLE_SECONDS)
+        reader.until(
+            lambda: all_go_on(reader, at_move, 20), "messages after the move", SETTLE_SECONDS
+        )
         victim = cluster.brokers[leaders(cluster, topic)[0]]
         victim.kill()
         try:
             at_kill = stream.sent
-            reader.until(lambda: all_go_on(reader, at_kill, 20), "messages of every partition", SETTLE_SECONDS)
+            reader.until(
+                lambda: all_go_on(reader, at_kill, 20),
+                "messages of every partition",
+                SETTLE_SECONDS,
+            )
         finally:
             victim.start()
             cluster.wait_until_up()
         stream.end()
-        reader.until(lambda: stream.acked.keys() <= reader.seen.keys(), "what was acked", SETTLE_SECONDS)
+        reader.until(
+            lambda: stream.acked.keys() <= reader.seen.keys(), "what was acked", SETTLE_SECONDS
+        )
     assert stream.failed == {}
     assert stream.refused == []
     assert set(reader.seen) == set(range(stream.sent))
@@ -213,8 +256,12 @@ def test_leaders_move_and_are_killed_while_messages_flow(sealed: Sealed, new_top
     assert [each for each in numbers if each != sorted(set(each))] == [], "once, and in order"
 
 
-def test_certificates_are_rotated_while_messages_flow(sealed: Sealed, new_topic: TopicMaker, tmp_path: Path) -> None:
-    """One broker's while it runs, one's by a restart and to another authority, which clients get to know meanwhile."""
+def test_certificates_are_rotated_while_messages_flow(
+    sealed: Sealed, new_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """One broker's while it runs, one's by a restart and to another authority, which clients get to
+    know meanwhile.
+    """
     cluster = sealed.cluster
     topic = new_topic(cluster, PARTITIONS)
     trusted = tmp_path / "trusted.pem"
@@ -229,21 +276,42 @@ def test_certificates_are_rotated_while_messages_flow(sealed: Sealed, new_topic:
         reader.until(lambda: all_go_on(reader, 0, 50), "the first messages")
         live, restarted = cluster.brokers[1], cluster.brokers[2]
         serial = rotate_live(sealed, live.node, tmp_path)
-        reader.until(lambda: shown_serial(sealed, live.port) == serial, "the certificate of a broker that runs")
+        reader.until(
+            lambda: shown_serial(sealed, live.port) == serial,
+            "the certificate of a broker that runs",
+        )
         Path(trusted).write_bytes((sealed.keystores / "authorities.pem").read_bytes())
-        serial = sealed.next_authority.broker(f"broker-{restarted.node}", sealed.keystores / f"{restarted.node}.pem")
+        serial = sealed.next_authority.broker(
+            f"broker-{restarted.node}", sealed.keystores / f"{restarted.node}.pem"
+        )
         restarted.stop()
         at_stop = stream.sent
-        reader.until(lambda: all_go_on(reader, at_stop, 20), "messages while a broker is away", SETTLE_SECONDS)
+        reader.until(
+            lambda: all_go_on(reader, at_stop, 20),
+            "messages while a broker is away",
+            SETTLE_SECONDS,
+        )
         restarted.start()
         cluster.wait_until_up()
         assert shown_serial(sealed, restarted.port) == serial
-        reader.until(lambda: in_sync(cluster, topic), "the replicas of the broker that came back", SETTLE_SECONDS)
-        wait_for(lambda: restarted.node in leaders(cluster, topic).values(), "its leaderships", SETTLE_SECONDS)
+        reader.until(
+            lambda: in_sync(cluster, topic),
+            "the replicas of the broker that came back",
+            SETTLE_SECONDS,
+        )
+        wait_for(
+            lambda: restarted.node in leaders(cluster, topic).values(),
+            "its leaderships",
+            SETTLE_SECONDS,
+        )
         at_move = stream.sent
-        reader.until(lambda: all_go_on(reader, at_move, 20), "messages after the move", SETTLE_SECONDS)
+        reader.until(
+            lambda: all_go_on(reader, at_move, 20), "messages after the move", SETTLE_SECONDS
+        )
         stream.end()
-        reader.until(lambda: stream.acked.keys() <= reader.seen.keys(), "what was acked", SETTLE_SECONDS)
+        reader.until(
+            lambda: stream.acked.keys() <= reader.seen.keys(), "what was acked", SETTLE_SECONDS
+        )
     assert stream.failed == {}
     assert stream.refused == []
     assert set(reader.seen) == set(range(stream.sent))
@@ -255,7 +323,9 @@ def rotate_live(sealed: Sealed, node: int, folder: Path) -> int:
     keystore = folder / "rotated.pem"
     serial = sealed.authority.broker(f"broker-{node}", keystore)
     change = ConfigEntry(
-        "listener.name.ssl.ssl.keystore.location", str(keystore), incremental_operation=AlterConfigOpType.SET
+        "listener.name.ssl.ssl.keystore.location",
+        str(keystore),
+        incremental_operation=AlterConfigOpType.SET,
     )
     resource = ConfigResource(ConfigResource.Type.BROKER, str(node), incremental_configs=[change])
     with AdminClient(sealed.cluster.conf()) as admin:
@@ -263,9 +333,13 @@ def rotate_live(sealed: Sealed, node: int, folder: Path) -> int:
     return serial
 
 
-def test_a_client_that_does_not_know_the_authority_is_told_so(sealed: Sealed, tmp_path: Path) -> None:
+def test_a_client_that_does_not_know_the_authority_is_told_so(
+    sealed: Sealed, tmp_path: Path
+) -> None:
     errors: list[Any] = []
-    conf = sealed.cluster.conf(**{"ssl.ca.location": Authority(tmp_path).ca, "error_cb": errors.append})
+    conf = sealed.cluster.conf(
+        **{"ssl.ca.location": Authority(tmp_path).ca, "error_cb": errors.append}
+    )
     with kafka_native.Consumer({**conf, "group.id": "nobody"}) as consumer:
         consumer.subscribe(["anything"])
         wait_for(lambda: [consumer.poll(0.1), *errors][1:], "an error")

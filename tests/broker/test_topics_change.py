@@ -1,4 +1,6 @@
-"""Topics that gain partitions, and topics that are deleted and made anew, under clients that know them."""
+"""Topics that gain partitions, and topics that are deleted and made anew, under clients that know
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ import kafka_native
 from kafka_native import KafkaError, TopicPartition
 from kafka_native.admin import AdminClient, NewPartitions
 from tests.broker.cluster import Cluster
-from tests.broker.support import TopicMaker, create, delete, flush, our_consumer, our_producer, read, their_consumer
+from tests.broker.support import (
+    TopicMaker,
+    create,
+    delete,
+    flush,
+    our_consumer,
+    our_producer,
+    read,
+    their_consumer,
+)
 from tests.waiting import WAIT_S
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -29,9 +40,14 @@ def grow(cluster: Cluster, topic: str, partitions: int) -> None:
 
 
 def check_growth(cluster: Cluster, topic: str) -> None:
-    """Twice, a topic gains a partition, which is produced to and read at once by clients that know it as it was."""
+    """Twice, a topic gains a partition, which is produced to and read at once by clients that know
+    it as it was.
+    """
     reports: list[KafkaError | None] = []
-    with our_producer(cluster) as producer, our_consumer(cluster, group_id=f"{topic}-readers") as consumer:
+    with (
+        our_producer(cluster) as producer,
+        our_consumer(cluster, group_id=f"{topic}-readers") as consumer,
+    ):
         producer.produce(topic, b"0", partition=0)
         flush(producer)
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -40,13 +56,20 @@ def check_growth(cluster: Cluster, topic: str) -> None:
             grow(cluster, topic, new + 1)
             for number in range(100):
                 value = b"%d-%d" % (new, number)
-                producer.produce(topic, value, partition=new, on_delivery=lambda error, message: reports.append(error))
+                producer.produce(
+                    topic,
+                    value,
+                    partition=new,
+                    on_delivery=lambda error, message: reports.append(error),
+                )
             consumer.assign([TopicPartition(topic, new, 0)])
             assert consumer.get_watermark_offsets(TopicPartition(topic, new), WAIT_S)[0] == 0
             flush(producer)
             found = consumer.consume(100, WAIT_S)
             assert [message.error() for message in found] == [None] * 100
-            assert [message.value() for message in found] == [b"%d-%d" % (new, number) for number in range(100)]
+            assert [message.value() for message in found] == [
+                b"%d-%d" % (new, number) for number in range(100)
+            ]
     assert reports == [None] * 200
     assert len(read(their_consumer(cluster), topic, range(3), 201)) == 201
 
@@ -55,7 +78,9 @@ def test_partitions_that_were_just_added(kafka: Cluster, new_topic: TopicMaker) 
     check_growth(kafka, new_topic(kafka))
 
 
-def test_partitions_that_were_just_added_on_three_brokers(kafka3: Cluster, new_topic: TopicMaker) -> None:
+def test_partitions_that_were_just_added_on_three_brokers(
+    kafka3: Cluster, new_topic: TopicMaker
+) -> None:
     check_growth(kafka3, new_topic(kafka3))
 
 
@@ -108,7 +133,9 @@ class Reader:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_topic_that_is_made_anew_is_read_from_its_beginning(kafka: Cluster, new_topic: TopicMaker, way: str) -> None:
+def test_topic_that_is_made_anew_is_read_from_its_beginning(
+    kafka: Cluster, new_topic: TopicMaker, way: str
+) -> None:
     topic = new_topic(kafka)
     with our_producer(kafka) as producer:
         for number in range(10):

@@ -1,4 +1,6 @@
-"""Transactions on real Apache Kafka, of both versions (KIP-890); librdkafka's readers say what came of them."""
+"""Transactions on real Apache Kafka, of both versions (KIP-890); librdkafka's readers say what came
+of them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def versioned(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 def transactional(cluster: Cluster, name: str, **conf: Any) -> Producer:
-    producer = Producer(quiet({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, **conf}))
+    producer = Producer(
+        quiet({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, **conf})
+    )
     producer.init_transactions(WAIT_S)
     return producer
 
@@ -46,9 +50,15 @@ def epoch_of(cluster: Cluster, name: str) -> int:
         return epoch
 
 
-def values(lib: Any, cluster: Cluster, topic: str, partitions: int, isolation: str = "read_committed") -> list[str]:
+def values(
+    lib: Any, cluster: Cluster, topic: str, partitions: int, isolation: str = "read_committed"
+) -> list[str]:
     """What a reader of either library gets of the whole topic."""
-    conf = {"bootstrap.servers": cluster.bootstrap, "group.id": "readers", "isolation.level": isolation}
+    conf = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "readers",
+        "isolation.level": isolation,
+    }
     consumer = lib.Consumer(quiet({**conf, "enable.partition.eof": True}))
     consumer.assign([lib.TopicPartition(topic, number, 0) for number in range(partitions)])
     found, ends, deadline = [], 0, time.monotonic() + WAIT_S
@@ -92,7 +102,10 @@ def test_the_newer_instance_has_the_id(versioned: Cluster, new_topic: TopicMaker
         with transactional(versioned, topic) as new:
             with pytest.raises(KafkaException) as caught:
                 old.commit_transaction(WAIT_S)
-            assert (caught.value.args[0] == KafkaError._FENCED, caught.value.args[0].fatal()) == (True, True)
+            assert (caught.value.args[0] == KafkaError._FENCED, caught.value.args[0].fatal()) == (
+                True,
+                True,
+            )
             with new.transaction(timeout=WAIT_S):
                 new.produce(topic, "new")
         assert values(confluent_kafka, versioned, topic, 1) == ["new"]
@@ -104,7 +117,11 @@ def test_two_processors_share_a_topic_and_each_message_goes_through_once(
 ) -> None:
     source, target, count = new_topic(versioned, 4), new_topic(versioned, 2), 2000
     with Producer(quiet({"bootstrap.servers": versioned.bootstrap})) as filling:
-        filling.produce_many(source, [str(number) for number in range(count)], partition=[n % 4 for n in range(count)])
+        filling.produce_many(
+            source,
+            [str(number) for number in range(count)],
+            partition=[n % 4 for n in range(count)],
+        )
     done = threading.Event()
     counts: list[int] = [0, 0]
     deadline = time.monotonic() + WAIT_S
@@ -121,11 +138,22 @@ def test_two_processors_share_a_topic_and_each_message_goes_through_once(
         with (
             Consumer(quiet({**where, "enable.auto.commit": False, **conf})) as consumer,
             Producer(
-                quiet({"bootstrap.servers": versioned.bootstrap, "transactional.id": f"{source}-{number}"})
+                quiet(
+                    {
+                        "bootstrap.servers": versioned.bootstrap,
+                        "transactional.id": f"{source}-{number}",
+                    }
+                )
             ) as producer,
         ):
             consumer.subscribe([source])
-            process(consumer, producer, lambda one: [{"topic": target, "value": one.value()}], until=until, messages=50)
+            process(
+                consumer,
+                producer,
+                lambda one: [{"topic": target, "value": one.value()}],
+                until=until,
+                messages=50,
+            )
 
     workers = [threading.Thread(target=work, args=(number,)) for number in range(2)]
     for worker in workers:
@@ -136,6 +164,8 @@ def test_two_processors_share_a_topic_and_each_message_goes_through_once(
     expected = sorted(str(number) for number in range(count))
     assert values(confluent_kafka, versioned, target, 2) == expected
     assert values(kafka_native, versioned, target, 2) == expected
-    with Consumer(quiet({"bootstrap.servers": versioned.bootstrap, "group.id": source})) as consumer:
+    with Consumer(
+        quiet({"bootstrap.servers": versioned.bootstrap, "group.id": source})
+    ) as consumer:
         stored = consumer.committed([TopicPartition(source, number) for number in range(4)], WAIT_S)
         assert sum(each.offset for each in stored) == count

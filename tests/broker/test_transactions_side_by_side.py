@@ -14,5 +14,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 __all__ = ["cluster"]  # the fixture, in the place of the mock cluster
 
 for _name, _each in vars(shared).items():
-    if _name.startswith("test_") and "cluster" in inspect.signature(_each).parameters:  # no mock cluster of its own
+    if (
+        _name.startswith("test_") and "cluster" in inspect.signature(_each).parameters
+    ):  # no mock cluster of its own
         globals()[_name] = _each

@@ -1,7 +1,9 @@
-"""Two-phase commit (KIP-939) on Apache Kafka 4.3, whose brokers have it as an unstable feature, and not all of it.
+"""Two-phase commit (KIP-939) on Apache Kafka 4.3, whose brokers have it as an unstable feature, and
+not all of it.
 
-They give transactions without a timeout, and refuse KeepPreparedTxn with UNSUPPORTED_VERSION whatever is set. So what
-is prepared is completed by its identity. Processes are killed between prepare and the end.
+They give transactions without a timeout, and refuse KeepPreparedTxn with UNSUPPORTED_VERSION
+whatever is set. So what is prepared is completed by its identity. Processes are killed between
+prepare and the end.
 """
 
 from __future__ import annotations
@@ -37,19 +39,34 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def unstable() -> Iterator[Cluster]:
     """One broker that has two-phase commit."""
-    soon = {"transaction.max.timeout.ms": "5000", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+    soon = {
+        "transaction.max.timeout.ms": "5000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    }
     with running(1, changes={**UNSTABLE, PROPERTY: "true", **soon}) as cluster:
         yield cluster
 
 
 def of(cluster: Cluster, name: str) -> Producer:
-    return Producer(quiet({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, PROPERTY: True}))
+    return Producer(
+        quiet({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, PROPERTY: True})
+    )
 
 
 def prepared_and_killed(cluster: Cluster, topic: str, *values: str) -> PreparedTxnState:
     """By a process that is no more."""
-    command = [sys.executable, "-m", "tests.broker.preparer", cluster.bootstrap, topic, topic, *values]
-    with subprocess.Popen(guarded(*command), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.broker.preparer",
+        cluster.bootstrap,
+        topic,
+        topic,
+        *values,
+    ]
+    with subprocess.Popen(
+        guarded(*command), cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         said = process.stdout.readline().strip()
         process.send_signal(signal.SIGKILL)
@@ -58,14 +75,20 @@ def prepared_and_killed(cluster: Cluster, topic: str, *values: str) -> PreparedT
 
 def seen(cluster: Cluster, topic: str) -> list[str]:
     """What committed readers have, which agree."""
-    ours, theirs = (sorted(read(cluster, topic, 2, 0).values()) for read in (readers.by_ours, readers.by_theirs))
+    ours, theirs = (
+        sorted(read(cluster, topic, 2, 0).values()) for read in (readers.by_ours, readers.by_theirs)
+    )
     assert ours == theirs
     return ours
 
 
 def wait_until_another_took_too_long(cluster: Cluster, topic: str, name: str) -> None:
     """One that began later, without two-phase commit, and is ended by the broker."""
-    conf = {"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "transaction.timeout.ms": 5000}
+    conf = {
+        "bootstrap.servers": cluster.bootstrap,
+        "transactional.id": name,
+        "transaction.timeout.ms": 5000,
+    }
     with Producer(quiet(conf)) as producer:
         producer.init_transactions(WAIT_S)
         producer.begin_transaction()
@@ -100,11 +123,15 @@ def test_what_a_killed_process_has_prepared_is_completed_as_was_decided(
             producer.complete_transaction(state if decided else PreparedTxnState(), WAIT_S)
             assert seen(unstable, topic) == (["one", "two"] if decided else [])
             commit_one(producer, topic, "zero")
-        with of(unstable, topic) as again:  # nothing is open, and what was decided last is told once more
+        with of(
+            unstable, topic
+        ) as again:  # nothing is open, and what was decided last is told once more
             again.init_transactions(WAIT_S, keep_prepared_txn=True)
             again.complete_transaction(state, WAIT_S)
             commit_one(again, topic, "zzz")
-        assert seen(unstable, topic) == (["one", "two", "zero", "zzz"] if decided else ["zero", "zzz"])
+        assert seen(unstable, topic) == (
+            ["one", "two", "zero", "zzz"] if decided else ["zero", "zzz"]
+        )
         assert readers.open_transactions(unstable, topic, topic) == []
 
 
@@ -139,10 +166,14 @@ def test_a_producer_ends_what_it_has_prepared(unstable: Cluster, new_topic: Topi
     assert seen(unstable, topic) == ["one", "three"]
 
 
-def test_the_broker_refuses_to_keep_what_is_prepared(unstable: Cluster, new_topic: TopicMaker) -> None:
+def test_the_broker_refuses_to_keep_what_is_prepared(
+    unstable: Cluster, new_topic: TopicMaker
+) -> None:
     """Why it is completed by its identity: once this fails, brokers keep it."""
     topic = new_topic(unstable, 2)
-    asked = InitProducerIdRequest(transactional_id=topic, transaction_timeout_ms=60_000, enable2_pc=True)
+    asked = InitProducerIdRequest(
+        transactional_id=topic, transaction_timeout_ms=60_000, enable2_pc=True
+    )
     where: Any = SimpleNamespace(address=lambda broker: unstable.bootstrap)
     codes = []
     with Wire(where) as wire:

@@ -1,4 +1,6 @@
-"""What our client writes, librdkafka's and Java's read byte for byte, and the reverse, through a real broker."""
+"""What our client writes, librdkafka's and Java's read byte for byte, and the reverse, through a
+real broker.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,25 @@ SAMPLES: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
     (EVERY_BYTE, EVERY_BYTE[::-1], [("bytes", EVERY_BYTE), ("n\u00e4me", b"\xff\x00")]),
     (b"large", b"a line of text that repeats " * 4000, [("long", b"y" * 3000)]),
     ("schl\u00fcssel".encode(), "\u4e16\u754c".encode(), [("h", "w\u00e4rt".encode())]),
-    *((b"k%d" % (i % 7), b"value %d " % i * (i % 50), [("i", b"%d" % i)] * (i % 3)) for i in range(100)),
+    *(
+        (b"k%d" % (i % 7), b"value %d " % i * (i % 50), [("i", b"%d" % i)] * (i % 3))
+        for i in range(100)
+    ),
 ]
 
 
 def expected(partition: int) -> list[Record]:
     """SAMPLES as a partition of their own shows them."""
     return [
-        Record(partition, offset, kafka_native.TIMESTAMP_CREATE_TIME, START_MS + offset, key, value, tuple(headers))
+        Record(
+            partition,
+            offset,
+            kafka_native.TIMESTAMP_CREATE_TIME,
+            START_MS + offset,
+            key,
+            value,
+            tuple(headers),
+        )
         for offset, (key, value, headers) in enumerate(SAMPLES)
     ]
 
@@ -58,7 +71,9 @@ def expected(partition: int) -> list[Record]:
 def write_samples(producer: Any, topic: str, partition: int) -> None:
     """With either client. Both take headers as pairs."""
     for number, (key, value, headers) in enumerate(SAMPLES):
-        producer.produce(topic, value, key, partition, timestamp=START_MS + number, headers=headers or None)
+        producer.produce(
+            topic, value, key, partition, timestamp=START_MS + number, headers=headers or None
+        )
     flush(producer)
 
 
@@ -118,7 +133,9 @@ FIELD, LINE, NULL = "<-field->", "<-line->", "<-null->"
 def formatted(record: Record) -> bytes:
     """A record as Java's console consumer prints it when it is asked for everything."""
     separator, null = FIELD.encode(), NULL.encode()
-    headers = b"\x01".join(name.encode() + b":" + (null if value is None else value) for name, value in record.headers)
+    headers = b"\x01".join(
+        name.encode() + b":" + (null if value is None else value) for name, value in record.headers
+    )
     fields = [
         b"CreateTime:%d" % record.timestamp,
         b"Partition:%d" % record.partition,
@@ -138,8 +155,16 @@ def place(line: bytes) -> tuple[int, int]:
 
 def console_consumer(tool: Tool, kafka: Cluster, topic: str, count: int) -> list[bytes]:
     """What Java's console consumer prints of a topic, one item a record."""
-    printed = [f"print.{what}=true" for what in ("timestamp", "partition", "offset", "headers", "key", "value")]
-    separators = [f"key.separator={FIELD}", f"line.separator={LINE}", "headers.separator=\x01", f"null.literal={NULL}"]
+    printed = [
+        f"print.{what}=true"
+        for what in ("timestamp", "partition", "offset", "headers", "key", "value")
+    ]
+    separators = [
+        f"key.separator={FIELD}",
+        f"line.separator={LINE}",
+        "headers.separator=\x01",
+        f"null.literal={NULL}",
+    ]
     options = [part for each in (*printed, *separators) for part in ("--formatter-property", each)]
     said = tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -150,24 +175,34 @@ def console_consumer(tool: Tool, kafka: Cluster, topic: str, count: int) -> list
 
 
 def check_lines(lines: list[bytes]) -> None:
-    """The console consumer has printed each record of the samples once: first which ones, which is short to tell."""
+    """The console consumer has printed each record of the samples once: first which ones, which is
+    short to tell.
+    """
     found = Counter(map(place, lines))
     assert found == dict.fromkeys(((p, o) for p in ALL_EXPECTED for o in range(len(SAMPLES))), 1)
-    assert sorted(lines) == sorted(formatted(record) for records in ALL_EXPECTED.values() for record in records)
+    assert sorted(lines) == sorted(
+        formatted(record) for records in ALL_EXPECTED.values() for record in records
+    )
 
 
 def test_java_reads_what_ours_wrote(kafka: Cluster, ours: str, tool: Tool) -> None:
     lines = console_consumer(tool, kafka, ours, ALL_COUNT)
     check_lines(lines)
     for partition in range(len(CODECS)):
-        mine = [line for line in lines if FIELD.join(("", f"Partition:{partition}", "")).encode() in line]
+        mine = [
+            line
+            for line in lines
+            if FIELD.join(("", f"Partition:{partition}", "")).encode() in line
+        ]
         assert mine == [formatted(record) for record in ALL_EXPECTED[partition]]
 
 
 @pytest.mark.slow
 def test_ours_reads_what_java_wrote(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(kafka)
-    expected_records: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]] = []
+    expected_records: list[
+        tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+    ] = []
     started_ms = int(time.time() * 1000)
     for codec in CODECS:
         rows: list[tuple[str, str, str]] = [
@@ -182,10 +217,20 @@ def test_ours_reads_what_java_wrote(kafka: Cluster, new_topic: TopicMaker, tool:
         options = [part for each in properties for part in ("--reader-property", each)]
         tool(
             "org.apache.kafka.tools.ConsoleProducer",
-            *("--bootstrap-server", kafka.bootstrap, "--topic", topic, "--compression-codec", codec, *options),
+            *(
+                "--bootstrap-server",
+                kafka.bootstrap,
+                "--topic",
+                topic,
+                "--compression-codec",
+                codec,
+                *options,
+            ),
             input=text.encode(),
         )
-        expected_records += [(unmarked(key), unmarked(value), parsed(headers)) for headers, key, value in rows]
+        expected_records += [
+            (unmarked(key), unmarked(value), parsed(headers)) for headers, key, value in rows
+        ]
     with our_consumer(kafka) as consumer:
         found = read(consumer, topic, [0], len(expected_records))
     assert [(record.key, record.value, record.headers) for record in found] == expected_records
@@ -208,14 +253,21 @@ def test_java_finds_a_log_file_of_ours_sound(kafka: Cluster, ours: str, tool: To
         pytest.skip(f"the log files of {kafka.kind} are out of reach")
     files = [log_file(brokers[0], ours, partition) for partition in range(len(CODECS))]
     said = tool(
-        "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(map(str, files))
+        "org.apache.kafka.tools.DumpLogSegments",
+        "--deep-iteration",
+        "--files",
+        ",".join(map(str, files)),
     ).decode()
     for codec, part in zip(CODECS, said.split("Dumping ")[1:], strict=True):
         batches = [line for line in part.splitlines() if line.startswith("baseOffset:")]
         records = [line for line in part.splitlines() if line.startswith("|")]
         assert batches
-        assert all("isvalid: true" in line and f"compresscodec: {codec}" in line for line in batches), batches
-        assert all("magic: 2" in line and "isTransactional: false" in line for line in batches), batches
+        assert all(
+            "isvalid: true" in line and f"compresscodec: {codec}" in line for line in batches
+        ), batches
+        assert all("magic: 2" in line and "isTransactional: false" in line for line in batches), (
+            batches
+        )
         offsets = [int(line.split("offset: ")[1].split()[0]) for line in records]
         assert offsets == list(range(len(SAMPLES)))
 
@@ -253,7 +305,14 @@ def test_log_append_time_is_the_brokers(kafka: Cluster, new_topic: TopicMaker) -
 def test_partitioners_agree_with_librdkafka(kafka: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(kafka, 5)
     keys = [b"key %d" % number for number in range(100)] + [b"\xff\x80", b"a" * 300]
-    names = ("consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a", "fnv1a_random")
+    names = (
+        "consistent",
+        "consistent_random",
+        "murmur2",
+        "murmur2_random",
+        "fnv1a",
+        "fnv1a_random",
+    )
     for name in names:
         for make in (our_producer, their_producer):
             producer = make(kafka, partitioner=name)
@@ -276,6 +335,8 @@ def test_watermarks_agree_with_librdkafka(kafka: Cluster, ours: str) -> None:
     with our_consumer(kafka) as consumer:
         for partition in range(len(CODECS)):
             mine = consumer.get_watermark_offsets(kafka_native.TopicPartition(ours, partition), 10)
-            theirs = witness.get_watermark_offsets(confluent_kafka.TopicPartition(ours, partition), 10)
+            theirs = witness.get_watermark_offsets(
+                confluent_kafka.TopicPartition(ours, partition), 10
+            )
             assert mine == theirs == (0, len(SAMPLES))
     witness.close()

@@ -34,10 +34,14 @@ def invoke(*arguments: str, stdin: bytes = b"", env: dict[str, str] | None = Non
     """
     unset: dict[str, str | None] = dict.fromkeys((*ENVIRONMENT, "KAFKA_NATIVE_CONFIG"))
     variables = {**unset, "XDG_CONFIG_HOME": "/nowhere", **(env or {})}
-    return CliRunner().invoke(cli, list(arguments), input=stdin, env=variables, prog_name=PROGRAM_NAME)
+    return CliRunner().invoke(
+        cli, list(arguments), input=stdin, env=variables, prog_name=PROGRAM_NAME
+    )
 
 
-def run(*arguments: str, stdin: bytes = b"", timeout: float = 60, **more: str) -> subprocess.CompletedProcess[bytes]:
+def run(
+    *arguments: str, stdin: bytes = b"", timeout: float = 60, **more: str
+) -> subprocess.CompletedProcess[bytes]:
     """Run a command in its own process, and wait for it. ``more`` is added to its environment."""
     return subprocess.run(
         [*PROGRAM, *arguments],

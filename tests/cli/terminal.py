@@ -56,7 +56,9 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*arguments: str, columns: int = 120, program: Sequence[str] = PROGRAM) -> Iterator[Terminal]:
+def terminal(
+    *arguments: str, columns: int = 120, program: Sequence[str] = PROGRAM
+) -> Iterator[Terminal]:
     """`kafka-native` on a terminal of its own, killed if it is still there behind the block.
 
     :param program: Another program.
@@ -66,7 +68,9 @@ def terminal(*arguments: str, columns: int = 120, program: Sequence[str] = PROGR
     env.pop("NO_COLOR")
     ends = {"stdin": slave, "stdout": slave, "stderr": slave}
     try:
-        with subprocess.Popen([*program, *arguments], env=env, start_new_session=True, **ends) as process:  # type: ignore[call-overload]
+        with subprocess.Popen(
+            [*program, *arguments], env=env, start_new_session=True, **ends
+        ) as process:  # type: ignore[call-overload]
             os.close(slave)
             try:
                 yield Terminal(process, master)

@@ -37,7 +37,18 @@ def allow(cluster: MockCluster, *words: str) -> str:
 
 def test_permissions_are_made_for_each_combination(cluster: MockCluster) -> None:
     who = ["--principal", "User:alice", "--principal", "User:bob"]
-    said = allow(cluster, "-t", "orders", "-g", "readers", *who, "--operation", "read", "--operation", "describe")
+    said = allow(
+        cluster,
+        "-t",
+        "orders",
+        "-g",
+        "readers",
+        *who,
+        "--operation",
+        "read",
+        "--operation",
+        "describe",
+    )
     assert len(said.splitlines()) == 8
     assert "created: allow User:alice to read topic orders" in said.splitlines()
     assert ("group", "readers", "literal", "User:bob", "*", "describe", "allow") in listed(cluster)
@@ -47,7 +58,17 @@ def test_permissions_are_made_for_each_combination(cluster: MockCluster) -> None
 def test_every_kind_of_permission(cluster: MockCluster) -> None:
     who = ["--principal", "User:a"]
     allow(cluster, "--cluster", *who, "--operation", "idempotent-write")
-    allow(cluster, "--transactional-id", "bank-", "--prefixed", *who, "--operation", "write", "--host", "10.0.0.1")
+    allow(
+        cluster,
+        "--transactional-id",
+        "bank-",
+        "--prefixed",
+        *who,
+        "--operation",
+        "write",
+        "--host",
+        "10.0.0.1",
+    )
     allow(cluster, "--transactional-id", "bank", *who, "--operation", "two-phase-commit")
     allow(cluster, "--delegation-token", "token-1", *who, "--operation", "describe")
     allow(cluster, "--user-principal", "User:b", *who, "--operation", "create-tokens")
@@ -60,9 +81,20 @@ def test_every_kind_of_permission(cluster: MockCluster) -> None:
         ("delegation-token", "token-1", "literal", "User:a", "*", "describe", "allow"),
         ("user", "User:b", "literal", "User:a", "*", "create-tokens", "allow"),
     ]
-    assert "name a resource" in cli(cluster, "acls", "create", *who, "--operation", "read", status=2)
+    assert "name a resource" in cli(
+        cluster, "acls", "create", *who, "--operation", "read", status=2
+    )
     assert "Error: acl allow alice" in cli(
-        cluster, "acls", "create", "-t", "a", "--principal", "alice", "--operation", "read", status=1
+        cluster,
+        "acls",
+        "create",
+        "-t",
+        "a",
+        "--principal",
+        "alice",
+        "--operation",
+        "read",
+        status=1,
     )
 
 
@@ -89,7 +121,9 @@ def guarded(cluster: MockCluster) -> MockCluster:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_is_listed_is_what_is_deleted(guarded: MockCluster, options: list[str], count: int) -> None:
+def test_what_is_listed_is_what_is_deleted(
+    guarded: MockCluster, options: list[str], count: int
+) -> None:
     before = listed(guarded)
     meant = listed(guarded, *options)
     assert len(meant) == count
@@ -125,7 +159,14 @@ def test_password_from_stdin_and_from_the_environment(cluster: MockCluster) -> N
     said = cli(cluster, "users", "set", "alice", "--password-stdin", stdin=f"{SECRET}\n".encode())
     assert said == "user alice: has a password for SCRAM-SHA-512\n"
     assert has_password(cluster, "alice", SECRET)
-    options = ["--mechanism", "SCRAM-SHA-256", "--iterations", "8192", "--password-env", "NEW_PASSWORD"]
+    options = [
+        "--mechanism",
+        "SCRAM-SHA-256",
+        "--iterations",
+        "8192",
+        "--password-env",
+        "NEW_PASSWORD",
+    ]
     cli(cluster, "users", "set", "alice", *options, NEW_PASSWORD=SECRET)
     assert has_password(cluster, "alice", SECRET, 1)
     found = json.loads(cli(cluster, "users", "list", "--json"))
@@ -149,8 +190,12 @@ def test_password_is_asked_for_and_not_shown(cluster: MockCluster) -> None:
 
 def test_password_that_is_nowhere(cluster: MockCluster) -> None:
     assert "there is no terminal to ask on" in cli(cluster, "users", "set", "alice", status=1)
-    assert "no password on stdin" in cli(cluster, "users", "set", "alice", "--password-stdin", status=1)
-    assert "NOT_THERE isn't set" in cli(cluster, "users", "set", "alice", "--password-env", "NOT_THERE", status=1)
+    assert "no password on stdin" in cli(
+        cluster, "users", "set", "alice", "--password-stdin", status=1
+    )
+    assert "NOT_THERE isn't set" in cli(
+        cluster, "users", "set", "alice", "--password-env", "NOT_THERE", status=1
+    )
     cli(cluster, "users", "set", "alice", "--password-stdin", "--password-env", "A", status=2)
     assert not cluster.access.users
 
@@ -168,6 +213,9 @@ def test_users_are_deleted(cluster: MockCluster) -> None:
     assert "say --yes" in cli(cluster, "users", "delete", "alice", status=1)
     cli(cluster, "users", "delete", "alice", "--mechanism", "SCRAM-SHA-256", "-y")
     assert list(cluster.access.users["alice"]) == [2]
-    assert cli(cluster, "users", "delete", "alice", "-y") == "credential alice SCRAM-SHA-512: deleted\n"
+    assert (
+        cli(cluster, "users", "delete", "alice", "-y")
+        == "credential alice SCRAM-SHA-512: deleted\n"
+    )
     assert not cluster.access.users
     assert cli(cluster, "users", "delete", "alice", "-y", status=1).startswith("Error: ")

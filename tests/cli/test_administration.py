@@ -66,14 +66,21 @@ def test_dry_run_makes_nothing(cli: Cli, cluster: MockCluster) -> None:
     assert cli("topics", "create", "a", "--dry-run") == "topic a: would be created\n"
     assert not cluster.topics
     cluster.create_topic("b", 1)
-    assert cli("topics", "alter", "b", "-p", "2", "--dry-run") == "topic b: would be given 2 partitions\n"
+    assert (
+        cli("topics", "alter", "b", "-p", "2", "--dry-run")
+        == "topic b: would be given 2 partitions\n"
+    )
     assert len(cluster.topics["b"].partitions) == 1
 
 
 def test_one_topic_fails_the_others_are_made(cli: Cli, cluster: MockCluster) -> None:
     cluster.create_topic("there")
     outcomes = cli.json("topics", "create", "there", "new", "no good", status=1)
-    assert [(each["topic"], each["ok"]) for each in outcomes] == [("there", False), ("new", True), ("no good", False)]
+    assert [(each["topic"], each["ok"]) for each in outcomes] == [
+        ("there", False),
+        ("new", True),
+        ("no good", False),
+    ]
     assert "exists" in outcomes[0]["error"]
     assert "Error: topic there:" in cli.errors
     assert sorted(cluster.topics) == ["new", "there"]
@@ -81,14 +88,22 @@ def test_one_topic_fails_the_others_are_made(cli: Cli, cluster: MockCluster) -> 
 
 
 def test_topics_are_listed(cli: Cli, cluster: MockCluster) -> None:
-    for name, count in (("orders", 3), ("order-lines", 1), ("basket", 2), ("__consumer_offsets", 1)):
+    for name, count in (
+        ("orders", 3),
+        ("order-lines", 1),
+        ("basket", 2),
+        ("__consumer_offsets", 1),
+    ):
         cluster.create_topic(name, count)
     assert table(cli("topics", "list"))[1:] == [
         ["basket", "2", "2", "0", "0"],
         ["order-lines", "1", "2", "0", "0"],
         ["orders", "3", "2", "0", "0"],
     ]
-    assert [each["topic"] for each in cli.json("topics", "list", "order*")] == ["order-lines", "orders"]
+    assert [each["topic"] for each in cli.json("topics", "list", "order*")] == [
+        "order-lines",
+        "orders",
+    ]
     assert "__consumer_offsets" in cli("topics", "list", "--all")
     cluster.broker_down(2)
     (basket,) = Cli.json(cli_of(cluster.address(1)), "topics", "list", "basket")
@@ -113,7 +128,12 @@ def test_topic_is_described(cli: Cli, cluster: MockCluster) -> None:
     cluster.create_topic("a", 2, configs={"retention.ms": "99"})
     (found,) = cli.json("topics", "describe", "a")
     assert found["settings"] == {"retention.ms": "99"}
-    assert found["partitions"][1] == {"partition": 1, "leader": 2, "replicas": [2, 1], "isr": [2, 1]}
+    assert found["partitions"][1] == {
+        "partition": 1,
+        "leader": 2,
+        "replicas": [2, 1],
+        "isr": [2, 1],
+    }
     text = cli("topics", "describe", "a", "nothing", status=1)
     assert text.splitlines()[1] == "  retention.ms=99"
     assert table(text)[3:] == [["0", "1", "1,", "2", "1,", "2"], ["1", "2", "2,", "1", "2,", "1"]]
@@ -159,7 +179,9 @@ def fill(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> No
     """Produce messages with the timestamps 1, 2, 3 ... times a million."""
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         for number in range(count):
-            producer.produce(topic, str(number), partition=partition, timestamp=(number + 1) * 1_000_000)
+            producer.produce(
+                topic, str(number), partition=partition, timestamp=(number + 1) * 1_000_000
+            )
         assert producer.flush(WAIT_S) == 0
 
 
@@ -175,7 +197,10 @@ def test_offsets(cli: Cli, cluster: MockCluster) -> None:
     }
     assert first["newest"] == "1970-01-01T01:23:20.000+00:00"
     assert (second["messages"], second["newest"], second["at"]) == (0, None, None)
-    assert cli("topics", "offsets", "a").splitlines()[-1] == "5 messages, compacted and deleted ones included"
+    assert (
+        cli("topics", "offsets", "a").splitlines()[-1]
+        == "5 messages, compacted and deleted ones included"
+    )
 
 
 def test_offsets_of_some_partitions_at_times_of_their_own(cli: Cli, cluster: MockCluster) -> None:
@@ -223,8 +248,14 @@ def member(cluster: MockCluster) -> Iterator[Consumer]:
     """Yield a member of group `readers` that has read 3 of 5 messages of topic `a`."""
     cluster.create_topic("a", 2)
     fill(cluster, "a", 5)
-    conf = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers", "client.id": "reader-1"}
-    with Consumer({**conf, "auto.offset.reset": "earliest", "enable.auto.commit": False}) as consumer:
+    conf = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "readers",
+        "client.id": "reader-1",
+    }
+    with Consumer(
+        {**conf, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    ) as consumer:
         consumer.subscribe(["a"])
         seen = []
         deadline = time.monotonic() + WAIT_S
@@ -239,7 +270,9 @@ def member(cluster: MockCluster) -> Iterator[Consumer]:
 def test_groups_are_listed_and_described(cli: Cli, member: Consumer) -> None:
     assert table(cli("groups", "list"))[1:] == [["readers", "stable", "classic"]]
     assert cli.json("groups", "list", "--state", "empty") == []
-    assert [each["group"] for each in cli.json("groups", "list", "--type", "classic")] == ["readers"]
+    assert [each["group"] for each in cli.json("groups", "list", "--type", "classic")] == [
+        "readers"
+    ]
     (found,) = cli.json("groups", "describe", "readers")
     assert (found["state"], found["type"]) == ("stable", "classic")
     (one,) = found["members"]
@@ -262,7 +295,9 @@ def test_lag(cli: Cli, member: Consumer) -> None:
 
 
 def test_lag_is_watched_by_a_program(cli: Cli, cluster: MockCluster, member: Consumer) -> None:
-    with started("groups", "lag", "readers", "--watch", "0.1", "--json", "-b", cli.servers) as process:
+    with started(
+        "groups", "lag", "readers", "--watch", "0.1", "--json", "-b", cli.servers
+    ) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["total"] == 2
         member.commit(message=member.poll(WAIT_S), asynchronous=False)
@@ -284,7 +319,10 @@ def test_lag_is_watched_at_a_terminal(cli: Cli, member: Consumer) -> None:
 
 
 def committed(cli: Cli, group: str) -> dict[int, int | None]:
-    return {each["partition"]: each["committed"] for each in cli.json("groups", "lag", group)["partitions"]}
+    return {
+        each["partition"]: each["committed"]
+        for each in cli.json("groups", "lag", group)["partitions"]
+    }
 
 
 def test_reset_with_members_is_refused(cli: Cli, member: Consumer) -> None:
@@ -326,7 +364,18 @@ def test_reset_says_what_it_does(cli: Cli, member: Consumer) -> None:
     member.close()
     text = cli("groups", "reset-offsets", "readers", "-t", "a", "--to-offset", "9")
     assert text.splitlines()[-1] == "group readers: nothing is changed without --execute"
-    assert text.splitlines()[1].split() == ["a", "0", "3", "5", "2", "9", "is", "after", "the", "end"]
+    assert text.splitlines()[1].split() == [
+        "a",
+        "0",
+        "3",
+        "5",
+        "2",
+        "9",
+        "is",
+        "after",
+        "the",
+        "end",
+    ]
     cli("groups", "reset-offsets", "readers", "--to-earliest", "--to-latest", status=2)
     cli("groups", "reset-offsets", "readers", status=2)
     cli("groups", "reset-offsets", "readers", "-t", "a:7", "--to-latest", status=1)
@@ -355,7 +404,9 @@ def test_settings(cli: Cli, cluster: MockCluster) -> None:
         ("a", "retention.ms", "5000", "dynamic_topic_config")
     ]
     everything = cli.json("configs", "describe", "topic", "b", "--all")
-    assert {"retention.ms": "604800000"}.items() <= {each["name"]: each["value"] for each in everything}.items()
+    assert {"retention.ms": "604800000"}.items() <= {
+        each["name"]: each["value"] for each in everything
+    }.items()
     (one,) = cli.json("configs", "describe", "topic", "b", "-k", "segment.bytes")
     assert one["default"] is True
     assert cli.json("configs", "describe", "broker", "1", "--all")
@@ -373,7 +424,10 @@ def test_settings_are_changed(cli: Cli, cluster: MockCluster) -> None:
     assert cluster.topics["a"].configs == {"retention.ms": "5000"}
     text = cli(*command)
     assert text.splitlines()[0] == "topic a: changed"
-    assert table(text)[2:] == [["retention.ms", "5000", "77"], ["cleanup.policy", "delete", "compact"]]
+    assert table(text)[2:] == [
+        ["retention.ms", "5000", "77"],
+        ["cleanup.policy", "delete", "compact"],
+    ]
     assert cluster.topics["a"].configs == {"retention.ms": "77", "cleanup.policy": "compact"}
     cli("configs", "unset", "topic", "a", "retention.ms")
     assert cluster.topics["a"].configs == {"cleanup.policy": "compact"}
@@ -413,7 +467,11 @@ def test_cluster() -> None:
         found = cli.json("cluster")
         text = cli("cluster")
     assert (found["cluster_id"], found["controller"]) == (cluster.cluster_id, 1)
-    assert [(each["broker"], each["rack"]) for each in found["brokers"]] == [(1, "east"), (2, None), (3, "west")]
+    assert [(each["broker"], each["rack"]) for each in found["brokers"]] == [
+        (1, "east"),
+        (2, None),
+        (3, "west"),
+    ]
     assert text.splitlines()[0] == f"cluster {cluster.cluster_id}, 3 brokers"
 
 
@@ -421,7 +479,9 @@ def test_cluster() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["topics", "list"], ["groups", "list"], ["cluster"], ["users", "list"], ["acls", "list"]], ids=" ".join
+    "words",
+    [["topics", "list"], ["groups", "list"], ["cluster"], ["users", "list"], ["acls", "list"]],
+    ids=" ".join,
 )
 def test_cluster_that_cannot_be_reached(words: list[str]) -> None:
     result = invoke(*words, "-b", "127.0.0.1:1", "-m", "0.5")
@@ -454,7 +514,9 @@ def test_times_are_told_in_one_way() -> None:
         assert texts.time_text(milliseconds, "Z") == f"{told}Z"
     assert texts.time_text(-1) is None
     for milliseconds in (253_402_300_800_000, 2**63 - 1, -(2**63), -62_135_596_800_001):
-        assert texts.time_text(milliseconds) == texts.time_text(milliseconds, "Z") == str(milliseconds)
+        assert (
+            texts.time_text(milliseconds) == texts.time_text(milliseconds, "Z") == str(milliseconds)
+        )
         message = Message("t", 0, 0, timestamp=(1, milliseconds))
         assert formats.render_of("%I")([message]) == str(milliseconds).encode()
 

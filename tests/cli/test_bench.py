@@ -18,8 +18,24 @@ from kafka_native.cli.mock import mock_cluster
 @pytest.mark.slow
 def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
-        arguments = ["--bootstrap", bootstrap, "--messages", "3000", "--rounds", "1", "--output", str(tmp_path)]
-        arguments += ["--wide", "20", "--topics", "5", "--adapters", "kafka_native,confluent_kafka,aiokafka,raw"]
+        arguments = [
+            "--bootstrap",
+            bootstrap,
+            "--messages",
+            "3000",
+            "--rounds",
+            "1",
+            "--output",
+            str(tmp_path),
+        ]
+        arguments += [
+            "--wide",
+            "20",
+            "--topics",
+            "5",
+            "--adapters",
+            "kafka_native,confluent_kafka,aiokafka,raw",
+        ]
         result = CliRunner().invoke(main, [*arguments, *SCENARIOS], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
@@ -52,8 +68,16 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
             assert all(figures["seconds"] > 0 and figures["count"] > 0 for figures in rounds)
     assert all(found["call_ns"] > 0 for rounds in results["call"].values() for found in rounds)
     for scenario, names in MORE.items():
-        assert all(set(found["more"]) == set(names) for rounds in results[scenario].values() for found in rounds)
-    assert all(found["percentiles"]["p50"] > 0 for rounds in results["end_to_end"].values() for found in rounds)
+        assert all(
+            set(found["more"]) == set(names)
+            for rounds in results[scenario].values()
+            for found in rounds
+        )
+    assert all(
+        found["percentiles"]["p50"] > 0
+        for rounds in results["end_to_end"].values()
+        for found in rounds
+    )
 
 
 @pytest.mark.slow
@@ -71,7 +95,16 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
 )
 def test_options(tmp_path: Path, options: list[str], measured: list[str]) -> None:
     with mock_cluster() as bootstrap:
-        arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
+        arguments = [
+            "--bootstrap",
+            bootstrap,
+            "--messages",
+            "20000",
+            "--rounds",
+            "1",
+            "--output",
+            str(tmp_path),
+        ]
         adapters = ["--adapters", "kafka_native,confluent_kafka,raw"]
         result = CliRunner().invoke(main, [*options, *arguments, *adapters], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -86,19 +119,39 @@ def test_peers_that_are_no_python(tmp_path: Path, peer: str) -> None:
     if reason:
         pytest.skip(f"{peer}: {reason}")
     with mock_cluster() as bootstrap:
-        arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
+        arguments = [
+            "--bootstrap",
+            bootstrap,
+            "--messages",
+            "20000",
+            "--rounds",
+            "1",
+            "--output",
+            str(tmp_path),
+        ]
         arguments += ["--adapters", f"kafka_native,{peer}"]
-        scenarios = ["produce", "callback", "consume", *([] if peer == "librdkafka" else ["poll", "group", "cold"])]
+        scenarios = [
+            "produce",
+            "callback",
+            "consume",
+            *([] if peer == "librdkafka" else ["poll", "group", "cold"]),
+        ]
         result = CliRunner().invoke(main, [*scenarios, *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
     for scenario in scenarios:
-        assert results[scenario][peer][0]["count"] >= (COLD_STARTS if scenario == "cold" else 19_000)
+        assert results[scenario][peer][0]["count"] >= (
+            COLD_STARTS if scenario == "cold" else 19_000
+        )
 
 
 def test_figures() -> None:
     figures = Figures(count=1000, seconds=0.5, cpu_seconds=0.001)
     assert figures.rate == 2000
     assert figures.cpu_us == 1.0
-    assert percentiles([float(number) for number in range(1000)]) == {"p50": 500, "p99": 990, "p99.9": 999}
+    assert percentiles([float(number) for number in range(1000)]) == {
+        "p50": 500,
+        "p99": 990,
+        "p99.9": 999,
+    }
     assert ratio([2.0, 9.0, 4.0], [1.0, 3.0, 4.0]) == "2.00"

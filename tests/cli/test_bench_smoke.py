@@ -14,7 +14,11 @@ from bench.report import verdicts
 def test_targets_compare_medians_of_ratios_within_a_round() -> None:
     rounds = {
         "kafka_native": [Figures(100, 1.0, 0.2), Figures(100, 2.0, 0.2), Figures(100, 4.0, 0.2)],
-        "confluent_kafka": [Figures(100, 4.0, 1.0), Figures(100, 8.0, 1.0), Figures(100, 16.0, 0.5)],
+        "confluent_kafka": [
+            Figures(100, 4.0, 1.0),
+            Figures(100, 8.0, 1.0),
+            Figures(100, 16.0, 0.5),
+        ],
         "raw": [Figures(100, 0.8, 0.1), Figures(100, 1.0, 0.1), Figures(100, 2.0, 0.1)],
     }
     assert verdicts("produce", rounds) == [
@@ -29,7 +33,9 @@ def test_targets_compare_medians_of_ratios_within_a_round() -> None:
 
 def test_call_target_is_in_nanoseconds() -> None:
     figures = Figures(1, 1.0, 1.0, call_ns=201.0)
-    assert verdicts("call", {"kafka_native": [figures]}) == ["ns a call: 201.00, target at most 200: not reached"]
+    assert verdicts("call", {"kafka_native": [figures]}) == [
+        "ns a call: 201.00, target at most 200: not reached"
+    ]
 
 
 def test_messages_that_the_broker_lacks_fail_the_run() -> None:

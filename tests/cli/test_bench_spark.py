@@ -19,7 +19,9 @@ def test_cpu_of_children_counts_while_they_run_and_when_they_have_ended() -> Non
     before = cpu_seconds(os.getpid())
     code = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BURN!r}])\n"
     code += "print(flush=True)\nsys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
         assert child.stdout is not None
         child.stdout.readline()  # the grandchild has ended, the child lives
         assert cpu_seconds(os.getpid()) - before >= 0.28
@@ -36,8 +38,13 @@ def test_targets_compare_with_the_connector_within_a_round() -> None:
         "frames: CPU / jvm: 0.50, target at most 0.65: reached",
     ]
     assert verdicts("read", {"frames": rounds["frames"]}) == []
-    triggers = {name: [Figures(1, 1.0, 1.0, more={TRIGGER: ms})] for name, ms in (("jvm", 200.0), ("frames", 300.0))}
-    assert verdicts("trigger", triggers) == [f"frames: {TRIGGER} / jvm: 1.50, target at most 1.4: not reached"]
+    triggers = {
+        name: [Figures(1, 1.0, 1.0, more={TRIGGER: ms})]
+        for name, ms in (("jvm", 200.0), ("frames", 300.0))
+    }
+    assert verdicts("trigger", triggers) == [
+        f"frames: {TRIGGER} / jvm: 1.50, target at most 1.4: not reached"
+    ]
 
 
 def test_every_target_is_measured() -> None:

@@ -20,7 +20,15 @@ from kafka_native.mock import MockCluster
 from tests.cli.running import ROOT, environment, invoke, run
 
 GOOD = ["xa", "xb.c_d-1", "x_", "X9"]
-COMMANDS = ["$(touch {})", "`touch {}`", ";touch {};", "|touch {}", "&touch {}&", "\ntouch {}\n", "(touch {})"]
+COMMANDS = [
+    "$(touch {})",
+    "`touch {}`",
+    ";touch {};",
+    "|touch {}",
+    "&touch {}&",
+    "\ntouch {}\n",
+    "(touch {})",
+]
 BAD = [
     *(f"x{each}" for each in COMMANDS),
     "x y", "x*", "x?", "x[a]", "x{a,b}", "x~", "x#y", "x!y", "x<y", "x>y", "x'y", 'x"y', "x\\y", "x=y", "x:y", "x,y",
@@ -36,7 +44,9 @@ def marker(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hostile(cluster: MockCluster, marker: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockCluster]:
+def hostile(
+    cluster: MockCluster, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MockCluster]:
     """Create topics and groups with all these names."""
     monkeypatch.setattr("kafka_native.mock.cluster.is_valid_name", lambda _name: True)
     for name in (*GOOD, *(each.replace("{}", str(marker)) for each in BAD)):
@@ -48,11 +58,17 @@ def hostile(cluster: MockCluster, marker: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("words", ["groups delete", "topics delete", "consume -G", "consume -t", "groups lag -t a"])
+@pytest.mark.parametrize(
+    "words", ["groups delete", "topics delete", "consume -G", "consume -t", "groups lag -t a"]
+)
 def test_a_shell_is_offered_plain_names_only(hostile: MockCluster, shell: str, words: str) -> None:
     line = f"kafka-native {words} "
     count = {"bash": len(words.split()) + 1, "zsh": len(words.split()) + 1, "fish": ""}[shell]
-    variables = {"_KAFKA_NATIVE_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, "COMP_CWORD": str(count)}
+    variables = {
+        "_KAFKA_NATIVE_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(count),
+    }
     done = run(**variables, KAFKA_BOOTSTRAP=hostile.bootstrap_servers)
     told = done.stdout.decode()
     if shell == "zsh":
@@ -66,7 +82,9 @@ def test_a_shell_is_offered_plain_names_only(hostile: MockCluster, shell: str, w
     assert sorted(names) == sorted(GOOD)
 
 
-def test_bash_completes_and_runs_nothing(hostile: MockCluster, marker: Path, tmp_path: Path) -> None:
+def test_bash_completes_and_runs_nothing(
+    hostile: MockCluster, marker: Path, tmp_path: Path
+) -> None:
     """Run our script in a real bash. The completions become words of a command that runs."""
     program = tmp_path / PROGRAM
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafka_native.cli "$@"\n')
@@ -81,7 +99,9 @@ def test_bash_completes_and_runs_nothing(hostile: MockCluster, marker: Path, tmp
     """
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     env = environment(PATH=path, KAFKA_BOOTSTRAP=hostile.bootstrap_servers, PYTHONPATH=str(ROOT))
-    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, timeout=60, check=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", script], env=env, capture_output=True, timeout=60, check=True, text=True
+    )
     lines = done.stdout.splitlines()
     assert sorted(lines[: len(GOOD)]) == sorted(f"<{each}>" for each in GOOD)
     assert lines[len(GOOD) :] == ["4"] * len(GOOD)

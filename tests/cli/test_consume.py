@@ -40,7 +40,9 @@ def filled(cluster: MockCluster) -> Iterator[MockCluster]:
     cluster.create_topic("t", 3)
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         for number in range(10):
-            producer.produce("t", str(number), key=f"k{number}", partition=0, timestamp=T0 + number * 1000)
+            producer.produce(
+                "t", str(number), key=f"k{number}", partition=0, timestamp=T0 + number * 1000
+            )
         headers = [("kind", b"x"), ("none", None), ("bin", b"\xff")]
         producer.produce("t", b"\xff\x00\n", partition=1, headers=headers, timestamp=T0 + 500)
         producer.produce("t", None, key=b"\xfe", partition=1, timestamp=T0 + 600)
@@ -78,7 +80,9 @@ def values(cluster: MockCluster, *arguments: str) -> list[str]:
         (["--from", "4", "-e", "-c", "2"], 4, 5),
     ],
 )
-def test_where_it_begins_and_ends(filled: MockCluster, arguments: list[str], first: int, last: int) -> None:
+def test_where_it_begins_and_ends(
+    filled: MockCluster, arguments: list[str], first: int, last: int
+) -> None:
     assert values(filled, *arguments) == [str(number) for number in range(first, last + 1)]
 
 
@@ -99,7 +103,9 @@ def test_where_nothing_is_it_ends_at_once(filled: MockCluster, arguments: list[s
 
 def test_several_partitions_each_end(filled: MockCluster) -> None:
     done = consume(filled, "-p", "0,2", "-p", "1-1", "-e", "-f", "%p/%o\\n")
-    assert sorted(done.stdout.split()) == sorted([*(f"0/{number}" for number in range(10)), "1/0", "1/1"])
+    assert sorted(done.stdout.split()) == sorted(
+        [*(f"0/{number}" for number in range(10)), "1/0", "1/1"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,14 +115,19 @@ def test_several_partitions_each_end(filled: MockCluster) -> None:
         (["-p", "0", "-o", "11"], "offset 11 of t [0] is after its end, 10"),
     ],
 )
-def test_what_is_not_there_is_status_1(filled: MockCluster, arguments: list[str], text: str) -> None:
+def test_what_is_not_there_is_status_1(
+    filled: MockCluster, arguments: list[str], text: str
+) -> None:
     done = consume(filled, *arguments)
     assert (done.exit_code, done.stderr) == (1, f"Error: {text}\n")
 
 
 def test_a_topic_that_does_not_exist_is_status_1(cluster: MockCluster) -> None:
     done = invoke("consume", "-b", cluster.bootstrap_servers, "nosuch", "-e")
-    assert (done.exit_code, done.stderr) == (1, "Error: topic nosuch: Broker: Unknown topic or partition\n")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "Error: topic nosuch: Broker: Unknown topic or partition\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,7 +165,8 @@ def test_formats_are_kcats(filled: MockCluster) -> None:
         return done.stdout_bytes  # type: ignore[no-any-return]
 
     assert printed("-f", "%t %p %o %T %S %K %h|%s|%k\\x00%%") == (
-        b"t 1 0 1700000000500 3 -1 kind=x,none=,bin=\xff|\xff\x00\n|\x00%t 1 1 1700000000600 -1 1 ||\xfe\x00%"
+        b"t 1 0 1700000000500 3 -1 kind=x,none=,bin=\xff|\xff\x00\n|\x00%t 1 1 1700000000600 "
+        b"-1 1 ||\xfe\x00%"
     )
     assert printed("-f", "%R%v") == b"\0\0\0\x03\xff\0\n\xff\xff\xff\xff"
     assert printed("-f", "%I;", "-c", "1") == b"2023-11-14T22:13:20.500Z;"
@@ -191,9 +203,14 @@ def test_header_names_that_are_not_utf8_are_printed(odd: MockCluster) -> None:
     assert done.exit_code == 0, done.output
     assert done.stdout_bytes == b"caf\xe9=\xff," + "größe=\n".encode()
     lines = consume(odd, "-p", "2", "-e", "-c", "1", "-J").stdout_bytes
-    assert json.loads(lines)["headers"] == [[{"base64": "Y2Fm6Q=="}, {"base64": "/w=="}], ["größe", None]]
+    assert json.loads(lines)["headers"] == [
+        [{"base64": "Y2Fm6Q=="}, {"base64": "/w=="}],
+        ["größe", None],
+    ]
     odd.create_topic("copy", 1)
-    again = invoke("produce", "-b", odd.bootstrap_servers, "-t", "copy", "-p", "0", "-J", stdin=lines)
+    again = invoke(
+        "produce", "-b", odd.bootstrap_servers, "-t", "copy", "-p", "0", "-J", stdin=lines
+    )
     assert again.exit_code == 0, again.output
     assert odd.messages("copy", 0)[0].headers == odd.messages("t", 2)[0].headers
     for name in ('"\\ud800"', "7", "null", '{"base64":"?"}', '{"bytes":""}'):
@@ -212,8 +229,12 @@ def test_envelopes_are_read_back_as_they_were(filled: MockCluster) -> None:
         again = invoke("produce", "-b", filled.bootstrap_servers, "-t", "copy", "-J", stdin=lines)
         assert again.exit_code == 0, again.output
     for number in range(3):
-        wanted = [(m.key, m.value, m.timestamp, list(m.headers)) for m in filled.messages("t", number)]
-        got = [(m.key, m.value, m.timestamp, list(m.headers)) for m in filled.messages("copy", number)]
+        wanted = [
+            (m.key, m.value, m.timestamp, list(m.headers)) for m in filled.messages("t", number)
+        ]
+        got = [
+            (m.key, m.value, m.timestamp, list(m.headers)) for m in filled.messages("copy", number)
+        ]
         assert sorted(got, key=repr) == sorted(wanted * 3, key=repr)
 
 
@@ -234,7 +255,12 @@ def test_an_envelope_says_everything(filled: MockCluster) -> None:
 def test_json_values_are_embedded_where_asked_for(cluster: MockCluster) -> None:
     cluster.create_topic("t", 1)
     told = [b'{"a": [1]}', b"[]", b'"text"', b"7", b"{broken", b'{"hex":"ff"}', b"null"]
-    assert invoke("produce", "-b", cluster.bootstrap_servers, "-t", "t", stdin=b"\n".join(told)).exit_code == 0
+    assert (
+        invoke(
+            "produce", "-b", cluster.bootstrap_servers, "-t", "t", stdin=b"\n".join(told)
+        ).exit_code
+        == 0
+    )
     done = consume(cluster, "-e", "-J", "--value-as", "json")
     assert [json.loads(line)["value"] for line in done.stdout.splitlines()] == [
         {"a": [1]},
@@ -252,8 +278,13 @@ def test_arrow_and_parquet_files(filled: MockCluster, tmp_path: Path) -> None:
     assert consume(filled, "-e", "--arrow", str(arrow)).exit_code == 0
     # not all partitions have them
     assert consume(filled, "--from", "1", "--to", "2", "--parquet", str(parquet)).exit_code == 1
-    assert consume(filled, "-p", "0", "--from", "2", "--to", "5", "--parquet", str(parquet)).exit_code == 0
-    table = pyarrow.ipc.open_stream(arrow.read_bytes()).read_all().sort_by([("partition", "ascending")])
+    assert (
+        consume(filled, "-p", "0", "--from", "2", "--to", "5", "--parquet", str(parquet)).exit_code
+        == 0
+    )
+    table = (
+        pyarrow.ipc.open_stream(arrow.read_bytes()).read_all().sort_by([("partition", "ascending")])
+    )
     assert table.num_rows == 12
     assert table.column_names == [
         *("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -275,8 +306,12 @@ def test_an_empty_topic_makes_files_that_can_be_read(cluster: MockCluster, tmp_p
     assert (table.num_rows, table.num_columns) == (0, 8)
 
 
-def test_bytes_that_are_no_text_are_an_error_of_a_text_column(filled: MockCluster, tmp_path: Path) -> None:
-    done = consume(filled, "-p", "1", "-e", "--columns", "value:string", "--arrow", str(tmp_path / "f"))
+def test_bytes_that_are_no_text_are_an_error_of_a_text_column(
+    filled: MockCluster, tmp_path: Path
+) -> None:
+    done = consume(
+        filled, "-p", "1", "-e", "--columns", "value:string", "--arrow", str(tmp_path / "f")
+    )
     assert done.exit_code == 1
     assert "--columns takes it as binary" in done.stderr
 
@@ -284,7 +319,9 @@ def test_bytes_that_are_no_text_are_an_error_of_a_text_column(filled: MockCluste
 def test_without_pyarrow_it_says_what_is_missing(filled: MockCluster, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyarrow'] = None\n")
     path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
-    done = run("consume", "-b", filled.bootstrap_servers, "t", "-e", "--arrow", "-", PYTHONPATH=path)
+    done = run(
+        "consume", "-b", filled.bootstrap_servers, "t", "-e", "--arrow", "-", PYTHONPATH=path
+    )
     assert done.returncode == 1
     assert b"pip install 'kafka-native[cli,arrow]'" in done.stderr
 
@@ -301,7 +338,12 @@ def test_a_group_commits_what_was_printed_and_goes_on_there(filled: MockCluster)
     assert len(first.stdout_bytes.split(b"\n")) == 12 + 2  # one value has a newline
     assert committed(filled, "g") == 10
     assert committed(filled, "g", 1) == 2
-    assert invoke("produce", "-b", filled.bootstrap_servers, "-t", "t", "-p", "0", stdin=b"new\n").exit_code == 0
+    assert (
+        invoke(
+            "produce", "-b", filled.bootstrap_servers, "-t", "t", "-p", "0", stdin=b"new\n"
+        ).exit_code
+        == 0
+    )
     assert invoke(*group, "-o", "beginning", "-c", "1").stdout == "new\n"
     assert committed(filled, "g") == 11
 
@@ -320,8 +362,12 @@ def lines_of(process: subprocess.Popen[bytes], count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_commits_and_leaves(filled: MockCluster, number: signal.Signals, status: int) -> None:
-    with started("consume", "-b", filled.bootstrap_servers, "-G", "g", "-o", "beginning", "t") as process:
+def test_a_signal_commits_and_leaves(
+    filled: MockCluster, number: signal.Signals, status: int
+) -> None:
+    with started(
+        "consume", "-b", filled.bootstrap_servers, "-G", "g", "-o", "beginning", "t"
+    ) as process:
         assert len(lines_of(process, 13)) == 13
         process.send_signal(number)
         assert process.wait(30) == status
@@ -331,19 +377,39 @@ def test_a_signal_commits_and_leaves(filled: MockCluster, number: signal.Signals
 
 
 def test_following_prints_what_comes_at_once(filled: MockCluster) -> None:
-    with started("consume", "-b", filled.bootstrap_servers, "t", "-o", "-1", "-p", "0", "-q") as process:
+    with started(
+        "consume", "-b", filled.bootstrap_servers, "t", "-o", "-1", "-p", "0", "-q"
+    ) as process:
         assert lines_of(process, 1) == [b"9\n"]
-        assert invoke("produce", "-b", filled.bootstrap_servers, "-t", "t", "-p", "0", stdin=b"new").exit_code == 0
+        assert (
+            invoke(
+                "produce", "-b", filled.bootstrap_servers, "-t", "t", "-p", "0", stdin=b"new"
+            ).exit_code
+            == 0
+        )
         assert lines_of(process, 1) == [b"new\n"]
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
 
 
-def test_a_broken_pipe_ends_quietly_and_commits_no_more_than_was_written(cluster: MockCluster) -> None:
+def test_a_broken_pipe_ends_quietly_and_commits_no_more_than_was_written(
+    cluster: MockCluster,
+) -> None:
     cluster.create_topic("t", 1)
     lines = b"".join(b"%06d\n" % number for number in range(200_000))
     assert invoke("produce", "-b", cluster.bootstrap_servers, "-t", "t", stdin=lines).exit_code == 0
-    command = ["consume", "-b", cluster.bootstrap_servers, "-G", "g", "-o", "beginning", "t", "-D", "x" * 500 + "\\n"]
+    command = [
+        "consume",
+        "-b",
+        cluster.bootstrap_servers,
+        "-G",
+        "g",
+        "-o",
+        "beginning",
+        "t",
+        "-D",
+        "x" * 500 + "\\n",
+    ]
     with started(*command) as process:
         assert lines_of(process, 1)[0].startswith(b"000000x")
         assert process.stdout is not None
@@ -357,9 +423,24 @@ def test_a_broken_pipe_ends_quietly_and_commits_no_more_than_was_written(cluster
 def test_ends_are_told_on_a_terminal_unless_quiet(filled: MockCluster) -> None:
     def told(*arguments: str) -> bytes:
         ours, theirs = pty.openpty()
-        command = [*PROGRAM, "consume", "-b", filled.bootstrap_servers, "-p", "0", "t", "-e", *arguments]
+        command = [
+            *PROGRAM,
+            "consume",
+            "-b",
+            filled.bootstrap_servers,
+            "-p",
+            "0",
+            "t",
+            "-e",
+            *arguments,
+        ]
         done = subprocess.run(
-            command, stderr=theirs, stdout=subprocess.PIPE, env=environment(TERM="xterm"), timeout=PROGRAM_S, check=True
+            command,
+            stderr=theirs,
+            stdout=subprocess.PIPE,
+            env=environment(TERM="xterm"),
+            timeout=PROGRAM_S,
+            check=True,
         )
         os.set_blocking(ours, False)
         os.close(theirs)
@@ -376,11 +457,15 @@ def test_ends_are_told_on_a_terminal_unless_quiet(filled: MockCluster) -> None:
 
 
 def test_kcats_words(filled: MockCluster) -> None:
-    done = run("-C", "-b", filled.bootstrap_servers, "-qet", "t", "-p0", "-o", "-2", "-f", "%k=%s\\n")
+    done = run(
+        "-C", "-b", filled.bootstrap_servers, "-qet", "t", "-p0", "-o", "-2", "-f", "%k=%s\\n"
+    )
     assert (done.returncode, done.stdout) == (0, b"k8=8\nk9=9\n")
     sent = run("-P", "-b", filled.bootstrap_servers, "-t", "t", "-p0", "-K:", stdin=b"a:b\n")
     assert (sent.returncode, sent.stderr) == (0, b"")
-    group = run("-G", "g", "-b", filled.bootstrap_servers, "-e", "-o", "beginning", "-q", "-f", "%s;", "t")
+    group = run(
+        "-G", "g", "-b", filled.bootstrap_servers, "-e", "-o", "beginning", "-q", "-f", "%s;", "t"
+    )
     assert (group.returncode, group.stdout.count(b";")) == (0, 13)
 
 
@@ -396,7 +481,9 @@ def test_places() -> None:
         offset_bounds.parsed("yesterday")
 
 
-def test_an_error_of_a_partition_is_status_1_behind_what_came_before_it(filled: MockCluster) -> None:
+def test_an_error_of_a_partition_is_status_1_behind_what_came_before_it(
+    filled: MockCluster,
+) -> None:
     filled.create_topic("closed", 1)
     filled.push_request_errors(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED])
     done = invoke("consume", "-b", filled.bootstrap_servers, "closed", "-e")
@@ -406,6 +493,18 @@ def test_an_error_of_a_partition_is_status_1_behind_what_came_before_it(filled: 
 
 
 def test_a_group_hears_of_a_topic_that_does_not_exist_and_goes_on(filled: MockCluster) -> None:
-    group = ["consume", "-b", filled.bootstrap_servers, "-G", "g", "t", "nosuch", "-o", "beginning", "-c", "12"]
+    group = [
+        "consume",
+        "-b",
+        filled.bootstrap_servers,
+        "-G",
+        "g",
+        "t",
+        "nosuch",
+        "-o",
+        "beginning",
+        "-c",
+        "12",
+    ]
     done = invoke(*group, "-f", "%o,")
     assert (done.exit_code, done.stdout.count(",")) == (0, 12)

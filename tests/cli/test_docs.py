@@ -28,7 +28,9 @@ def test_option_tables_are_those_of_the_commands(page: object) -> None:
 
 def words() -> list[str]:
     places = [
-        match[2] for page in sorted(PAGES.glob("*.md")) for match in reference.OPTIONS_BLOCK.finditer(page.read_text())
+        match[2]
+        for page in sorted(PAGES.glob("*.md"))
+        for match in reference.OPTIONS_BLOCK.finditer(page.read_text())
     ]
     return [each for each in places if each != reference.SHARED]
 
@@ -45,8 +47,16 @@ def test_every_leaf_with_options_has_a_table() -> None:
     def leaves(command: click.Command, path: str) -> list[str]:
         if not isinstance(command, click.Group):
             return [path]
-        below = {name: command.get_command(click.Context(command), name) for name in command.list_commands(None)}  # type: ignore[arg-type]
-        return [leaf for name, each in below.items() if each is not None for leaf in leaves(each, f"{path} {name}")]
+        below = {
+            name: command.get_command(click.Context(command), name)
+            for name in command.list_commands(None)
+        }  # type: ignore[arg-type]
+        return [
+            leaf
+            for name, each in below.items()
+            if each is not None
+            for leaf in leaves(each, f"{path} {name}")
+        ]
 
     everything = [leaf for name in COMMANDS for leaf in leaves(reference.find(name), name)]
     assert not [leaf for leaf in everything if leaf not in words() and leaf != "mock"]

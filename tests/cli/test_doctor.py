@@ -42,7 +42,9 @@ class Found:
         self.document = json.loads(result.stdout)
         self.said = result.stdout
         assert self.document["exit_code"] == self.status
-        assert {step["kind"] for step in self.document["steps"]} == set(EXIT_CODES), "each step is there, or skipped"
+        assert {step["kind"] for step in self.document["steps"]} == set(EXIT_CODES), (
+            "each step is there, or skipped"
+        )
 
     def steps(self, kind: str) -> list[dict[str, Any]]:
         return [step for step in self.document["steps"] if step["kind"] == kind]
@@ -64,7 +66,14 @@ class Found:
 def tls_options(cluster: MockCluster, tmp_path: Path) -> list[str]:
     authority = tmp_path / "ca.pem"
     authority.write_text(cluster.ca_pem)
-    return ["-b", cluster.bootstrap_servers, "-X", "security.protocol=ssl", "-X", f"ssl.ca.location={authority}"]
+    return [
+        "-b",
+        cluster.bootstrap_servers,
+        "-X",
+        "security.protocol=ssl",
+        "-X",
+        f"ssl.ca.location={authority}",
+    ]
 
 
 # --- all good ---
@@ -76,7 +85,9 @@ def test_all_good(cluster: MockCluster) -> None:
     assert found.status == 0, found.said
     assert found.document["ok"] is True
     statuses = {kind: {step["status"] for step in found.steps(kind)} for kind in EXIT_CODES}
-    assert statuses == {kind: {"skipped" if kind in ("proxy", "tls", "sasl") else "ok"} for kind in EXIT_CODES}
+    assert statuses == {
+        kind: {"skipped" if kind in ("proxy", "tls", "sasl") else "ok"} for kind in EXIT_CODES
+    }
     assert [step["target"] for step in found.steps("tcp")] == cluster.bootstrap_servers.split(",")
     assert cluster.cluster_id in found.steps("metadata")[0]["text"]
     assert found.steps("versions")[0]["details"]["apis"]["METADATA"][1] >= 12
@@ -107,9 +118,18 @@ def test_brokers_that_are_no_bootstrap_servers_are_visited(cluster: MockCluster)
 
 
 def test_everything_that_security_has(tmp_path: Path) -> None:
-    security = ListenerSecurity("sasl_ssl", mechanisms=["SCRAM-SHA-512"], users={"alice": "Secret-1"})
+    security = ListenerSecurity(
+        "sasl_ssl", mechanisms=["SCRAM-SHA-512"], users={"alice": "Secret-1"}
+    )
     with MockCluster(brokers=2, security=security) as cluster:
-        login = ["-X", "sasl.mechanism=SCRAM-SHA-512", "-X", "sasl.username=alice", "-X", "sasl.password=Secret-1"]
+        login = [
+            "-X",
+            "sasl.mechanism=SCRAM-SHA-512",
+            "-X",
+            "sasl.username=alice",
+            "-X",
+            "sasl.password=Secret-1",
+        ]
         options = [*tls_options(cluster, tmp_path), "-X", "security.protocol=sasl_ssl"]
         found = Found(*options, *login)
         assert found.status == 0, found.said
@@ -130,8 +150,12 @@ def test_text_for_people_and_its_exit_status(cluster: MockCluster) -> None:
     failing = run("doctor", "-b", "127.0.0.1:1", "--quiet")
     lines = failing.stdout.decode().splitlines()
     assert failing.returncode == 12
-    assert lines[0].startswith("FAILED   tcp            127.0.0.1:1: 127.0.0.1:1 refuses the connection")
-    assert lines[1].strip().startswith("cause: the machine is there, but nothing listens on this port")
+    assert lines[0].startswith(
+        "FAILED   tcp            127.0.0.1:1: 127.0.0.1:1 refuses the connection"
+    )
+    assert (
+        lines[1].strip().startswith("cause: the machine is there, but nothing listens on this port")
+    )
     assert lines[-1] == "This connection fails at: tcp (exit status 12)"
 
 
@@ -153,18 +177,32 @@ def test_no_broker_is_named() -> None:
     ],
 )
 def test_configuration_that_no_client_takes(option: str, text: str) -> None:
-    step = Found("-b", "127.0.0.1:1", "-X", "security.protocol=sasl_ssl", "-X", option).failed_at("configuration")
+    step = Found("-b", "127.0.0.1:1", "-X", "security.protocol=sasl_ssl", "-X", option).failed_at(
+        "configuration"
+    )
     assert text in step["text"]
 
 
 def test_what_is_odd_about_a_configuration_is_a_warning() -> None:
     with MockCluster(1, security=ListenerSecurity("sasl_plaintext", users={"a": "b"})) as cluster:
         options = ["-X", "security.protocol=sasl_plaintext", "-X", "sasl.mechanism=PLAIN"]
-        login = ["-X", "sasl.username=a", "-X", "sasl.password=b", "-X", "group.id=g", "-X", "acks=1"]
+        login = [
+            "-X",
+            "sasl.username=a",
+            "-X",
+            "sasl.password=b",
+            "-X",
+            "group.id=g",
+            "-X",
+            "acks=1",
+        ]
         found = Found("-b", cluster.bootstrap_servers, *options, *login)
     step = found.only("configuration")
     assert (found.status, step["status"]) == (0, "warning")
-    assert step["cause"] == "SASL PLAIN without TLS: anyone who can read the network traffic sees the password"
+    assert (
+        step["cause"]
+        == "SASL PLAIN without TLS: anyone who can read the network traffic sees the password"
+    )
 
 
 def test_unresolvable_name() -> None:
@@ -190,7 +228,9 @@ def test_one_of_two_bootstrap_servers_is_down(cluster: MockCluster) -> None:
         }
 
 
-def test_one_of_two_addresses_refuses(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_two_addresses_refuses(
+    cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Like localhost that is also ::1, while the broker listens on 127.0.0.1."""
     real, port = socket.getaddrinfo, int(cluster.address(1).rpartition(":")[2])
 
@@ -232,7 +272,9 @@ class Silent(BaseHTTPRequestHandler):
 def test_http_server_that_waits_for_a_line() -> None:
     class Threads(HTTPServer):
         def process_request(self, request: Any, client_address: Any) -> None:
-            threading.Thread(target=super().process_request, args=(request, client_address), daemon=True).start()
+            threading.Thread(
+                target=super().process_request, args=(request, client_address), daemon=True
+            ).start()
 
     server = Threads(("127.0.0.1", 0), Silent)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -251,7 +293,9 @@ def test_http_server_that_waits_for_a_line() -> None:
 
 def test_port_that_takes_connections_and_says_nothing() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
-        step = Found("-b", f"127.0.0.1:{silent.getsockname()[1]}", limit=SHORT_S).failed_at("versions")
+        step = Found("-b", f"127.0.0.1:{silent.getsockname()[1]}", limit=SHORT_S).failed_at(
+            "versions"
+        )
     assert step["text"].startswith("no answer in time to ApiVersions")
     assert "a load balancer" in step["cause"]
     assert step["seconds"] >= float(SHORT_S)
@@ -265,7 +309,9 @@ def test_port_that_hangs_up() -> None:
 
 
 def test_answer_that_is_none_of_kafkas(cluster: MockCluster) -> None:
-    cluster.rewrite_responses(ApiKey.API_VERSIONS, lambda frame: b"\0\0\0\x05" + frame[4:8] + b"\x00")
+    cluster.rewrite_responses(
+        ApiKey.API_VERSIONS, lambda frame: b"\0\0\0\x05" + frame[4:8] + b"\x00"
+    )
     step = Found("-b", cluster.address(1)).failed_at("versions")
     assert "something that isn't Kafka answered" in step["text"]
 
@@ -292,8 +338,12 @@ def test_plaintext_port_and_a_tls_client(cluster: MockCluster) -> None:
 
 
 def test_plaintext_port_with_sasl_and_a_tls_client() -> None:
-    with MockCluster(1, security=ListenerSecurity("sasl_plaintext", mechanisms=["SCRAM-SHA-256"])) as cluster:
-        step = Found("-b", cluster.bootstrap_servers, "-X", "security.protocol=ssl").failed_at("tls")
+    with MockCluster(
+        1, security=ListenerSecurity("sasl_plaintext", mechanisms=["SCRAM-SHA-256"])
+    ) as cluster:
+        step = Found("-b", cluster.bootstrap_servers, "-X", "security.protocol=ssl").failed_at(
+            "tls"
+        )
     assert "wants a log-in with one of SCRAM-SHA-256" in step["cause"]
     assert "sasl_plaintext" in step["advice"]
 
@@ -307,7 +357,9 @@ def test_plaintext_port_with_sasl_and_a_tls_client() -> None:
         ("unknown_ca", "set ssl.ca.location to the CA's certificate"),
     ],
 )
-def test_certificate_that_is_not_accepted(tls_cluster: MockCluster, tmp_path: Path, presented: Any, text: str) -> None:
+def test_certificate_that_is_not_accepted(
+    tls_cluster: MockCluster, tmp_path: Path, presented: Any, text: str
+) -> None:
     tls_cluster.present_certificate(presented)
     step = Found(*tls_options(tls_cluster, tmp_path)).failed_at("tls")
     assert text in step["text"]
@@ -316,15 +368,23 @@ def test_certificate_that_is_not_accepted(tls_cluster: MockCluster, tmp_path: Pa
     assert not tls_cluster.requests, "nothing is sent to who isn't trusted"
 
 
-def test_wrong_host_is_no_matter_where_names_are_not_checked(tls_cluster: MockCluster, tmp_path: Path) -> None:
+def test_wrong_host_is_no_matter_where_names_are_not_checked(
+    tls_cluster: MockCluster, tmp_path: Path
+) -> None:
     tls_cluster.present_certificate("wrong_host")
-    options = [*tls_options(tls_cluster, tmp_path), "-X", "ssl.endpoint.identification.algorithm=none"]
+    options = [
+        *tls_options(tls_cluster, tmp_path),
+        "-X",
+        "ssl.endpoint.identification.algorithm=none",
+    ]
     assert Found(*options).status == 0
 
 
 def test_common_name_alone_is_not_accepted(tmp_path: Path) -> None:
     authority = trustme.CA()
-    given = Identity(*issued(authority, "127.0.0.1", []), ca_pem=authority.cert_pem.bytes().decode())
+    given = Identity(
+        *issued(authority, "127.0.0.1", []), ca_pem=authority.cert_pem.bytes().decode()
+    )
     with MockCluster(1, security=ListenerSecurity("ssl", certificates=given)) as cluster:
         step = Found(*tls_options(cluster, tmp_path)).failed_at("tls")
     assert "names no host in its subjectAltName" in step["text"]
@@ -371,7 +431,9 @@ def login(cluster: MockCluster, mechanism: str, password: str, user: str = "alic
 
 @pytest.fixture
 def sasl_cluster() -> Iterator[MockCluster]:
-    security = ListenerSecurity("sasl_plaintext", mechanisms=["PLAIN", "SCRAM-SHA-512"], users={"alice": "right"})
+    security = ListenerSecurity(
+        "sasl_plaintext", mechanisms=["PLAIN", "SCRAM-SHA-512"], users={"alice": "right"}
+    )
     with MockCluster(1, security=security) as running:
         yield running
 
@@ -388,7 +450,10 @@ def test_wrong_password(sasl_cluster: MockCluster, mechanism: str) -> None:
 
 def test_mechanism_that_the_listener_lacks(sasl_cluster: MockCluster) -> None:
     step = login(sasl_cluster, "SCRAM-SHA-256", "right").failed_at("sasl")
-    assert step["text"] == "the broker has no SASL mechanism SCRAM-SHA-256: it offers PLAIN, SCRAM-SHA-512"
+    assert (
+        step["text"]
+        == "the broker has no SASL mechanism SCRAM-SHA-256: it offers PLAIN, SCRAM-SHA-512"
+    )
     assert step["advice"] == "set sasl.mechanism=PLAIN"
 
 
@@ -428,10 +493,14 @@ def test_broker_is_advertised_where_nothing_listens(cluster: MockCluster) -> Non
     assert "advertised.listeners" in step["advice"] or "port" in step["advice"]
 
 
-def test_broker_is_advertised_at_localhost(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_is_advertised_at_localhost(
+    cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, port = socket.getaddrinfo, int(cluster.address(1).rpartition(":")[2])
     monkeypatch.setattr(
-        socket, "getaddrinfo", lambda host, *rest: real("127.0.0.1" if host == "broker.test" else host, *rest)
+        socket,
+        "getaddrinfo",
+        lambda host, *rest: real("127.0.0.1" if host == "broker.test" else host, *rest),
     )
     cluster.advertise(1, "localhost:1")
     cluster.advertise(2, f"localhost:{cluster.address(2).rpartition(':')[2]}")
@@ -439,8 +508,8 @@ def test_broker_is_advertised_at_localhost(cluster: MockCluster, monkeypatch: py
     step = found.failed_at("listeners")
     assert "localhost is each client's own machine" in step["cause"]
     assert (
-        f"advertised.listeners with a name and port that clients reach, for instance broker.test:{port}"
-        in step["advice"]
+        "advertised.listeners with a name and port that clients reach, for instance "
+        f"broker.test:{port}" in step["advice"]
     )
     other = found.steps("listeners")[1]
     assert other["status"] == "warning", "reachable, but only from here"
@@ -453,7 +522,9 @@ def test_broker_is_advertised_by_a_name_of_its_own_network(cluster: MockCluster)
     assert "in containers" in step["advice"]
 
 
-def test_names_that_a_cluster_gives_its_brokers_do_nothing_to_a_terminal(cluster: MockCluster) -> None:
+def test_names_that_a_cluster_gives_its_brokers_do_nothing_to_a_terminal(
+    cluster: MockCluster,
+) -> None:
     cluster.advertise(2, "kafka-2.invalid\x1b[2J\nok:9092")
     failed = Found("-b", cluster.address(1)).failed_at("listeners")
     assert failed["target"] == "broker 2 kafka-2.invalid?[2J?ok:9092"
@@ -525,7 +596,9 @@ def test_partition_without_a_leader(cluster: MockCluster) -> None:
 
 
 def test_loopback() -> None:
-    assert [is_loopback(each) for each in ("localhost", "127.3.2.1", "::1", "10.0.0.1", "broker")] == [
+    assert [
+        is_loopback(each) for each in ("localhost", "127.3.2.1", "::1", "10.0.0.1", "broker")
+    ] == [
         True,
         True,
         True,
@@ -536,15 +609,24 @@ def test_loopback() -> None:
 
 def test_private_address_is_remarked() -> None:
     problem = Problem("10.1.2.3:9092 didn't answer within 5 s", "a firewall")
-    found = of_listener(problem, 1, HostPort("10.1.2.3", 9092), [HostPort("kafka.example.com", 9092)])
+    found = of_listener(
+        problem, 1, HostPort("10.1.2.3", 9092), [HostPort("kafka.example.com", 9092)]
+    )
     assert found.cause.startswith("a private address")
 
 
 def test_reasons_of_sockets() -> None:
     address = Address(socket.AF_INET, ("192.0.2.1", 9092))
     assert "a firewall" in of_tcp(TimeoutError(), address, 5).cause
-    assert "no route to this network" in of_tcp(OSError(101, "Network is unreachable"), address, 5).cause
-    assert "name server" in of_dns(socket.gaierror(socket.EAI_AGAIN, "try again"), HostPort("a", 1), "any").cause
     assert (
-        "broker.address.family=v6" in of_dns(socket.gaierror(socket.EAI_NONAME, "none"), HostPort("a", 1), "v6").cause
+        "no route to this network"
+        in of_tcp(OSError(101, "Network is unreachable"), address, 5).cause
+    )
+    assert (
+        "name server"
+        in of_dns(socket.gaierror(socket.EAI_AGAIN, "try again"), HostPort("a", 1), "any").cause
+    )
+    assert (
+        "broker.address.family=v6"
+        in of_dns(socket.gaierror(socket.EAI_NONAME, "none"), HostPort("a", 1), "v6").cause
     )

@@ -22,7 +22,9 @@ def port_of(cluster: MockCluster) -> int:
 
 @pytest.mark.parametrize("kind", [Socks5, HttpConnect])
 @pytest.mark.parametrize("login", [None, LOGIN])
-def test_everything_is_looked_at_through_the_proxy(kind: type[Tunnels], login: tuple[bytes, bytes] | None) -> None:
+def test_everything_is_looked_at_through_the_proxy(
+    kind: type[Tunnels], login: tuple[bytes, bytes] | None
+) -> None:
     with MockCluster(2) as cluster, kind(login) as proxy:
         cluster.create_topic("greetings", 1)
         url = proxy.url("alice", QUOTED) if login else proxy.url()
@@ -30,13 +32,18 @@ def test_everything_is_looked_at_through_the_proxy(kind: type[Tunnels], login: t
         assert found.status == 0, found.said
         reached, let_in = found.steps("proxy")
         assert (reached["target"], reached["status"]) == (proxy.address, "ok")
-        assert (let_in["target"], let_in["text"]) == (f"{proxy.scheme}://{proxy.address}", "accepts the client")
+        assert (let_in["target"], let_in["text"]) == (
+            f"{proxy.scheme}://{proxy.address}",
+            "accepts the client",
+        )
         assert {step["status"] for step in found.steps("dns")} == {"skipped"}
         assert {step["text"] for step in found.steps("dns")} == {"the proxy looks the name up"}
         for step in found.steps("tcp"):
             assert step["target"].endswith(" through the proxy")
         assert [step["status"] for step in found.steps("listeners")] == ["ok", "ok"]
-        assert {f"{host}:{port}" for host, port in proxy.asked} == set(cluster.bootstrap_servers.split(","))
+        assert {f"{host}:{port}" for host, port in proxy.asked} == set(
+            cluster.bootstrap_servers.split(",")
+        )
         assert "s3cret" not in found.said
 
 
@@ -56,7 +63,9 @@ def test_no_proxy_is_a_step_that_is_skipped(cluster: MockCluster) -> None:
 
 
 def test_tls_and_a_log_in_behind_a_proxy(tmp_path: Path) -> None:
-    security = ListenerSecurity("sasl_ssl", mechanisms=["SCRAM-SHA-256"], users={"bob": "b0bs-secret"})
+    security = ListenerSecurity(
+        "sasl_ssl", mechanisms=["SCRAM-SHA-256"], users={"bob": "b0bs-secret"}
+    )
     with MockCluster(1, security=security) as cluster, HttpConnect(LOGIN) as proxy:
         authority = tmp_path / "ca.pem"
         authority.write_text(cluster.ca_pem)
@@ -65,7 +74,9 @@ def test_tls_and_a_log_in_behind_a_proxy(tmp_path: Path) -> None:
         conf += ["-X", "sasl.mechanism=SCRAM-SHA-256", "-X", "sasl.username=bob"]
         found = Found(*conf, "-X", "sasl.password=b0bs-secret")
         assert found.status == 0, found.said
-        assert {"tls", "sasl"} <= {step["kind"] for step in found.document["steps"] if step["status"] == "ok"}
+        assert {"tls", "sasl"} <= {
+            step["kind"] for step in found.document["steps"] if step["status"] == "ok"
+        }
         failed = Found(*conf, "-X", "sasl.password=another").failed_at("sasl")
         assert "refuses user 'bob'" in failed["text"]
 
@@ -79,17 +90,23 @@ def test_proxy_that_is_not_there() -> None:
     failed = Found("-b", "b1.invalid:9092", "-X", f"proxy.url={url}").failed_at("proxy")
     assert failed["text"] == "the proxy refuses the connection"
     assert "the proxy is down" in failed["cause"]
-    named = Found("-b", "b1.invalid:9092", "-X", "proxy.url=http://proxy.invalid:3128").failed_at("proxy")
+    named = Found("-b", "b1.invalid:9092", "-X", "proxy.url=http://proxy.invalid:3128").failed_at(
+        "proxy"
+    )
     assert "the proxy's name, proxy.invalid, can't be resolved" in named["text"]
 
 
 @pytest.mark.parametrize("kind", [Socks5, HttpConnect])
 def test_login_that_is_missing_or_wrong(kind: type[Tunnels]) -> None:
     with kind(LOGIN) as proxy:
-        missing = Found("-b", "b1.invalid:9092", "-X", f"proxy.url={proxy.url()}").failed_at("proxy")
+        missing = Found("-b", "b1.invalid:9092", "-X", f"proxy.url={proxy.url()}").failed_at(
+            "proxy"
+        )
         assert "the proxy: it wants a login" in missing["text"]
         assert missing["cause"] == "proxy.url has no user and password"
-        found = Found("-b", "b1.invalid:9092", "-X", f"proxy.url={proxy.url('alice', 'an0ther-secret')}")
+        found = Found(
+            "-b", "b1.invalid:9092", "-X", f"proxy.url={proxy.url('alice', 'an0ther-secret')}"
+        )
         wrong = found.failed_at("proxy")
         assert "it refuses the user and password of proxy.url" in wrong["text"]
         assert "a wrong password" in wrong["cause"]
@@ -100,7 +117,12 @@ def test_login_that_is_missing_or_wrong(kind: type[Tunnels]) -> None:
 @pytest.mark.parametrize(
     ("kind", "code", "text", "cause"),
     [
-        (Socks5, 2, "its rules don't allow connections to this broker (SOCKS5 says 2)", "often there is 443 alone"),
+        (
+            Socks5,
+            2,
+            "its rules don't allow connections to this broker (SOCKS5 says 2)",
+            "often there is 443 alone",
+        ),
         (Socks5, 3, "it has no route to the broker's network", "no route from the proxy"),
         (Socks5, 4, "it can't reach the broker's host", "isn't known in the proxy's network"),
         (Socks5, 5, "the broker refuses its connection", "nothing listens"),
@@ -116,7 +138,9 @@ def test_login_that_is_missing_or_wrong(kind: type[Tunnels]) -> None:
         (HttpConnect, 504, "the broker doesn't answer it", "a firewall"),
     ],
 )
-def test_broker_that_the_proxy_does_not_get_to(kind: type[Tunnels], code: int, text: str, cause: str) -> None:
+def test_broker_that_the_proxy_does_not_get_to(
+    kind: type[Tunnels], code: int, text: str, cause: str
+) -> None:
     with kind(refuse=lambda host: code) as proxy:
         failed = Found("-b", f"{HIDDEN}:9092", "-X", f"proxy.url={proxy.url()}").failed_at("tcp")
     assert failed["target"] == f"{HIDDEN}:9092 through the proxy"
@@ -126,30 +150,43 @@ def test_broker_that_the_proxy_does_not_get_to(kind: type[Tunnels], code: int, t
 
 def test_proxy_of_the_other_kind() -> None:
     with Socks5(patience_s=1.0) as proxy:
-        failed = Found("-b", "b1.invalid:9092", "-X", f"proxy.url=http://{proxy.address}").failed_at("proxy")
+        failed = Found(
+            "-b", "b1.invalid:9092", "-X", f"proxy.url=http://{proxy.address}"
+        ).failed_at("proxy")
         assert "does it speak HTTP?" in failed["text"]
     with HttpConnect() as proxy:
-        failed = Found("-b", "b1.invalid:9092", "-X", f"proxy.url=socks5h://{proxy.address}", limit=SHORT_S)
+        failed = Found(
+            "-b", "b1.invalid:9092", "-X", f"proxy.url=socks5h://{proxy.address}", limit=SHORT_S
+        )
         assert failed.failed_at("proxy")["kind"] == "proxy"
     with Canned(b"HTTP/1.1 400 Bad Request\r\n\r\n") as web:
-        failed = Found("-b", "b1.invalid:9092", "-X", f"proxy.url=socks5h://{web.address}").failed_at("proxy")
+        failed = Found(
+            "-b", "b1.invalid:9092", "-X", f"proxy.url=socks5h://{web.address}"
+        ).failed_at("proxy")
         assert "it speaks HTTP, not SOCKS5" in failed["text"]
         assert "another kind of proxy" in failed["cause"]
 
 
 def test_proxy_that_says_nothing() -> None:
     with Canned(b"", stays=True) as silent:
-        found = Found("-b", "b1.invalid:9092", "-X", f"proxy.url=socks5h://{silent.address}", limit=SHORT_S)
+        found = Found(
+            "-b", "b1.invalid:9092", "-X", f"proxy.url=socks5h://{silent.address}", limit=SHORT_S
+        )
         assert "no answer within" in found.failed_at("proxy")["text"]
     # a greeting, and then no answer about the broker
     with Canned(b"\x05\x00", stays=True) as stuck:
-        found = Found("-b", "b1.invalid:9092", "-X", f"proxy.url=socks5h://{stuck.address}", limit=SHORT_S)
+        found = Found(
+            "-b", "b1.invalid:9092", "-X", f"proxy.url=socks5h://{stuck.address}", limit=SHORT_S
+        )
         assert "no answer of the broker behind it" in found.failed_at("tcp")["text"]
 
 
 def test_broker_behind_the_proxy_that_is_advertised_elsewhere() -> None:
     names = {HIDDEN: "127.0.0.1"}
-    with MockCluster(1) as cluster, Socks5(names=names, refuse=lambda host: 0 if host == HIDDEN else 2) as proxy:
+    with (
+        MockCluster(1) as cluster,
+        Socks5(names=names, refuse=lambda host: 0 if host == HIDDEN else 2) as proxy,
+    ):
         found = Found("-b", f"{HIDDEN}:{port_of(cluster)}", "-X", f"proxy.url={proxy.url()}")
         failed = found.failed_at("listeners")
         assert "its rules don't allow connections to this broker" in failed["text"]

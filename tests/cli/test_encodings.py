@@ -36,14 +36,18 @@ def named() -> Iterator[MockCluster]:
         cluster.create_topic(NAME, 1)
         cluster.set_committed(NAME, {(NAME, 0): 0})
         with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
-            producer.produce(NAME, NAME.encode() + b"\xff", key=NAME, headers=[(NAME, NAME.encode())])
+            producer.produce(
+                NAME, NAME.encode() + b"\xff", key=NAME, headers=[(NAME, NAME.encode())]
+            )
             assert producer.flush(WAIT_S) == 0
         yield cluster
 
 
 @pytest.mark.parametrize("encoding", SHOWN)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_name_is_shown_in_the_encoding_of_the_output(named: MockCluster, encoding: str, command: str) -> None:
+def test_a_name_is_shown_in_the_encoding_of_the_output(
+    named: MockCluster, encoding: str, command: str
+) -> None:
     words = command.replace("NAME", NAME).split(" ")
     done = run(*words, "-b", named.bootstrap_servers, "-m", "5", PYTHONIOENCODING=encoding)
     shown = (done.stdout + done.stderr).decode(encoding)  # fails for any other character
@@ -53,10 +57,14 @@ def test_a_name_is_shown_in_the_encoding_of_the_output(named: MockCluster, encod
 
 
 @pytest.mark.parametrize("encoding", SHOWN)
-@pytest.mark.parametrize("command", ["topics list", "groups describe NAME", "doctor -t NAME", "metadata"])
+@pytest.mark.parametrize(
+    "command", ["topics list", "groups describe NAME", "doctor -t NAME", "metadata"]
+)
 def test_json_stays_the_same_document(named: MockCluster, encoding: str, command: str) -> None:
     words = command.replace("NAME", NAME).split(" ")
-    done = run(*words, "--json", "-b", named.bootstrap_servers, "-m", "5", PYTHONIOENCODING=encoding)
+    done = run(
+        *words, "--json", "-b", named.bootstrap_servers, "-m", "5", PYTHONIOENCODING=encoding
+    )
     told = json.loads(done.stdout.decode(encoding))
     assert NAME in json.dumps(told, ensure_ascii=False)
 
@@ -75,7 +83,9 @@ def test_messages_are_shown_in_the_encoding_of_the_terminal(
     shown = {}
     with encoded(monkeypatch, encoding):
         for option in ("-J", "-f%t %k %s %h\\n"):
-            with terminal("consume", NAME, "-e", "-q", option, "-b", named.bootstrap_servers) as screen:
+            with terminal(
+                "consume", NAME, "-e", "-q", option, "-b", named.bootstrap_servers
+            ) as screen:
                 assert screen.end() == 0, screen.shown
                 # fails for any other character
                 shown[option] = screen.data.decode(encoding).replace("\r\n", "\n")

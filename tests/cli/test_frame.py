@@ -1,4 +1,5 @@
-"""Common parts of all commands: cluster options, exit statuses, errors, completion, kcat's letters.
+"""Common parts of all commands: cluster options, exit statuses, errors, completion, kcat's
+letters.
 """
 
 from __future__ import annotations
@@ -30,8 +31,12 @@ def probe(connection: Connection) -> None:
 def merged(*arguments: str, **variables: str) -> dict[str, str]:
     from click.testing import CliRunner
 
-    unset: dict[str, str | None] = dict.fromkeys(("KAFKA_BOOTSTRAP", "BOOTSTRAP", "KAFKA_NATIVE_CONFIG"))
-    done = CliRunner().invoke(probe, list(arguments), env={**unset, "XDG_CONFIG_HOME": "/nowhere", **variables})
+    unset: dict[str, str | None] = dict.fromkeys(
+        ("KAFKA_BOOTSTRAP", "BOOTSTRAP", "KAFKA_NATIVE_CONFIG")
+    )
+    done = CliRunner().invoke(
+        probe, list(arguments), env={**unset, "XDG_CONFIG_HOME": "/nowhere", **variables}
+    )
     assert done.exit_code == 0, done.output
     found: dict[str, str] = json.loads(done.stdout)
     return found
@@ -42,21 +47,51 @@ def test_later_places_win_over_earlier_ones(tmp_path: Path) -> None:
     own.write_text("# mine\nmetadata.broker.list=own:1\nclient.id=own\n\nsasl.password = a b=c\n")
     other.write_text("bootstrap.servers: other:1\n")
     home = {"XDG_CONFIG_HOME": str(tmp_path)}
-    assert merged(**home) == {"bootstrap.servers": "own:1", "client.id": "own", "sasl.password": "a b=c"}
+    assert merged(**home) == {
+        "bootstrap.servers": "own:1",
+        "client.id": "own",
+        "sasl.password": "a b=c",
+    }
     assert merged(**home, KAFKA_BOOTSTRAP="env:1")["bootstrap.servers"] == "env:1"
-    assert merged("-F", str(other), **home, KAFKA_BOOTSTRAP="env:1") == {"bootstrap.servers": "other:1"}
+    assert merged("-F", str(other), **home, KAFKA_BOOTSTRAP="env:1") == {
+        "bootstrap.servers": "other:1"
+    }
     assert merged("-F", "none", **home, BOOTSTRAP="env:1") == {"bootstrap.servers": "env:1"}
-    everything = ["-F", str(other), "-X", "bootstrap.servers=x:1", "-X", "topic.acks=all", "-d", "broker"]
-    assert merged(*everything) == {"bootstrap.servers": "x:1", "request.required.acks": "all", "debug": "broker"}
+    everything = [
+        "-F",
+        str(other),
+        "-X",
+        "bootstrap.servers=x:1",
+        "-X",
+        "topic.acks=all",
+        "-d",
+        "broker",
+    ]
+    assert merged(*everything) == {
+        "bootstrap.servers": "x:1",
+        "request.required.acks": "all",
+        "debug": "broker",
+    }
     assert merged(*everything, "-b", "b:1")["bootstrap.servers"] == "b:1"
 
 
 def test_properties_of_the_other_kind_of_client_are_left_out() -> None:
     connection = Connection(
-        {"bootstrap.servers": "a:1", "group.id": "g", "queue.buffering.max.ms": "5", "unheard.of": "1"}
+        {
+            "bootstrap.servers": "a:1",
+            "group.id": "g",
+            "queue.buffering.max.ms": "5",
+            "unheard.of": "1",
+        }
     )
-    assert connection.config("consumer") == {"bootstrap.servers": "a:1", "group.id": "g", "unheard.of": "1"}
-    made = connection.config("producer", {"compression.type": "lz4", "retries": None}, linger_ms=1, acks=0)
+    assert connection.config("consumer") == {
+        "bootstrap.servers": "a:1",
+        "group.id": "g",
+        "unheard.of": "1",
+    }
+    made = connection.config(
+        "producer", {"compression.type": "lz4", "retries": None}, linger_ms=1, acks=0
+    )
     assert made == {
         "bootstrap.servers": "a:1",
         "queue.buffering.max.ms": "5",
@@ -75,7 +110,9 @@ def test_no_broker_named_is_wrong_usage() -> None:
 
 @pytest.mark.parametrize("pair", ["sasl.password", "=secret"])
 def test_a_refused_property_is_not_shown(pair: str) -> None:
-    done = invoke("metadata", "-b", "a:1", "-X", pair.replace("sasl.password", "sasl.password:secret"))
+    done = invoke(
+        "metadata", "-b", "a:1", "-X", pair.replace("sasl.password", "sasl.password:secret")
+    )
     assert done.exit_code == 2
     assert "write PROPERTY=VALUE" in done.stderr
     assert "secret" not in done.stderr
@@ -100,7 +137,10 @@ def test_errors_are_one_line_and_status_1() -> None:
     assert "127.0.0.1:1" in done.stderr
     unknown = invoke("metadata", "-b", "127.0.0.1:1", "-X", "client.ids=5")
     assert unknown.exit_code == 1
-    assert 'No such configuration property: "client.ids" (hint: did you mean "client.id"?)' in unknown.stderr
+    assert (
+        'No such configuration property: "client.ids" (hint: did you mean "client.id"?)'
+        in unknown.stderr
+    )
 
 
 def test_metadata_as_a_table_and_as_json(cluster: MockCluster) -> None:
@@ -112,7 +152,9 @@ def test_metadata_as_a_table_and_as_json(cluster: MockCluster) -> None:
     assert "controller" in done.stdout
     assert "x" * 249 in done.stdout, "where it is no terminal nothing is cut off"
     assert "\x1b" not in done.stdout
-    told = json.loads(invoke("metadata", "-b", cluster.bootstrap_servers, "--json", "-t", "greetings").stdout)
+    told = json.loads(
+        invoke("metadata", "-b", cluster.bootstrap_servers, "--json", "-t", "greetings").stdout
+    )
     assert [topic["topic"] for topic in told["topics"]] == ["greetings"]
     assert [each["partition"] for each in told["topics"][0]["partitions"]] == [0, 1, 2]
     assert len(told["brokers"]) == 2
@@ -120,7 +162,10 @@ def test_metadata_as_a_table_and_as_json(cluster: MockCluster) -> None:
 
 def test_unknown_topic_is_status_1(cluster: MockCluster) -> None:
     done = invoke("metadata", "-b", cluster.bootstrap_servers, "-t", "nosuch")
-    assert (done.exit_code, done.stderr) == (1, "Error: topic nosuch: Broker: Unknown topic or partition\n")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "Error: topic nosuch: Broker: Unknown topic or partition\n",
+    )
     assert "nosuch" not in cluster.topics
 
 
@@ -180,7 +225,11 @@ def test_completion_script(shell: str) -> None:
 
 
 def completed(line: str) -> list[str]:
-    done = run(_KAFKA_NATIVE_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(line.split(" ")) - 1))
+    done = run(
+        _KAFKA_NATIVE_COMPLETE="bash_complete",
+        COMP_WORDS=line,
+        COMP_CWORD=str(len(line.split(" ")) - 1),
+    )
     return [each.partition(",")[2] for each in done.stdout.decode().splitlines()]
 
 

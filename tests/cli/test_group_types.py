@@ -40,8 +40,14 @@ def test_groups_of_every_type_are_listed_and_described(cli: Cli, cluster: MockCl
         if share["group"] != group:
             share, streams = streams, share
         assert (classic["group"], classic["type"]) == ("plain", "classic")
-        assert (share["type"], share["state"], share["members"][0]["client_id"]) == ("share", "stable", "sharer")
-        assert share["members"][0]["partitions"] == [{"topic": topic, "partition": each} for each in (0, 1)]
+        assert (share["type"], share["state"], share["members"][0]["client_id"]) == (
+            "share",
+            "stable",
+            "sharer",
+        )
+        assert share["members"][0]["partitions"] == [
+            {"topic": topic, "partition": each} for each in (0, 1)
+        ]
         assert (streams["type"], streams["subtopologies"]) == ("streams", {"0": [topic]})
         assert streams["members"][0]["tasks"] == {"0": [0, 1]}
         said = cli("groups", "describe", group, "counts")
@@ -51,7 +57,9 @@ def test_groups_of_every_type_are_listed_and_described(cli: Cli, cluster: MockCl
         assert "0:0-1" in said
     cli("groups", "describe", "nobody", status=1)
     assert cli.errors == "Error: group nobody: there is no such group\n"
-    cluster.push_request_errors(ApiKey.SHARE_GROUP_DESCRIBE, [KafkaError.GROUP_AUTHORIZATION_FAILED])
+    cluster.push_request_errors(
+        ApiKey.SHARE_GROUP_DESCRIBE, [KafkaError.GROUP_AUTHORIZATION_FAILED]
+    )
     cli("groups", "describe", "nobody", status=1)
     assert "authori" in cli.errors.lower()
     assert cli("groups", "delete", group, "--yes") == f"group {group}: deleted\n"
@@ -66,9 +74,17 @@ def test_groups_of_a_cluster_without_other_types() -> None:
 
 
 def test_a_state_of_newer_groups_has_a_name(cli: Cli, cluster: MockCluster) -> None:
-    for state, name in (("Assigning", "assigning"), ("Reconciling", "reconciling"), ("NotReady", "not-ready")):
-        cluster.set_streams_group(StreamsGroupDescribeResponse.Group(group_id="app", group_state=state))
-        assert ["app", name, "streams"] in table(cli("groups", "list", "--type", "streams", "--state", name))
+    for state, name in (
+        ("Assigning", "assigning"),
+        ("Reconciling", "reconciling"),
+        ("NotReady", "not-ready"),
+    ):
+        cluster.set_streams_group(
+            StreamsGroupDescribeResponse.Group(group_id="app", group_state=state)
+        )
+        assert ["app", name, "streams"] in table(
+            cli("groups", "list", "--type", "streams", "--state", name)
+        )
         assert f"group app: {name}, type streams" in cli("groups", "describe", "app")
 
 
@@ -80,7 +96,10 @@ def test_offsets_are_forgotten(cli: Cli, cluster: MockCluster) -> None:
     said = cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:0,2", "--yes")
     assert said == f"offset {topic} [0]: forgotten\noffset {topic} [2]: forgotten\n"
     assert cluster.group("forgets").offsets.keys() == {(topic, 1)}
-    assert cli.json("groups", "delete-offsets", "nobody", "-t", topic, "--yes", status=1)[0]["ok"] is False
+    assert (
+        cli.json("groups", "delete-offsets", "nobody", "-t", topic, "--yes", status=1)[0]["ok"]
+        is False
+    )
     cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:9", "--yes", status=1)
     assert "has no partition 9" in cli.errors
     cli("groups", "delete-offsets", "forgets", "--yes", status=2)
@@ -93,23 +112,37 @@ def test_offsets_of_share_groups(cli: Cli, cluster: MockCluster) -> None:
     with sharing(client, group, topic, client_id="sharer") as consumer:
         assert len(take(consumer, 10)) == 10
         (row, other) = cli.json("groups", "lag", group)["partitions"]
-        assert (row["topic"], row["partition"], row["lag"], row["client_id"]) == (topic, 0, 10, "sharer")
+        assert (row["topic"], row["partition"], row["lag"], row["client_id"]) == (
+            topic,
+            0,
+            10,
+            "sharer",
+        )
         assert (other["partition"], other["lag"]) == (1, 0)
         consumer.commit_sync()
         assert table(cli("groups", "lag", group))[1][2:7] == ["0", "10", "10", "0", "sharer"]
         cli("groups", "reset-offsets", group, "--to-earliest", "--execute", status=1)
         assert f"group {group} is stable, with 1 members" in cli.errors
     place = (f"{topic}:0",)
-    assert table(cli("groups", "reset-offsets", group, "-t", *place, "--shift-by", "-4"))[1][2:5] == ["10", "6", "-4"]
-    assert cli.json("groups", "lag", group)["partitions"][0]["committed"] == 10, "that was a dry run"
+    assert table(cli("groups", "reset-offsets", group, "-t", *place, "--shift-by", "-4"))[1][
+        2:5
+    ] == ["10", "6", "-4"]
+    assert cli.json("groups", "lag", group)["partitions"][0]["committed"] == 10, (
+        "that was a dry run"
+    )
     cli("groups", "reset-offsets", group, "-t", *place, "--to-offset", "3", "--execute")
     row = cli.json("groups", "lag", group)["partitions"][0]
     assert (row["committed"], row["end"], row["lag"]) == (3, 10, 7)
     cli("groups", "delete-offsets", group, "-t", *place, "--yes", status=1)
     assert "forgets whole topics" in cli.errors
-    assert cli("groups", "delete-offsets", group, "-t", topic, "--yes") == f"offset {topic}: forgotten\n"
+    assert (
+        cli("groups", "delete-offsets", group, "-t", topic, "--yes")
+        == f"offset {topic}: forgotten\n"
+    )
     assert cli.json("groups", "lag", group)["partitions"] == []
-    cluster.push_request_errors(ApiKey.SHARE_GROUP_DESCRIBE, [KafkaError.GROUP_AUTHORIZATION_FAILED])
+    cluster.push_request_errors(
+        ApiKey.SHARE_GROUP_DESCRIBE, [KafkaError.GROUP_AUTHORIZATION_FAILED]
+    )
     cli("groups", "lag", group, status=1)
     assert "authori" in cli.errors.lower()
 
@@ -129,9 +162,18 @@ def test_features_are_shown_and_updated() -> None:
         said = cli(*down, "--downgrade", "safe", "--dry-run")
         assert said == "feature transaction.version: would be updated\n"
         assert cli.json("cluster", "features") == list(before.values())
-        assert cli(*down, "--downgrade", "safe", "--yes") == "feature transaction.version: updated\n"
-        assert {each["feature"]: each["level"] for each in cli.json("cluster", "features")}["transaction.version"] == 1
-        for wrong in ("transaction.version", "transaction.version=x", "transaction.version=99999", "a=0"):
+        assert (
+            cli(*down, "--downgrade", "safe", "--yes") == "feature transaction.version: updated\n"
+        )
+        assert {each["feature"]: each["level"] for each in cli.json("cluster", "features")}[
+            "transaction.version"
+        ] == 1
+        for wrong in (
+            "transaction.version",
+            "transaction.version=x",
+            "transaction.version=99999",
+            "a=0",
+        ):
             cli("cluster", "update-features", wrong, "--yes", status=2)
 
 
@@ -159,11 +201,16 @@ def test_names_of_topics_and_groups_are_completed(cluster: MockCluster) -> None:
     cluster.create_topic("finish-a")
     cluster.create_topic("finish-b")
     cluster.set_committed("finishers", {("finish-a", 0): 1})
-    cluster.set_streams_group(StreamsGroupDescribeResponse.Group(group_id="finish-app", group_state="Empty"))
+    cluster.set_streams_group(
+        StreamsGroupDescribeResponse.Group(group_id="finish-app", group_state="Empty")
+    )
     at = cluster.bootstrap_servers
     assert completed(f"kafka-native topics describe -b {at} fin") == ["finish-a", "finish-b"]
     assert completed("kafka-native metadata -t finish-b", KAFKA_BOOTSTRAP=at) == ["finish-b"]
-    assert completed("kafka-native groups lag fin", KAFKA_BOOTSTRAP=at) == ["finish-app", "finishers"]
+    assert completed("kafka-native groups lag fin", KAFKA_BOOTSTRAP=at) == [
+        "finish-app",
+        "finishers",
+    ]
     assert completed("kafka-native consume -t fin", KAFKA_BOOTSTRAP=at) == ["finish-a", "finish-b"]
     assert completed("kafka-native consume fin", KAFKA_BOOTSTRAP=at)[:2] == ["finish-a", "finish-b"]
 

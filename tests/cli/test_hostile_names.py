@@ -37,8 +37,19 @@ from tests.hostile import COLOURS, ESCAPED_MARKS, MARKS, check, unprintable
 from tests.waiting import WAIT_S
 
 GROUP, LIVE, SHARE, STREAMS = (f"{name}{MARKS}" for name in ("group", "live", "share", "streams"))
-TOPIC, CLIENT, TRANSACTION, VALUE = (f"{name}{MARKS}" for name in ("topic", "client", "transaction", "value"))
-OWN_COLOURS = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[32m", "\x1b[33m", "\x1b[1;31m", "\x1b[1;32m"}
+TOPIC, CLIENT, TRANSACTION, VALUE = (
+    f"{name}{MARKS}" for name in ("topic", "client", "transaction", "value")
+)
+OWN_COLOURS = {
+    "\x1b[0m",
+    "\x1b[1m",
+    "\x1b[2m",
+    "\x1b[3m",
+    "\x1b[32m",
+    "\x1b[33m",
+    "\x1b[1;31m",
+    "\x1b[1;32m",
+}
 EVER = 1_000_000
 
 
@@ -49,14 +60,31 @@ def test_escaped_texts_are_printable_and_stay_different() -> None:
     assert escaped("\x1b\x9b\u202e\n\U000e0041 é") == r"\x1b\x9b\u202e\x0a\U000e0041 é"
     assert escaped(r"DOMAIN\user") == r"DOMAIN\user"
     assert escaped("\ud83d") == r"\ud83d"
-    parts = ["", "a", "\\", "\\\\", "\x1b", r"\x1b", r"\\x1b", "\u202e", r"\u202e", "\U000e0041", r"\U000e0041"]
+    parts = [
+        "",
+        "a",
+        "\\",
+        "\\\\",
+        "\x1b",
+        r"\x1b",
+        r"\\x1b",
+        "\u202e",
+        r"\u202e",
+        "\U000e0041",
+        r"\U000e0041",
+    ]
     texts = {first + second + third for first in parts for second in parts for third in parts}
     assert len({escaped(each) for each in texts}) == len(texts)
     assert all(escaped(each).isprintable() for each in texts)
 
 
 def test_every_character_is_escaped_unless_it_is_printable() -> None:
-    for code in (*range(0x3000), *range(0xD800, 0xE010), *range(0xFE00, 0x10000), *range(0xE0000, 0xE0200)):
+    for code in (
+        *range(0x3000),
+        *range(0xD800, 0xE010),
+        *range(0xFE00, 0x10000),
+        *range(0xE0000, 0xE0200),
+    ):
         text = escaped(chr(code))
         assert text.isprintable()
         assert (text == chr(code)) == chr(code).isprintable()
@@ -105,7 +133,11 @@ def fields(found: Any) -> list[str]:
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[MockCluster]:
-    with pytest.MonkeyPatch.context() as patch, MockCluster(brokers=2) as cluster, ExitStack() as stack:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        MockCluster(brokers=2) as cluster,
+        ExitStack() as stack,
+    ):
         for module in ("cluster", "handlers.metadata"):
             patch.setattr(f"kafka_native.mock.{module}.is_valid_name", bool)
         with cluster.lock:
@@ -116,18 +148,32 @@ def hostile() -> Iterator[MockCluster]:
             cluster.quorum.levels[f"feature{MARKS}"] = 1
         cluster.set_committed(GROUP, {(TOPIC, 0): 0})
         kind = StreamsGroupDescribeResponse.Group
-        tasks = kind.Member.Assignment(active_tasks=[TaskIds(subtopology_id=f"task{MARKS}", partitions=[0])])
-        member = kind.Member(member_id=VALUE, client_id=VALUE, client_host=VALUE, process_id=VALUE, assignment=tasks)
+        tasks = kind.Member.Assignment(
+            active_tasks=[TaskIds(subtopology_id=f"task{MARKS}", partitions=[0])]
+        )
+        member = kind.Member(
+            member_id=VALUE, client_id=VALUE, client_host=VALUE, process_id=VALUE, assignment=tasks
+        )
         streams = kind(group_id=STREAMS, group_state="Stable", members=[member])
         cluster.set_streams_group(streams)
-        cluster.edit_responses(ApiKey.DESCRIBE_CLUSTER, poison("host", "rack", "cluster_id"), count=EVER)
+        cluster.edit_responses(
+            ApiKey.DESCRIBE_CLUSTER, poison("host", "rack", "cluster_id"), count=EVER
+        )
         cluster.edit_responses(ApiKey.METADATA, poison("rack", "cluster_id"), count=EVER)
-        cluster.edit_responses(ApiKey.DESCRIBE_GROUPS, poison("client_host", "error_message"), count=EVER)
+        cluster.edit_responses(
+            ApiKey.DESCRIBE_GROUPS, poison("client_host", "error_message"), count=EVER
+        )
         own = {"bootstrap.servers": cluster.bootstrap_servers, "client.id": CLIENT}
         producer = stack.enter_context(Producer({**own, "transactional.id": TRANSACTION}))
         producer.init_transactions(WAIT_S)
         producer.begin_transaction()
-        producer.produce(TOPIC, MARKS.encode(), key=MARKS.encode(), headers=[(MARKS, MARKS.encode())], timestamp=1)
+        producer.produce(
+            TOPIC,
+            MARKS.encode(),
+            key=MARKS.encode(),
+            headers=[(MARKS, MARKS.encode())],
+            timestamp=1,
+        )
         assert producer.flush(WAIT_S) == 0
         live = {**own, "group.id": LIVE, "group.instance.id": f"instance{MARKS}"}
         consumer = stack.enter_context(Consumer(live))
@@ -242,7 +288,9 @@ def test_no_command_prints_what_a_terminal_obeys(hostile: MockCluster, name: str
 
 
 @pytest.mark.parametrize("name", sorted(LISTINGS))
-def test_listings_show_hostile_names_so_that_they_can_be_told_apart(hostile: MockCluster, name: str) -> None:
+def test_listings_show_hostile_names_so_that_they_can_be_told_apart(
+    hostile: MockCluster, name: str
+) -> None:
     done = run(hostile, name)
     if name == "transactions hanging":
         assert done.exit_code == 0
@@ -271,11 +319,20 @@ def test_json_is_printable_too(hostile: MockCluster, name: str) -> None:
     check(done.stderr)
 
 
-TERMINALS = ["groups describe", "groups list", "topics describe", "doctor", "metadata", "acls delete"]
+TERMINALS = [
+    "groups describe",
+    "groups list",
+    "topics describe",
+    "doctor",
+    "metadata",
+    "acls delete",
+]
 
 
 @pytest.mark.parametrize("name", TERMINALS)
-def test_on_a_terminal_there_are_our_own_colours_and_no_others(hostile: MockCluster, name: str) -> None:
+def test_on_a_terminal_there_are_our_own_colours_and_no_others(
+    hostile: MockCluster, name: str
+) -> None:
     words = [*name.split(), *(LISTINGS | OTHERS)[name], "-b", hostile.bootstrap_servers]
     with terminal(*words, columns=4000) as screen:
         if name == "acls delete":
@@ -292,7 +349,16 @@ def test_on_a_terminal_there_are_our_own_colours_and_no_others(hostile: MockClus
 
 
 def test_the_table_of_lag_that_changes(hostile: MockCluster) -> None:
-    words = ["groups", "lag", GROUP, f"nosuch{MARKS}", "--watch", "0.2", "-b", hostile.bootstrap_servers]
+    words = [
+        "groups",
+        "lag",
+        GROUP,
+        f"nosuch{MARKS}",
+        "--watch",
+        "0.2",
+        "-b",
+        hostile.bootstrap_servers,
+    ]
     with terminal(*words, columns=4000) as screen:
         shown = screen.wait_for("total lag", 3)
     shown = re.sub(r"\x1b\[(\?25[hl]|2K|1A)|\r", "", COLOURS.sub("", shown))
@@ -344,7 +410,9 @@ def test_log_lines_are_printable() -> None:
     try:
         raise ValueError(MARKS)
     except ValueError:
-        record = logging.LogRecord("name", logging.ERROR, "", 1, f"text {MARKS}", (), sys.exc_info())
+        record = logging.LogRecord(
+            "name", logging.ERROR, "", 1, f"text {MARKS}", (), sys.exc_info()
+        )
     shown_lines = formatter.format(record).split("\n")
     assert not unprintable("\n".join(shown_lines))
     assert shown_lines[0].startswith(r"ERROR name: text \x1b[35m")
@@ -362,7 +430,9 @@ def test_the_program_logs_with_it(cluster: MockCluster) -> None:
 def test_tracebacks_are_printable() -> None:
     program = "import kafka_native.cli.app as app, kafka_native.cli as cli\n"
     program += f"def broken(**_): raise RuntimeError({MARKS!r})\napp.cli = broken\ncli.main()\n"
-    done = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, check=False
+    )
     assert done.returncode == 1
     assert "RuntimeError" in done.stderr.decode()
     assert not unprintable(done.stderr.decode())
@@ -407,16 +477,26 @@ def test_markup_in_strings_means_nothing(capsys: pytest.CaptureFixture[str]) -> 
     console.print(f"[bold]{MARKS.replace(chr(10), '')}")
     shown = capsys.readouterr().out
     assert not unprintable(shown)
-    for text in ("[red]title", r"[red]\x1b", r"[link=https://example.invalid]:smile:\x9b", r"[bold]\x1b[35m"):
+    for text in (
+        "[red]title",
+        r"[red]\x1b",
+        r"[link=https://example.invalid]:smile:\x9b",
+        r"[bold]\x1b[35m",
+    ):
         assert text in shown
 
 
 def test_what_children_print_on_stderr_is_escaped(capfd: pytest.CaptureFixture[str]) -> None:
     """Children that start within the block, including their output after it."""
-    program = "import sys\nsys.stderr.buffer.write(b'first\\n')\nsys.stderr.flush()\nsys.stdin.readline()\n"
+    program = (
+        "import "
+        "sys\nsys.stderr.buffer.write(b'first\\n')\nsys.stderr.flush()\nsys.stdin.readline()\n"
+    )
     program += f"sys.stderr.buffer.write({MARKS.encode()!r} + b'\\tx\\xff' + b'y' * 100_000)\n"
     with lines.escaped_children("child"):
-        process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, text=True
+        )
     print("own", file=sys.stderr, flush=True)
     process.communicate("\n", timeout=WAIT_S)
     for thread in threading.enumerate():
@@ -435,7 +515,9 @@ def test_what_children_print_on_stderr_is_escaped(capfd: pytest.CaptureFixture[s
     assert sum(line.count("y") for line in shown_lines) == 100_000
 
 
-def test_what_a_child_says_before_it_fails_is_printed_before_the_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_child_says_before_it_fails_is_printed_before_the_error(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(subprocess.CalledProcessError), lines.escaped_children("child"):
         subprocess.run([sys.executable, "-c", "import sys; sys.exit('no \x1b')"], check=True)
     assert capfd.readouterr().err == "child: no \\x1b\n"
@@ -444,9 +526,7 @@ def test_what_a_child_says_before_it_fails_is_printed_before_the_error(capfd: py
 def test_children_may_write_on_when_nobody_reads_stderr() -> None:
     program = "import subprocess, sys, threading\nfrom kafka_native.terminal import lines\n"
     program += "threading.excepthook = lambda failed: print(failed.exc_value)\n"
-    program += (
-        "child = [sys.executable, '-c', 'import os; input(); os.write(2, bytes(100)); os.write(2, bytes(10**6))']\n"
-    )
+    program += "child = [sys.executable, '-c', 'import os; input(); os.write(2, bytes(100)); os.write(2, bytes(10**6))']\n"
     program += "with lines.escaped_children('x'):\n    child = subprocess.Popen(child, stdin=subprocess.PIPE)\n"
     program += "input()\nchild.communicate(b'\\n', timeout=60)\n"
     program += "[thread.join(60) for thread in threading.enumerate() if thread.name == 'x-stderr']\nprint('end')\n"
@@ -476,8 +556,26 @@ def test_titles_and_cells_are_one_line_each(capsys: pytest.CaptureFixture[str]) 
     assert shown.count(ESCAPED_MARKS) == 2
 
 
-PRINTS = {"echo", "secho", "echo_via_pager", "confirm", "prompt", "print", "Console", "StreamHandler", "basicConfig"}
-RICH = {"rich", "rich.console", "rich.text", "rich.markup", "rich.table", "rich.panel", "rich.status"}
+PRINTS = {
+    "echo",
+    "secho",
+    "echo_via_pager",
+    "confirm",
+    "prompt",
+    "print",
+    "Console",
+    "StreamHandler",
+    "basicConfig",
+}
+RICH = {
+    "rich",
+    "rich.console",
+    "rich.text",
+    "rich.markup",
+    "rich.table",
+    "rich.panel",
+    "rich.status",
+}
 PROGRESS = {"TextColumn", "Task", "track", "open", "wrap_file"}
 """The names in rich.progress that show texts."""
 SOURCES = ("cli/**/*.py", "spark/commands/**/*.py", "spark/__main__.py")
@@ -491,7 +589,10 @@ def test_nothing_is_printed_anywhere_else() -> None:
     assert {"app.py", "common.py", "__main__.py"} <= {path.name for path in paths}
     wrong = []
     for path in paths:
-        wrong += [f"{path.relative_to(package)}:{line}" for line in printing_lines(ast.parse(path.read_text()))]
+        wrong += [
+            f"{path.relative_to(package)}:{line}"
+            for line in printing_lines(ast.parse(path.read_text()))
+        ]
     assert not wrong
 
 
@@ -507,9 +608,17 @@ def printing_lines(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             of = ast.unparse(node.func.value)
-            writes = node.func.attr in ("write", "writelines") and of in ("sys.stdout", "sys.stderr")
+            writes = node.func.attr in ("write", "writelines") and of in (
+                "sys.stdout",
+                "sys.stderr",
+            )
             texts = node.func.attr in PROGRESS and of == "rich.progress"
-            if writes or texts or of in RICH or (node.func.attr in PRINTS and of in ("click", "logging")):
+            if (
+                writes
+                or texts
+                or of in RICH
+                or (node.func.attr in PRINTS and of in ("click", "logging"))
+            ):
                 yield node.lineno
 
 
@@ -565,7 +674,11 @@ def test_messages_on_a_terminal_are_escaped(sent: MockCluster) -> None:
 
 
 def test_raw_is_raw(sent: MockCluster) -> None:
-    assert consumed(sent, "--raw", "-f", "%s").encode("utf-8", "surrogateescape").startswith(SENT["value"][:-3])
+    assert (
+        consumed(sent, "--raw", "-f", "%s")
+        .encode("utf-8", "surrogateescape")
+        .startswith(SENT["value"][:-3])
+    )
     assert "\x1b[1m" in consumed(sent, "--raw", "-f", "%k")
     assert "\u202e" in consumed(sent, "--raw", "-J")
 

@@ -88,7 +88,15 @@ def eventful() -> Iterator[MockCluster]:
             producer.produce("a", b"\xff", partition=0)
             assert producer.flush(WAIT_S) == 0
         assert (
-            invoke("users", "set", "alice", "--password-stdin", "-b", cluster.bootstrap_servers, stdin=b"x").exit_code
+            invoke(
+                "users",
+                "set",
+                "alice",
+                "--password-stdin",
+                "-b",
+                cluster.bootstrap_servers,
+                stdin=b"x",
+            ).exit_code
             == 0
         )
         assert invoke("acls", "create", *WHO, "-b", cluster.bootstrap_servers).exit_code == 0

@@ -49,7 +49,16 @@ def white_share(picture: Path) -> float:
 
 
 def test_demo_runs_and_leaves_a_chart(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kafka_native.cli", "perf", "--messages", "20000", "--latency-messages", "50"]
+    command = [
+        sys.executable,
+        "-m",
+        "kafka_native.cli",
+        "perf",
+        "--messages",
+        "20000",
+        "--latency-messages",
+        "50",
+    ]
     done = subprocess.run(
         [*command, "--output", str(tmp_path)],
         env=environment(),
@@ -64,7 +73,13 @@ def test_demo_runs_and_leaves_a_chart(tmp_path: Path) -> None:
     figures = json.loads((tmp_path / "perf.json").read_text())
     assert (figures["messages"], figures["size"], figures["partitions"]) == (20000, 100, 4)
     assert figures["version"] == kafka_native.__version__
-    assert [result["codec"] for result in figures["results"]] == ["none", "snappy", "lz4", "zstd", "gzip"]
+    assert [result["codec"] for result in figures["results"]] == [
+        "none",
+        "snappy",
+        "lz4",
+        "zstd",
+        "gzip",
+    ]
     assert len({result["digest"] for result in figures["results"]}) == 1
     for result in figures["results"]:
         for loop in (result["produce"], result["consume"]):
@@ -79,8 +94,20 @@ def test_demo_runs_and_leaves_a_chart(tmp_path: Path) -> None:
 
 
 def test_named_cluster_is_used_and_left_clean(cluster: MockCluster) -> None:
-    arguments = ["--messages", "3000", "--codecs", "lz4,none", "--json", "--batch-size", "5000", "--linger", "1"]
-    done = CliRunner().invoke(cli, ["perf", *arguments, "-b", cluster.bootstrap_servers, "-X", "client.id=me"])
+    arguments = [
+        "--messages",
+        "3000",
+        "--codecs",
+        "lz4,none",
+        "--json",
+        "--batch-size",
+        "5000",
+        "--linger",
+        "1",
+    ]
+    done = CliRunner().invoke(
+        cli, ["perf", *arguments, "-b", cluster.bootstrap_servers, "-X", "client.id=me"]
+    )
     assert done.exit_code == 0, done.output
     assert "Every message came back" in done.stderr
     assert not cluster.topics
@@ -89,16 +116,32 @@ def test_named_cluster_is_used_and_left_clean(cluster: MockCluster) -> None:
 
 
 def test_kept_topics_hold_what_was_asked_for(cluster: MockCluster) -> None:
-    arguments = ["--messages", "3000", "--partitions", "3", "--codecs", "zstd", "--size", "250", "--keep"]
+    arguments = [
+        "--messages",
+        "3000",
+        "--partitions",
+        "3",
+        "--codecs",
+        "zstd",
+        "--size",
+        "250",
+        "--keep",
+    ]
     status, output = run(*arguments, "--bootstrap", cluster.bootstrap_servers)
     assert status == 0, output
     [(name, topic)] = cluster.topics.items()
     assert name.endswith("-zstd")
-    messages = [message for number in range(len(topic.partitions)) for message in cluster.messages(name, number)]
+    messages = [
+        message
+        for number in range(len(topic.partitions))
+        for message in cluster.messages(name, number)
+    ]
     assert len(topic.partitions) == 3
     assert len(messages) >= 3000
     assert {len(message.value or b"") for message in messages} == {250}
-    assert all(batch[22] & 7 == 4 for number in range(3) for batch in cluster.batches(name, number)[:1])  # zstd
+    assert all(
+        batch[22] & 7 == 4 for number in range(3) for batch in cluster.batches(name, number)[:1]
+    )  # zstd
 
 
 def damage(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
@@ -124,7 +167,9 @@ def test_damage_ends_with_status_1(
     cluster: MockCluster, monkeypatch: pytest.MonkeyPatch, change: Any, text: str
 ) -> None:
     damage(monkeypatch, change)
-    status, output = run("--messages", "3000", "--codecs", "none", "--bootstrap", cluster.bootstrap_servers)
+    status, output = run(
+        "--messages", "3000", "--codecs", "none", "--bootstrap", cluster.bootstrap_servers
+    )
     assert status == 1
     assert text in output
     assert "Every message came back" not in output
@@ -133,7 +178,9 @@ def test_damage_ends_with_status_1(
 
 def test_refused_messages_are_reported_with_their_reason(cluster: MockCluster) -> None:
     cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED])
-    status, output = run("--messages", "3000", "--codecs", "none", "--bootstrap", cluster.bootstrap_servers)
+    status, output = run(
+        "--messages", "3000", "--codecs", "none", "--bootstrap", cluster.bootstrap_servers
+    )
     assert status == 1
     assert "were not delivered, the first because" in output
     assert "authorization" in output.lower()
@@ -142,7 +189,9 @@ def test_refused_messages_are_reported_with_their_reason(cluster: MockCluster) -
 def test_lost_messages_are_noticed(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "SETTLE_TIMEOUT_S", 0.2)
     monkeypatch.setattr(job, "produce_all", lambda conf, topic, values, progress: None)
-    status, output = run("--messages", "3000", "--codecs", "none", "--bootstrap", cluster.bootstrap_servers)
+    status, output = run(
+        "--messages", "3000", "--codecs", "none", "--bootstrap", cluster.bootstrap_servers
+    )
     assert status == 1
     assert "3000 messages were sent, the topic holds 0" in output
 
@@ -229,7 +278,16 @@ def test_version() -> None:
 def test_missing_extra_is_one_line_with_the_command(missing: str, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{missing!r}] = None\n")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
-    command = [sys.executable, "-m", "kafka_native.cli", "perf", "--output", str(tmp_path), "--messages", "10"]
+    command = [
+        sys.executable,
+        "-m",
+        "kafka_native.cli",
+        "perf",
+        "--output",
+        str(tmp_path),
+        "--messages",
+        "10",
+    ]
     done = subprocess.run(
         command,
         env={**environment(), "PYTHONPATH": path},
@@ -245,7 +303,16 @@ def test_missing_extra_is_one_line_with_the_command(missing: str, tmp_path: Path
 
 
 def test_mock_command_serves_until_a_signal() -> None:
-    command = [sys.executable, "-m", "kafka_native.cli", "mock", "--brokers", "2", "--topics", "a:3"]
+    command = [
+        sys.executable,
+        "-m",
+        "kafka_native.cli",
+        "mock",
+        "--brokers",
+        "2",
+        "--topics",
+        "a:3",
+    ]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         servers = process.stdout.readline().strip().partition("=")[2]
@@ -257,7 +324,9 @@ def test_mock_command_serves_until_a_signal() -> None:
 
 def test_own_mock_cluster_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = "import time\nfrom kafka_native.cli.mock import mock_cluster\n"
-    program += "with mock_cluster() as servers:\n    print(servers, flush=True)\n    time.sleep(60)\n"
+    program += (
+        "with mock_cluster() as servers:\n    print(servers, flush=True)\n    time.sleep(60)\n"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, text=True
     ) as parent:
@@ -276,12 +345,17 @@ def test_own_mock_cluster_ends_when_its_parent_is_killed(tmp_path: Path) -> None
 
 
 def test_own_mock_cluster_ends_with_its_block() -> None:
-    with mock_cluster() as servers, kafka_native.Producer({"bootstrap.servers": servers}) as producer:
+    with (
+        mock_cluster() as servers,
+        kafka_native.Producer({"bootstrap.servers": servers}) as producer,
+    ):
         assert len(producer.list_topics(timeout=10).brokers) == 1
 
 
 def one(cluster: MockCluster, *arguments: str) -> Any:
-    return CliRunner().invoke(cli, ["perf", *arguments, "-b", cluster.bootstrap_servers, "-F", "none"])
+    return CliRunner().invoke(
+        cli, ["perf", *arguments, "-b", cluster.bootstrap_servers, "-F", "none"]
+    )
 
 
 def test_one_thing_at_a_time_on_a_topic_of_ones_own(cluster: MockCluster, tmp_path: Path) -> None:
@@ -293,9 +367,16 @@ def test_one_thing_at_a_time_on_a_topic_of_ones_own(cluster: MockCluster, tmp_pa
     read = one(cluster, "consume", "-t", "load")
     assert read.exit_code == 0, read.output
     assert read.stdout.startswith("3,000 messages in ")
-    assert json.loads(one(cluster, "consume", "-t", "load", "--messages", "10", "--json").stdout)["messages"] == 10
+    assert (
+        json.loads(one(cluster, "consume", "-t", "load", "--messages", "10", "--json").stdout)[
+            "messages"
+        ]
+        == 10
+    )
     picture = tmp_path / "latency.png"
-    timed = one(cluster, "latency", "-t", "load", "--messages", "20", "--json", "--chart", str(picture))
+    timed = one(
+        cluster, "latency", "-t", "load", "--messages", "20", "--json", "--chart", str(picture)
+    )
     assert timed.exit_code == 0, timed.output
     figures = json.loads(timed.stdout)
     assert sum(bucket["count"] for bucket in figures["histogram"]) == 20
@@ -324,6 +405,8 @@ def test_histogram_has_everything_once() -> None:
 
 def test_the_whole_job_goes_to_no_cluster_that_is_not_named_for_it(cluster: MockCluster) -> None:
     arguments = ["perf", "--messages", "10", "--codecs", "none", "--latency-messages", "1"]
-    done = CliRunner().invoke(cli, arguments, env={"KAFKA_BOOTSTRAP": cluster.bootstrap_servers, "BOOTSTRAP": None})
+    done = CliRunner().invoke(
+        cli, arguments, env={"KAFKA_BOOTSTRAP": cluster.bootstrap_servers, "BOOTSTRAP": None}
+    )
     assert done.exit_code == 0, done.output
     assert "Started the mock cluster at" in done.stdout

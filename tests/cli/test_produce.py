@@ -32,7 +32,11 @@ def produce(cluster: MockCluster, *arguments: str, stdin: bytes = b"") -> Any:
 
 
 def held(cluster: MockCluster, topic: str = "t") -> list[Any]:
-    return [each for number in range(len(cluster.topics[topic].partitions)) for each in cluster.messages(topic, number)]
+    return [
+        each
+        for number in range(len(cluster.topics[topic].partitions))
+        for each in cluster.messages(topic, number)
+    ]
 
 
 def pairs(cluster: MockCluster) -> list[tuple[bytes | None, bytes | None]]:
@@ -40,7 +44,9 @@ def pairs(cluster: MockCluster) -> list[tuple[bytes | None, bytes | None]]:
 
 
 @pytest.mark.usefixtures("topic")
-def test_each_line_is_a_message_and_the_last_one_may_go_without_an_end(cluster: MockCluster) -> None:
+def test_each_line_is_a_message_and_the_last_one_may_go_without_an_end(
+    cluster: MockCluster,
+) -> None:
     done = produce(cluster, stdin=b"one\n\ntwo")
     assert (done.exit_code, done.output) == (0, "")
     assert pairs(cluster) == [(None, b""), (None, b"one"), (None, b"two")]
@@ -48,7 +54,23 @@ def test_each_line_is_a_message_and_the_last_one_may_go_without_an_end(cluster: 
 
 @pytest.mark.usefixtures("topic")
 def test_keys_delimiters_headers_and_nulls(cluster: MockCluster) -> None:
-    arguments = ["-K", "=", "-D", ";\\t", "-H", "kind=x", "-H", "none", "-Z", "-k", "fallback", "-p", "1", "-z", "zstd"]
+    arguments = [
+        "-K",
+        "=",
+        "-D",
+        ";\\t",
+        "-H",
+        "kind=x",
+        "-H",
+        "none",
+        "-Z",
+        "-k",
+        "fallback",
+        "-p",
+        "1",
+        "-z",
+        "zstd",
+    ]
     done = produce(cluster, *arguments, stdin=b"a=1;\tb=;\tc;\t=d=e\n")
     assert done.exit_code == 0, done.output
     assert [(each.key, each.value) for each in cluster.messages("t", 1)] == [
@@ -77,10 +99,18 @@ def test_files_are_messages_or_split_into_lines(cluster: MockCluster, tmp_path: 
 
 @pytest.mark.usefixtures("topic")
 def test_hex_and_base64_and_what_is_neither(cluster: MockCluster) -> None:
-    assert produce(cluster, "-K:", "--key-as", "hex", "--value-as", "base64", stdin=b"ff:AAE=\n:\n").exit_code == 0
+    assert (
+        produce(
+            cluster, "-K:", "--key-as", "hex", "--value-as", "base64", stdin=b"ff:AAE=\n:\n"
+        ).exit_code
+        == 0
+    )
     assert pairs(cluster) == [(b"", b""), (b"\xff", b"\x00\x01")]
     done = produce(cluster, "--value-as", "hex", stdin=b"00\nxyz\n11\n")
-    assert (done.exit_code, done.stderr) == (1, "Error: message 2 of the input: the value isn't valid hex\n")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "Error: message 2 of the input: the value isn't valid hex\n",
+    )
     assert len(held(cluster)) == 3, "what comes before it is sent"
 
 
@@ -100,10 +130,27 @@ def test_envelopes(cluster: MockCluster) -> None:
     [first], [second], [third] = (cluster.messages("t", number) for number in (2, 0, 1))
     assert (first.key, first.value, first.timestamp) == (b"k", b"\xff\x00", 1700000000000)
     assert list(first.headers) == [("a", b"b"), ("c", None), ("d", b"\xff"), ("more", b"1")]
-    assert (second.key, second.value, second.timestamp) == (None, '{"id":[1,"ä"]}'.encode(), 1700000000000)
-    assert (third.key, third.value, list(third.headers)) == (b"kcat", None, [("h", b"v"), ("more", b"1")])
-    own = invoke("produce", "-J", "-b", cluster.bootstrap_servers, stdin=b'{"topic":"u","value":"1"}\n{"value":"2"}\n')
-    assert (own.exit_code, own.stderr) == (1, "Error: an envelope names no topic, and there is no -t\n")
+    assert (second.key, second.value, second.timestamp) == (
+        None,
+        '{"id":[1,"ä"]}'.encode(),
+        1700000000000,
+    )
+    assert (third.key, third.value, list(third.headers)) == (
+        b"kcat",
+        None,
+        [("h", b"v"), ("more", b"1")],
+    )
+    own = invoke(
+        "produce",
+        "-J",
+        "-b",
+        cluster.bootstrap_servers,
+        stdin=b'{"topic":"u","value":"1"}\n{"value":"2"}\n',
+    )
+    assert (own.exit_code, own.stderr) == (
+        1,
+        "Error: an envelope names no topic, and there is no -t\n",
+    )
     assert [each.value for each in held(cluster, "u")] == [b"1"]
 
 
@@ -146,13 +193,18 @@ def test_a_refused_message_is_status_1_with_its_reason(cluster: MockCluster) -> 
     cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED])
     done = produce(cluster, "-p", "0", "--json", stdin=b"1\n2\n")
     assert done.exit_code == 1
-    assert done.stderr == "Error: 2 of 2 messages not delivered, the first: Broker: Topic authorization failed\n"
+    assert (
+        done.stderr
+        == "Error: 2 of 2 messages not delivered, the first: Broker: Topic authorization failed\n"
+    )
     told = json.loads(done.stdout)
     assert (told["messages"], told["delivered"], told["failed"]) == (2, 0, 2)
 
 
 @pytest.mark.usefixtures("topic")
-def test_a_message_that_is_too_large_is_status_1_and_those_before_it_are_sent(cluster: MockCluster) -> None:
+def test_a_message_that_is_too_large_is_status_1_and_those_before_it_are_sent(
+    cluster: MockCluster,
+) -> None:
     done = produce(cluster, "-X", "message.max.bytes=2000", stdin=b"a\n" + b"b" * 5000 + b"\nc\n")
     assert done.exit_code == 1
     assert "over message.max.bytes=2000" in done.stderr
@@ -201,7 +253,9 @@ def test_one_transaction_or_nothing(cluster: MockCluster) -> None:
 @pytest.mark.usefixtures("topic")
 def test_a_full_queue_is_waited_for(cluster: MockCluster) -> None:
     lines = b"".join(b"%d\n" % number for number in range(20_000))
-    done = produce(cluster, "-X", "queue.buffering.max.messages=100", "-K", "7", "--json", stdin=lines)
+    done = produce(
+        cluster, "-X", "queue.buffering.max.messages=100", "-K", "7", "--json", stdin=lines
+    )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["delivered"] == 20_000
     assert len(held(cluster)) == 20_000
@@ -248,7 +302,16 @@ def test_huge_input_takes_constant_memory(tmp_path: Path) -> None:
 def test_progress_and_count_are_for_a_terminal(cluster: MockCluster, tmp_path: Path) -> None:
     (tmp_path / "lines").write_bytes(b"a\nb\n")
     ours, theirs = pty.openpty()
-    command = [*PROGRAM, "produce", "-b", cluster.bootstrap_servers, "-t", "t", "-l", str(tmp_path / "lines")]
+    command = [
+        *PROGRAM,
+        "produce",
+        "-b",
+        cluster.bootstrap_servers,
+        "-t",
+        "t",
+        "-l",
+        str(tmp_path / "lines"),
+    ]
     with subprocess.Popen(command, stderr=theirs, env=environment(TERM="xterm")) as process:
         os.close(theirs)
         seen = b""
@@ -280,7 +343,9 @@ def test_split_does_not_depend_on_how_the_input_comes(delimiter: bytes) -> None:
     data = delimiter.join([b"a", b"", b"bb", b"c"]) + delimiter
     whole = [each for block in splitter.split(Pieces(data), delimiter, 100) for each in block]  # type: ignore[arg-type]
     single = [data[at : at + 1] for at in range(len(data))]
-    one_by_one = [each for block in splitter.split(Pieces(*single), delimiter, 100) for each in block]  # type: ignore[arg-type]
+    one_by_one = [
+        each for block in splitter.split(Pieces(*single), delimiter, 100) for each in block
+    ]  # type: ignore[arg-type]
     assert whole == one_by_one == data.split(delimiter)[:-1]
 
 

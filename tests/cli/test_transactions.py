@@ -19,9 +19,13 @@ LONG_AGO_MS = 1_000_000
 
 
 @contextmanager
-def transaction(cluster: MockCluster, name: str, topic: str, *partitions: int) -> Iterator[Producer]:
+def transaction(
+    cluster: MockCluster, name: str, topic: str, *partitions: int
+) -> Iterator[Producer]:
     """Yield a producer with an open transaction and an old message in each partition."""
-    with Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name}) as producer:
+    with Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name}
+    ) as producer:
         producer.init_transactions(WAIT_S)
         producer.begin_transaction()
         for partition in partitions:
@@ -45,19 +49,28 @@ def test_listed_and_described(cluster: MockCluster) -> None:
     with transaction(cluster, "open", "a", 0, 2), transaction(cluster, "done", "a", 1) as other:
         other.commit_transaction(WAIT_S)
         listed = cli_json(cluster, "list")
-        assert [(each["id"], each["state"]) for each in listed] == [("done", "complete-commit"), ("open", "ongoing")]
+        assert [(each["id"], each["state"]) for each in listed] == [
+            ("done", "complete-commit"),
+            ("open", "ongoing"),
+        ]
         assert [each["id"] for each in cli_json(cluster, "list", "--state", "ongoing")] == ["open"]
         assert [each["id"] for each in cli_json(cluster, "list", "--id-pattern", "d.*")] == ["done"]
         assert cli_json(cluster, "list", "--longer-than", "1h") == []
-        assert [each["id"] for each in cli_json(cluster, "list", "--producer-id", str(listed[0]["producer_id"]))] == [
-            "done"
-        ]
+        assert [
+            each["id"]
+            for each in cli_json(cluster, "list", "--producer-id", str(listed[0]["producer_id"]))
+        ] == ["done"]
         (found,) = cli_json(cluster, "describe", "open")
         assert (found["state"], found["producer_id"]) == ("ongoing", listed[1]["producer_id"])
-        assert found["partitions"] == [{"topic": "a", "partition": 0}, {"topic": "a", "partition": 2}]
+        assert found["partitions"] == [
+            {"topic": "a", "partition": 0},
+            {"topic": "a", "partition": 2},
+        ]
         assert found["started"]
         assert cli(cluster, "describe", "open").splitlines()[1].split()[-1] == "a:0,2"
-        assert cli(cluster, "describe", "open", "nothing", status=1).startswith("Error: transactional id nothing: ")
+        assert cli(cluster, "describe", "open", "nothing", status=1).startswith(
+            "Error: transactional id nothing: "
+        )
 
 
 def test_a_hanging_one_is_found_and_aborted(cluster: MockCluster) -> None:
@@ -70,7 +83,9 @@ def test_a_hanging_one_is_found_and_aborted(cluster: MockCluster) -> None:
         assert found["last_write"] == "1970-01-01T00:16:40.000+00:00"
         assert cli_json(cluster, "hanging", "-t", "a:1") == []
         assert cli_json(cluster, "hanging", "--max-transaction-timeout", "36500d") == []
-        assert cli(cluster, "hanging", "-t", "nowhere", status=1).startswith("Error: topic nowhere: ")
+        assert cli(cluster, "hanging", "-t", "nowhere", status=1).startswith(
+            "Error: topic nowhere: "
+        )
         log = cluster.topics["a"].partitions[0].log
         assert "say --yes" in cli(cluster, "abort", "a", "0", "--start-offset", "0", status=1)
         assert "no open transaction begins at 7" in cli(
@@ -94,4 +109,11 @@ def test_producers_are_fenced(cluster: MockCluster) -> None:
 
 
 def test_states_have_the_names_of_options() -> None:
-    assert {"empty", "ongoing", "prepare-commit", "complete-abort", "prepare-epoch-fence", "dead"} <= set(STATES)
+    assert {
+        "empty",
+        "ongoing",
+        "prepare-commit",
+        "complete-abort",
+        "prepare-epoch-fence",
+        "dead",
+    } <= set(STATES)

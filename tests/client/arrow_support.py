@@ -46,7 +46,9 @@ def row_of(message: Message) -> dict[str, Any]:
         "timestamp_type": None if kind == 0 else kind - 1,
         "key": message.key(),
         "value": message.value(),
-        "headers": None if not headers else [{"key": key, "value": value} for key, value in headers],
+        "headers": None
+        if not headers
+        else [{"key": key, "value": value} for key, value in headers],
         "leader_epoch": message.leader_epoch(),
     }
 
@@ -54,7 +56,9 @@ def row_of(message: Message) -> dict[str, Any]:
 def assigned(client: Client, topic: str, partitions: int = 1, **conf: Any) -> Consumer:
     """Return a consumer at the beginning of every partition."""
     consumer = client.consumer(**conf)
-    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+    consumer.assign(
+        [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
+    )
     return consumer
 
 

@@ -36,7 +36,11 @@ class Bank:
         self.cluster.faults.clear()
 
     def producer(self, **conf: Any) -> Producer:
-        settings = {"bootstrap.servers": self.cluster.bootstrap_servers, "transactional.id": f"{self.topic}-tx", **SOON}
+        settings = {
+            "bootstrap.servers": self.cluster.bootstrap_servers,
+            "transactional.id": f"{self.topic}-tx",
+            **SOON,
+        }
         producer = Producer({**settings, **conf})
         self.made.append(producer)
         producer.init_transactions(WAIT_S)

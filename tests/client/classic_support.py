@@ -66,7 +66,9 @@ class Reader:
         self._thread.start()
 
     def subscribe(self, topics: list[str]) -> None:
-        self.consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        self.consumer.subscribe(
+            topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
 
     def _note(self, kind: str, partitions: list[TopicPartition]) -> set[Key]:
         keys = {(each.topic, each.partition) for each in partitions}
@@ -143,13 +145,17 @@ class Reader:
         return result[0]
 
     def __repr__(self) -> str:
-        return f"{self.name}: owns {sorted(self.owned)}, {self.events}, {self.errors}, {self.failure}"
+        return (
+            f"{self.name}: owns {sorted(self.owned)}, {self.events}, {self.errors}, {self.failure}"
+        )
 
 
 class Readers:
     """One group: its members, and the topic that they share."""
 
-    def __init__(self, client: Client, strategy: Any = "range", *, partitions: int = 6, **conf: Any) -> None:
+    def __init__(
+        self, client: Client, strategy: Any = "range", *, partitions: int = 6, **conf: Any
+    ) -> None:
         self.client = client
         self.cluster: MockCluster = client.cluster
         self.id = f"group-{next(_groups)}"
@@ -184,7 +190,8 @@ class Readers:
         return {(self.topic, number) for number in range(self.partitions)}
 
     def shared(self) -> bool:
-        """Return whether each partition has one owner, and no member has less than its fair share.
+        """Return whether each partition has one owner, and no member has less than its fair
+        share.
         """
         owned = [key for reader in self.readers for key in tuple(reader.owned)]
         least = self.partitions // len(self.readers)
@@ -200,13 +207,18 @@ class Readers:
         fill(self.client, self.topic, count, start=start)
 
     def values(self) -> list[int]:
-        return sorted(int(message.value()) for reader in self.readers for message in tuple(reader.messages))
+        return sorted(
+            int(message.value()) for reader in self.readers for message in tuple(reader.messages)
+        )
 
     def __enter__(self) -> Readers:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for reader in list(self.readers):
             reader.pause.clear()

@@ -1,7 +1,8 @@
 """A program that forks again and again while its threads use clients of all kinds, see `test_fork`.
 
-Each child looks at what it has of its parent's and ends as programs do, with destructors and atexit. One that hangs
-shows where it does and ends with status 1; one in which something else happens than what is promised says what.
+Each child looks at what it has of its parent's and ends as programs do, with destructors and
+atexit. One that hangs shows where it does and ends with status 1; one in which something else
+happens than what is promised says what.
 """
 
 from __future__ import annotations
@@ -51,7 +52,15 @@ class Program:
         self.over = False
         self.threads = [
             threading.Thread(target=self._run, args=(work,), daemon=True)
-            for work in (self.produce, self.poll, self.consume, self.columns, self.open_and_close, self.ask, self.log)
+            for work in (
+                self.produce,
+                self.poll,
+                self.consume,
+                self.columns,
+                self.open_and_close,
+                self.ask,
+                self.log,
+            )
         ]
 
     def _run(self, work: Callable[[], None]) -> None:

@@ -25,13 +25,18 @@ class Reader:
         self.read: Counter[tuple[str, int, int]] = Counter()
         self.errors: list[KafkaError] = []
         self.polls = True
-        self.on_call: Callable[[str, Consumer, list[TopicPartition]], None] = lambda what, consumer, partitions: None
+        self.on_call: Callable[[str, Consumer, list[TopicPartition]], None] = (
+            lambda what, consumer, partitions: None
+        )
         self.consumer = workers.client.consumer(**{**workers.conf, **conf})
         self.subscribe(topics)
 
     def subscribe(self, topics: list[str]) -> None:
         self.consumer.subscribe(
-            topics, on_assign=self._hears("assign"), on_revoke=self._hears("revoke"), on_lost=self._hears("lost")
+            topics,
+            on_assign=self._hears("assign"),
+            on_revoke=self._hears("revoke"),
+            on_lost=self._hears("lost"),
         )
 
     def _hears(self, what: str) -> Callable[[Consumer, list[TopicPartition]], None]:
@@ -73,7 +78,11 @@ class Workers:
     def __init__(self, client: Client, **conf: Any) -> None:
         self.client = client
         self.group = f"group-{next(_numbers)}"
-        self.conf: dict[str, Any] = {"group.id": self.group, "auto.offset.reset": "earliest", **conf}
+        self.conf: dict[str, Any] = {
+            "group.id": self.group,
+            "auto.offset.reset": "earliest",
+            **conf,
+        }
         self.readers: list[Reader] = []
         self.gone: list[Reader] = []
 
@@ -103,7 +112,9 @@ class Workers:
                     reader.poll()
 
     def state(self) -> str:
-        return "; ".join(f"{sorted(each.owned)} {each.errors} {each.log[-4:]}" for each in self.readers)
+        return "; ".join(
+            f"{sorted(each.owned)} {each.errors} {each.log[-4:]}" for each in self.readers
+        )
 
     def settle(self, *keys: tuple[str, int]) -> None:
         """Wait until every member owns something, and all together own exactly these partitions."""
@@ -114,7 +125,9 @@ class Workers:
 
         self.until(settled, f"the partitions {keys}")
         for reader in self.readers:
-            assert {(each.topic, each.partition) for each in reader.consumer.assignment()} == reader.owned
+            assert {
+                (each.topic, each.partition) for each in reader.consumer.assignment()
+            } == reader.owned
 
     def read(self) -> Counter[tuple[str, int, int]]:
         """Return the messages of all members, including those that left."""
@@ -125,7 +138,11 @@ class Workers:
 
     def expect_read(self, topic: str, counts: dict[int, int]) -> None:
         """Check that each message was read once: so many of each partition."""
-        places = {(topic, partition, offset) for partition, count in counts.items() for offset in range(count)}
+        places = {
+            (topic, partition, offset)
+            for partition, count in counts.items()
+            for offset in range(count)
+        }
         self.until(lambda: places <= set(self.read()), f"all messages of {topic}")
         assert self.read() == Counter(places)
 

@@ -1,7 +1,9 @@
-"""A broker that lies at the level of bytes: attacks on the frames of a mock cluster, and what they cost the client.
+"""A broker that lies at the level of bytes: attacks on the frames of a mock cluster, and what they
+cost the client.
 
-A ``Siege`` rewrites the next responses of an API, each in another way, and lets the cluster be good afterwards: a
-client that neither crashes nor hangs gets through, and one that believes lengths shows it in its memory.
+A ``Siege`` rewrites the next responses of an API, each in another way, and lets the cluster be good
+afterwards: a client that neither crashes nor hangs gets through, and one that believes lengths
+shows it in its memory.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from tests.harness.proxy import Fate, Fates
 Attack = Callable[[bytes, random.Random], bytes]
 
 HEAD = 4 + 4  # length and correlation id
-HUGE = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff" * 10, b"\x80\x00\x00\x00", b"\xff\xff\xff\xfe")
+HUGE = (
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff\x0f",
+    b"\xff" * 10,
+    b"\x80\x00\x00\x00",
+    b"\xff\xff\xff\xfe",
+)
 
 
 def _framed(body: bytes) -> bytes:

@@ -34,7 +34,9 @@ class Heard(logging.Handler):
 
     def wait_for(self, pattern: str) -> list[str]:
         """Return matching lines, once there are any."""
-        wait_for(lambda: self.matching(pattern), lambda: f"no line matches {pattern!r}: {self.lines}")
+        wait_for(
+            lambda: self.matching(pattern), lambda: f"no line matches {pattern!r}: {self.lines}"
+        )
         return self.matching(pattern)
 
 

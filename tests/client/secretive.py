@@ -1,7 +1,8 @@
 """A program with every kind of secret in it: ``python -m tests.client.secretive``.
 
-Settings, and whether they are good, come as a line of JSON. It succeeds, is refused, is asked for everything that it
-can be asked for, and dumps its threads' stacks. What it writes is for others to look through.
+Settings, and whether they are good, come as a line of JSON. It succeeds, is refused, is asked for
+everything that it can be asked for, and dumps its threads' stacks. What it writes is for others to
+look through.
 """
 
 from __future__ import annotations
@@ -29,8 +30,18 @@ def tell(what: Any) -> None:
 def use(conf: dict[str, Any], good: bool) -> None:
     """Use every kind of client, or one that fails, and print all errors."""
     wait_s = GOOD_S if good else BAD_S
-    common = {**conf, "debug": "all", "statistics.interval.ms": 500, "error_cb": tell, "stats_cb": tell}
-    made: list[tuple[type[Any], dict[str, Any]]] = [(Producer, {}), (Consumer, {"group.id": "g"}), (AdminClient, {})]
+    common = {
+        **conf,
+        "debug": "all",
+        "statistics.interval.ms": 500,
+        "error_cb": tell,
+        "stats_cb": tell,
+    }
+    made: list[tuple[type[Any], dict[str, Any]]] = [
+        (Producer, {}),
+        (Consumer, {"group.id": "g"}),
+        (AdminClient, {}),
+    ]
     for kind, own in made if good else made[:1]:
         try:
             with kind({**common, **own}) as client:

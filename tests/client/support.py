@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from kafka_native import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from kafka_native._native.engine import Engine
 from kafka_native.config import parse
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
@@ -52,14 +60,18 @@ class Client:
         return Consumer({"bootstrap.servers": self.bootstrap, "reconnect.backoff.ms": 20, **conf})
 
 
-def fill(client: Client, topic: str, count: int, *, partition: int = -1, start: int = 0, **conf: Any) -> None:
+def fill(
+    client: Client, topic: str, count: int, *, partition: int = -1, start: int = 0, **conf: Any
+) -> None:
     """Produce the numbers from ``start`` on as text."""
     with client.producer(**conf) as producer:
         for number in range(start, start + count):
             producer.produce(topic, str(number), partition=partition)
 
 
-def read_all(client: Client, topic: str, count: int, timeout: float = 20.0, **conf: Any) -> list[Message]:
+def read_all(
+    client: Client, topic: str, count: int, timeout: float = 20.0, **conf: Any
+) -> list[Message]:
     """Return ``count`` messages from the beginning of every partition. Any error fails."""
     with client.consumer(**conf) as consumer:
         partitions = consumer.list_topics(topic, timeout).topics[topic].partitions
@@ -111,7 +123,9 @@ class Reports:
         return {value: error.code() for value, error in self.errors.items() if error is not None}
 
     def codes(self) -> dict[str, int | None]:
-        return {value: None if error is None else error.code() for value, error in self.errors.items()}
+        return {
+            value: None if error is None else error.code() for value, error in self.errors.items()
+        }
 
 
 def bare_engine() -> Engine:

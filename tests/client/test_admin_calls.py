@@ -55,7 +55,9 @@ def changed(name: str, **settings: str | None) -> ConfigResource:
 @contextmanager
 def member(client: Client, group: str, topic: str, **conf: Any) -> Iterator[Consumer]:
     """Yield a consumer that has read and committed a message in a group."""
-    with client.consumer(**{"group.id": group, "auto.offset.reset": "earliest", **conf}) as consumer:
+    with client.consumer(
+        **{"group.id": group, "auto.offset.reset": "earliest", **conf}
+    ) as consumer:
         consumer.subscribe([topic])
         deadline = time.monotonic() + WAIT_S
         while (message := consumer.poll(0.5)) is None:
@@ -90,7 +92,11 @@ def test_the_cluster_and_its_topics_are_described(client: Client) -> None:
         assert cluster.cluster_id == admin.list_topics(timeout=WAIT_S).cluster_id
         described = admin.describe_topics(TopicCollection([topic, "never-was"]))
         found = result_of(described[topic])
-        assert (found.name, found.is_internal, [each.id for each in found.partitions]) == (topic, False, [0, 1])
+        assert (found.name, found.is_internal, [each.id for each in found.partitions]) == (
+            topic,
+            False,
+            [0, 1],
+        )
         assert bytes(found.topic_id) == client.cluster.topic_id(topic)
         assert found.partitions[0].leader.id == client.cluster.leader(topic, 0)
         assert {node.id for node in found.partitions[0].isr} == {1, 2, 3}
@@ -101,7 +107,10 @@ def test_the_cluster_and_its_topics_are_described(client: Client) -> None:
 
 
 def test_a_cluster_before_describe_cluster_is_described_by_its_metadata() -> None:
-    with MockCluster(max_versions={ApiKey.DESCRIBE_CLUSTER: -1}) as old, admin_of(Client(old)) as admin:
+    with (
+        MockCluster(max_versions={ApiKey.DESCRIBE_CLUSTER: -1}) as old,
+        admin_of(Client(old)) as admin,
+    ):
         cluster = result_of(admin.describe_cluster())
         assert [node.id for node in cluster.nodes] == old.broker_ids
         assert cluster.controller.id == old.controller_id()
@@ -113,7 +122,9 @@ def test_settings_are_told_and_changed(client: Client) -> None:
         resource = ConfigResource("topic", topic)
         before = result_of(admin.describe_configs([resource])[resource])["retention.ms"]
         assert (before.is_default, before.source) == (True, ConfigSource.DEFAULT_CONFIG.value)
-        tried = admin.incremental_alter_configs([changed(topic, retention_ms="7000")], validate_only=True)
+        tried = admin.incremental_alter_configs(
+            [changed(topic, retention_ms="7000")], validate_only=True
+        )
         assert result_of(tried[resource]) is None
         assert "retention.ms" not in client.cluster.topics[topic].configs
         missing = changed("never-was", retention_ms="7000")
@@ -123,21 +134,40 @@ def test_settings_are_told_and_changed(client: Client) -> None:
         after = result_of(admin.describe_configs([resource])[resource])["retention.ms"]
         assert (after.value, after.is_default) == ("7000", False)
         assert after.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        assert result_of(admin.incremental_alter_configs([changed(topic, retention_ms=None)])[resource]) is None
-        assert result_of(admin.describe_configs([resource])[resource])["retention.ms"].value == before.value
+        assert (
+            result_of(
+                admin.incremental_alter_configs([changed(topic, retention_ms=None)])[resource]
+            )
+            is None
+        )
+        assert (
+            result_of(admin.describe_configs([resource])[resource])["retention.ms"].value
+            == before.value
+        )
 
 
 def test_a_broker_is_asked_for_its_own_settings(client: Client) -> None:
     brokers = [ConfigResource("broker", "2"), ConfigResource("broker", "3")]
-    bad = [ConfigResource("broker", "77"), ConfigResource("broker", "x"), ConfigResource("transactional_id", "t")]
+    bad = [
+        ConfigResource("broker", "77"),
+        ConfigResource("broker", "x"),
+        ConfigResource("transactional_id", "t"),
+    ]
     with admin_of(client) as admin:
         client.cluster.clear_requests()
         futures = admin.describe_configs([*brokers, *bad])
         for resource in brokers:
             assert "message.max.bytes" in result_of(futures[resource])
         codes = [code_of(futures[resource]) for resource in bad]
-        assert codes == [KafkaError._UNKNOWN_BROKER, KafkaError._INVALID_ARG, KafkaError._INVALID_ARG]
-        assert {seen.broker for seen in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)} == {2, 3}
+        assert codes == [
+            KafkaError._UNKNOWN_BROKER,
+            KafkaError._INVALID_ARG,
+            KafkaError._INVALID_ARG,
+        ]
+        assert {seen.broker for seen in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)} == {
+            2,
+            3,
+        }
         client.cluster.clear_requests()
         futures = admin.describe_configs([ConfigResource("topic", client.topic())], broker=3)
         result_of(futures.popitem()[1])  # the dict belongs to the caller
@@ -152,9 +182,14 @@ def test_bad_settings(client: Client) -> None:
                 admin.describe_configs(bad)
         with pytest.raises(ValueError, match="incremental_configs"):
             admin.incremental_alter_configs([ConfigResource("topic", "t", {"retention.ms": "1"})])
-        for entry in (ConfigEntry("n", "v"), ConfigEntry("n", None, incremental_operation=AlterConfigOpType.SET)):
+        for entry in (
+            ConfigEntry("n", "v"),
+            ConfigEntry("n", None, incremental_operation=AlterConfigOpType.SET),
+        ):
             with pytest.raises(TypeError):
-                admin.incremental_alter_configs([ConfigResource("topic", "t", incremental_configs=[entry])])
+                admin.incremental_alter_configs(
+                    [ConfigResource("topic", "t", incremental_configs=[entry])]
+                )
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -163,9 +198,13 @@ def test_groups_are_listed_described_and_deleted(client: Client, protocol: str) 
     fill(client, topic, 3, partition=0)
     kind = ConsumerGroupType[protocol.upper()]
     with admin_of(client) as admin:
-        with member(client, group, topic, **{"group.protocol": protocol, "client.id": "the reader"}) as consumer:
+        with member(
+            client, group, topic, **{"group.protocol": protocol, "client.id": "the reader"}
+        ) as consumer:
             described = stable(admin, group, 2)
-            listed = result_of(admin.list_consumer_groups(states={ConsumerGroupState.STABLE}, types={kind}))
+            listed = result_of(
+                admin.list_consumer_groups(states={ConsumerGroupState.STABLE}, types={kind})
+            )
             assert listed.errors == []
             (found,) = [each for each in listed.valid if each.group_id == group]
             assert (found.state, found.type) == (ConsumerGroupState.STABLE, kind)
@@ -173,15 +212,22 @@ def test_groups_are_listed_described_and_deleted(client: Client, protocol: str) 
             assert described.type is kind
             (one,) = described.members
             assert (one.member_id, one.client_id) == (consumer.memberid(), "the reader")
-            assert one.assignment.topic_partitions == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+            assert one.assignment.topic_partitions == [
+                TopicPartition(topic, 0),
+                TopicPartition(topic, 1),
+            ]
             assert described.coordinator.id in {1, 2, 3}
             nobody = admin.describe_consumer_groups([group, "nobody"])["nobody"]
             assert result_of(nobody).state is ConsumerGroupState.DEAD
-            assert code_of(admin.delete_consumer_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
+            assert (
+                code_of(admin.delete_consumer_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
+            )
         gone = admin.delete_consumer_groups([group, "nobody"])
         assert result_of(gone[group]) is None
         assert code_of(gone["nobody"]) == KafkaError.GROUP_ID_NOT_FOUND
-        assert group not in {each.group_id for each in result_of(admin.list_consumer_groups()).valid}
+        assert group not in {
+            each.group_id for each in result_of(admin.list_consumer_groups()).valid
+        }
 
 
 def test_list_groups_has_the_members(client: Client) -> None:
@@ -198,7 +244,9 @@ def test_list_groups_has_the_members(client: Client) -> None:
 
 
 def test_a_broker_that_does_not_tell_its_groups_is_among_the_errors(client: Client) -> None:
-    client.cluster.push_request_errors(ApiKey.LIST_GROUPS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED], broker=2)
+    client.cluster.push_request_errors(
+        ApiKey.LIST_GROUPS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED], broker=2
+    )
     with admin_of(client) as admin:
         (error,) = result_of(admin.list_consumer_groups()).errors
         assert error.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
@@ -224,17 +272,25 @@ def test_coordinators_are_looked_up_together_and_again(client: Client) -> None:
 
 @pytest.mark.parametrize("version", [3, 7, 9, 10])
 def test_committed_offsets_are_told(version: int) -> None:
-    with MockCluster(brokers=3, max_versions={ApiKey.OFFSET_FETCH: version, ApiKey.FIND_COORDINATOR: 3}) as cluster:
+    with MockCluster(
+        brokers=3, max_versions={ApiKey.OFFSET_FETCH: version, ApiKey.FIND_COORDINATOR: 3}
+    ) as cluster:
         client = Client(cluster)
         topic = client.topic(2)
         fill(client, topic, 3, partition=1)
         with member(client, "kept", topic):
             pass
         with admin_of(client) as admin:
-            found = result_of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("kept")])["kept"])
+            found = result_of(
+                admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("kept")])["kept"]
+            )
             places = {(each.topic, each.partition): each.offset for each in found.topic_partitions}
             assert places[topic, 1] >= 1
-            wanted = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition("never-was", 4)]
+            wanted = [
+                TopicPartition(topic, 0),
+                TopicPartition(topic, 1),
+                TopicPartition("never-was", 4),
+            ]
             asked = ConsumerGroupTopicPartitions("kept", wanted)
             found = result_of(admin.list_consumer_group_offsets([asked])["kept"])
             assert found.topic_partitions == wanted
@@ -244,7 +300,10 @@ def test_committed_offsets_are_told(version: int) -> None:
                 OFFSET_INVALID,
             ]
             nobody = ConsumerGroupTopicPartitions("nobody")
-            assert result_of(admin.list_consumer_group_offsets([nobody])["nobody"]).topic_partitions == []
+            assert (
+                result_of(admin.list_consumer_group_offsets([nobody])["nobody"]).topic_partitions
+                == []
+            )
 
 
 @pytest.mark.parametrize("version", [5, 7, 8, 9])
@@ -256,12 +315,16 @@ def test_groups_of_one_coordinator_are_asked_about_together(version: int) -> Non
             cluster.set_committed(group, {(topic, 1): number})
         with admin_of(Client(cluster)) as admin:
             wanted = [
-                ConsumerGroupTopicPartitions(group, None if group[-1] == "0" else [TopicPartition(topic, 1)])
+                ConsumerGroupTopicPartitions(
+                    group, None if group[-1] == "0" else [TopicPartition(topic, 1)]
+                )
                 for group in groups
             ]
             cluster.push_request_errors(ApiKey.OFFSET_FETCH, [KafkaError.NOT_COORDINATOR])
             twice = ConsumerGroupTopicPartitions("twice", [TopicPartition(topic, 0)] * 2)
-            futures = admin.list_consumer_group_offsets([*wanted, twice, ConsumerGroupTopicPartitions("nobody")])
+            futures = admin.list_consumer_group_offsets(
+                [*wanted, twice, ConsumerGroupTopicPartitions("nobody")]
+            )
             for number, group in enumerate(groups):
                 (found,) = result_of(futures[group]).topic_partitions
                 assert (found.partition, found.offset) == (1, number)
@@ -279,7 +342,11 @@ def test_groups_of_one_coordinator_are_asked_about_together(version: int) -> Non
 def test_offsets_are_committed_for_a_group_without_members(client: Client) -> None:
     topic = client.topic(2)
     fill(client, topic, 3, partition=0)
-    wanted = [TopicPartition(topic, 0, 2, "noted", 0), TopicPartition(topic, 1, 0), TopicPartition("never-was", 0, 1)]
+    wanted = [
+        TopicPartition(topic, 0, 2, "noted", 0),
+        TopicPartition(topic, 1, 0),
+        TopicPartition("never-was", 0, 1),
+    ]
 
     def moved(reply: Any) -> None:
         for each in reply.topics:
@@ -288,16 +355,26 @@ def test_offsets_are_committed_for_a_group_without_members(client: Client) -> No
 
     client.cluster.edit_responses(ApiKey.OFFSET_COMMIT, moved)
     with admin_of(client) as admin:
-        done = result_of(admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("moved", wanted)])["moved"])
+        done = result_of(
+            admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("moved", wanted)])[
+                "moved"
+            ]
+        )
         errors = [each.error and each.error.code() for each in done.topic_partitions]
         assert errors == [None, None, KafkaError.UNKNOWN_TOPIC_OR_PART]
-        found = result_of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("moved")])["moved"])
-        kept = sorted((each.partition, each.offset, each.metadata) for each in found.topic_partitions)
+        found = result_of(
+            admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("moved")])["moved"]
+        )
+        kept = sorted(
+            (each.partition, each.offset, each.metadata) for each in found.topic_partitions
+        )
         assert kept == [(0, 2, "noted"), (1, 0, None)]
         with member(client, "busy", topic):
             stable(admin, "busy", 2)
             asked = ConsumerGroupTopicPartitions("busy", wanted[:1])
-            (refused,) = result_of(admin.alter_consumer_group_offsets([asked])["busy"]).topic_partitions
+            (refused,) = result_of(
+                admin.alter_consumer_group_offsets([asked])["busy"]
+            ).topic_partitions
             assert refused.error.code() == KafkaError.UNKNOWN_MEMBER_ID
 
 
@@ -308,7 +385,12 @@ def test_bad_requests_for_committed_offsets(client: Client) -> None:
         for bad in (None, ["g"], [one(1)], [one("g", ["x"])]):  # type: ignore[arg-type, list-item]
             with pytest.raises(TypeError):
                 admin.list_consumer_group_offsets(bad)
-        wrong = [one(""), one("g", []), one("g", [TopicPartition("t", 0, 5)]), one("g", [TopicPartition("t", -1)])]
+        wrong = [
+            one(""),
+            one("g", []),
+            one("g", [TopicPartition("t", 0, 5)]),
+            one("g", [TopicPartition("t", -1)]),
+        ]
         for bad in ([], *([each] for each in wrong), [one("g"), one("")]):
             with pytest.raises(ValueError, match=r"group|partition"):
                 admin.list_consumer_group_offsets(bad)
@@ -333,7 +415,9 @@ def test_offsets_are_found_on_the_leaders_again_when_one_has_moved(client: Clien
         assert result_of(found[second]).offset == 0
         assert code_of(found[missing]) == KafkaError._UNKNOWN_PARTITION
         assert code_of(found[nowhere]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert result_of(admin.list_offsets({first: OffsetSpec.for_timestamp(1)})[first]).offset == 0
+        assert (
+            result_of(admin.list_offsets({first: OffsetSpec.for_timestamp(1)})[first]).offset == 0
+        )
         newest = result_of(admin.list_offsets({first: OffsetSpec.max_timestamp()})[first])
         assert newest.timestamp > 0
         assert admin.list_offsets({}) == {}
@@ -371,7 +455,9 @@ def test_what_a_broker_leaves_out_of_its_answer_fails(client: Client) -> None:
     place = TopicPartition(client.topic(), 0)
     client.cluster.edit_responses(ApiKey.LIST_OFFSETS, lambda reply: reply.topics.clear())
     with admin_of(client) as admin:
-        assert code_of(admin.list_offsets({place: OffsetSpec.latest()})[place]) == KafkaError._BAD_MSG
+        assert (
+            code_of(admin.list_offsets({place: OffsetSpec.latest()})[place]) == KafkaError._BAD_MSG
+        )
 
 
 # --- what is too large ---
@@ -395,16 +481,25 @@ def test_what_no_broker_takes_fails_before_the_wire_and_the_rest_goes_on(client:
         assert name in admin.list_topics(timeout=WAIT_S).topics
 
 
-def test_requests_are_as_large_as_brokers_take(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_as_large_as_brokers_take(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     most = 1000
     monkeypatch.setattr(operations, "REQUEST_MAX_BYTES", most)
     monkeypatch.setattr(base, "REQUEST_MAX_BYTES", most)
     names = [f"large-{number}" for number in range(40)]
     sizes: list[int] = []
-    client.cluster.edit_responses(ApiKey.CREATE_TOPICS, lambda message: sizes.append(len(message.topics)), count=100)
+    client.cluster.edit_responses(
+        ApiKey.CREATE_TOPICS, lambda message: sizes.append(len(message.topics)), count=100
+    )
     with admin_of(client) as admin:
-        topics = [NewTopic(each, 1, config={"cleanup.policy": "compact" + ",compact" * 8}) for each in names]
-        made = admin.create_topics([*topics, NewTopic("alone", 1, config={"cleanup.policy": "x" * most})])
+        topics = [
+            NewTopic(each, 1, config={"cleanup.policy": "compact" + ",compact" * 8})
+            for each in names
+        ]
+        made = admin.create_topics(
+            [*topics, NewTopic("alone", 1, config={"cleanup.policy": "x" * most})]
+        )
         assert [result_of(made[each]) for each in names] == [None] * 40
         assert code_of(made["alone"]) == KafkaError.MSG_SIZE_TOO_LARGE
         assert {*names} <= client.cluster.topics.keys()
@@ -419,6 +514,11 @@ def test_fenced_brokers_are_told_when_they_are_wanted() -> None:
         assert {each.id for each in result_of(admin.describe_cluster()).nodes} == {1, 2}
         found = result_of(admin.describe_cluster(include_fenced_brokers=True)).nodes
         assert {each.id: each.is_fenced for each in found} == {1: False, 2: False, 3: True}
-    with MockCluster(brokers=1, max_versions={int(ApiKey.DESCRIBE_CLUSTER): 1}) as old, admin_of(Client(old)) as admin:
-        assert code_of(admin.describe_cluster(include_fenced_brokers=True)) == KafkaError._INVALID_ARG
+    with (
+        MockCluster(brokers=1, max_versions={int(ApiKey.DESCRIBE_CLUSTER): 1}) as old,
+        admin_of(Client(old)) as admin,
+    ):
+        assert (
+            code_of(admin.describe_cluster(include_fenced_brokers=True)) == KafkaError._INVALID_ARG
+        )
         assert len(result_of(admin.describe_cluster()).nodes) == 1

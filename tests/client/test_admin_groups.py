@@ -23,7 +23,9 @@ def result_of(future: Any) -> Any:
 
 
 def committed(admin: Any, group: str) -> dict[TopicPartition, int]:
-    found = result_of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group])
+    found = result_of(
+        admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
+    )
     return {each: each.offset for each in found.topic_partitions}
 
 
@@ -33,7 +35,11 @@ def test_offsets_are_forgotten_but_for_those_of_topics_that_members_read(client:
     places = [TopicPartition(other, 0), TopicPartition(other, 1)]
     with admin_of(client) as admin:
         offsets = [TopicPartition(each.topic, each.partition, 5) for each in places]
-        result_of(admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("forgets", offsets)])["forgets"])
+        result_of(
+            admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("forgets", offsets)])[
+                "forgets"
+            ]
+        )
     with admin_of(client) as admin, member(client, "forgets", read):
         kept, unknown = TopicPartition(read, 0), TopicPartition(other, 7)
         futures = admin.delete_consumer_group_offsets("forgets", [places[0], kept, unknown])
@@ -42,25 +48,36 @@ def test_offsets_are_forgotten_but_for_those_of_topics_that_members_read(client:
         assert result_of(futures[unknown]) is None, "there is nothing to forget"
         assert committed(admin, "forgets") == {kept: 1, places[1]: 5}
         client.cluster.push_request_errors(
-            ApiKey.OFFSET_DELETE, [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+            ApiKey.OFFSET_DELETE,
+            [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS],
         )
-        assert result_of(admin.delete_consumer_group_offsets("forgets", [places[1]])[places[1]]) is None
+        assert (
+            result_of(admin.delete_consumer_group_offsets("forgets", [places[1]])[places[1]])
+            is None
+        )
         assert committed(admin, "forgets") == {kept: 1}
         gone = admin.delete_consumer_group_offsets("nobody", places)
         assert {code_of(each) for each in gone.values()} == {KafkaError.GROUP_ID_NOT_FOUND}
         client.cluster.push_request_errors(ApiKey.OFFSET_DELETE, [CLOSE_CONNECTION])
-        assert code_of(admin.delete_consumer_group_offsets("forgets", [places[1]])[places[1]]) == KafkaError._TRANSPORT
+        assert (
+            code_of(admin.delete_consumer_group_offsets("forgets", [places[1]])[places[1]])
+            == KafkaError._TRANSPORT
+        )
 
 
 def test_static_members_are_removed_by_their_names(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 1)
     with admin_of(client) as admin:
-        with member(client, "static", topic, **{"group.instance.id": "one", "session.timeout.ms": 45_000}):
+        with member(
+            client, "static", topic, **{"group.instance.id": "one", "session.timeout.ms": 45_000}
+        ):
             pass  # a closed static member stays in its group until its session ends
         described = result_of(admin.describe_consumer_groups(["static"])["static"])
         assert [each.group_instance_id for each in described.members] == ["one"]
-        futures = admin.remove_members_from_consumer_group("static", ["one", "two"], reason="it is switched off")
+        futures = admin.remove_members_from_consumer_group(
+            "static", ["one", "two"], reason="it is switched off"
+        )
         assert result_of(futures["one"]) is None
         assert code_of(futures["two"]) == KafkaError.UNKNOWN_MEMBER_ID
         assert result_of(admin.describe_consumer_groups(["static"])["static"]).members == []
@@ -77,9 +94,13 @@ def test_all_members_are_removed_and_live_ones_come_back(client: Client) -> None
         while consumer.memberid() in (None, "", one.member_id):
             consumer.poll(0.1)
             assert time.monotonic() < deadline
-        assert [each.member_id for each in stable(admin, "removed", 1).members] == [consumer.memberid()]
+        assert [each.member_id for each in stable(admin, "removed", 1).members] == [
+            consumer.memberid()
+        ]
         assert result_of(admin.remove_members_from_consumer_group("nobody-there")) == {}
-        client.cluster.push_request_errors(ApiKey.LEAVE_GROUP, [KafkaError.GROUP_AUTHORIZATION_FAILED])
+        client.cluster.push_request_errors(
+            ApiKey.LEAVE_GROUP, [KafkaError.GROUP_AUTHORIZATION_FAILED]
+        )
         refused = admin.remove_members_from_consumer_group("removed", ["one"])
         assert code_of(refused["one"]) == KafkaError.GROUP_AUTHORIZATION_FAILED
 
@@ -96,12 +117,42 @@ def test_a_broker_before_static_members_says_so() -> None:
 @pytest.mark.parametrize(
     ("call", "argument", "error", "text"),
     [
-        ("delete_consumer_group_offsets", {"group_id": "", "partitions": []}, ValueError, "'group_id' cannot be empty"),
-        ("delete_consumer_group_offsets", {"group_id": "g", "partitions": []}, ValueError, "non-empty list"),
-        ("delete_consumer_group_offsets", {"group_id": 5, "partitions": []}, TypeError, "'group_id' must be a string"),
-        ("remove_members_from_consumer_group", {"group_id": "g", "members": []}, ValueError, "non-empty list"),
-        ("remove_members_from_consumer_group", {"group_id": "g", "members": [""]}, ValueError, "cannot be empty"),
-        ("remove_members_from_consumer_group", {"group_id": "g", "reason": 5}, TypeError, "reason must be a str"),
+        (
+            "delete_consumer_group_offsets",
+            {"group_id": "", "partitions": []},
+            ValueError,
+            "'group_id' cannot be empty",
+        ),
+        (
+            "delete_consumer_group_offsets",
+            {"group_id": "g", "partitions": []},
+            ValueError,
+            "non-empty list",
+        ),
+        (
+            "delete_consumer_group_offsets",
+            {"group_id": 5, "partitions": []},
+            TypeError,
+            "'group_id' must be a string",
+        ),
+        (
+            "remove_members_from_consumer_group",
+            {"group_id": "g", "members": []},
+            ValueError,
+            "non-empty list",
+        ),
+        (
+            "remove_members_from_consumer_group",
+            {"group_id": "g", "members": [""]},
+            ValueError,
+            "cannot be empty",
+        ),
+        (
+            "remove_members_from_consumer_group",
+            {"group_id": "g", "reason": 5},
+            TypeError,
+            "reason must be a str",
+        ),
     ],
 )
 def test_arguments_are_checked_before_the_wire(

@@ -26,7 +26,11 @@ def result_of(future: Any) -> Any:
 def test_calls_go_over_the_clients_own_connections(kind: str) -> None:
     with MockCluster(brokers=1) as cluster:
         client = Client(cluster)
-        makers: dict[str, Any] = {"producer": client.producer, "consumer": client.consumer, "admin": admin_of}
+        makers: dict[str, Any] = {
+            "producer": client.producer,
+            "consumer": client.consumer,
+            "admin": admin_of,
+        }
         conf = {"client.id": "the-owner", **({"group.id": "of"} if kind == "consumer" else {})}
         with makers[kind](client, **conf) if kind == "admin" else makers[kind](**conf) as owner:
             with AdminClient.of(owner) as first:  # opens every connection
@@ -36,9 +40,13 @@ def test_calls_go_over_the_clients_own_connections(kind: str) -> None:
                 assert result_of(admin.create_topics([NewTopic("made", 2)])["made"]) is None
                 assert len(admin.list_topics("made", timeout=WAIT_S).topics["made"].partitions) == 2
                 assert admin.cluster_id(WAIT_S) == cluster.cluster_id
-                assert threading.active_count() <= threads, "the bootstrap connection may have ended meanwhile"
+                assert threading.active_count() <= threads, (
+                    "the bootstrap connection may have ended meanwhile"
+                )
                 assert cluster.connection_count(1) <= connections
-                assert {each.client_id for each in cluster.requests_of(ApiKey.CREATE_TOPICS)} == {"the-owner"}
+                assert {each.client_id for each in cluster.requests_of(ApiKey.CREATE_TOPICS)} == {
+                    "the-owner"
+                }
                 assert f"#{kind}-" in admin.metrics().name
                 assert admin.poll(1000) == 0, "callbacks are the owner's"
                 assert "the-owner" in repr(admin)

@@ -64,13 +64,17 @@ def test_moves_under_way_are_listed_and_can_be_cancelled(client: Client) -> None
     try:
         with admin_of(client) as admin:
             moves = {each: NewPartitionReassignment([3]) for each in (first, second)}
-            assert [result_of(each) for each in admin.alter_partition_reassignments(moves).values()] == [None, None]
+            assert [
+                result_of(each) for each in admin.alter_partition_reassignments(moves).values()
+            ] == [None, None]
             listed = result_of(admin.list_partition_reassignments())
             assert listed == {
                 first: PartitionReassignment((3, 1, 2), (3,), (1, 2)),
                 second: PartitionReassignment((3, 2), (), (2,)),
             }
-            assert result_of(admin.list_partition_reassignments([second])) == {second: listed[second]}
+            assert result_of(admin.list_partition_reassignments([second])) == {
+                second: listed[second]
+            }
             assert result_of(admin.alter_partition_reassignments({first: None})[first]) is None
             assert replicas_of(client, "slow") == before
             assert code_of(admin.alter_partition_reassignments({first: None})[first]) == (
@@ -91,10 +95,17 @@ def test_the_number_of_replicas_can_be_kept_and_old_brokers_cannot_be_told(clien
         refused = admin.alter_partition_reassignments(move, allow_replication_factor_change=False)
         assert code_of(refused[place]) == KafkaError.INVALID_REPLICATION_FACTOR
         assert replicas_of(client, "fixed") == [1, 2]
-    with MockCluster(max_versions={ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0}) as old, admin_of(Client(old)) as admin:
+    with (
+        MockCluster(max_versions={ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0}) as old,
+        admin_of(Client(old)) as admin,
+    ):
         old.create_topic("fixed", 1, replication_factor=2)
         assert (
-            code_of(admin.alter_partition_reassignments(move, allow_replication_factor_change=False)[place])
+            code_of(
+                admin.alter_partition_reassignments(move, allow_replication_factor_change=False)[
+                    place
+                ]
+            )
             == KafkaError._INVALID_ARG
         )
         assert result_of(admin.alter_partition_reassignments(move)[place]) is None
@@ -105,9 +116,16 @@ def test_reassignments_go_to_the_controller_again_when_it_has_moved(client: Clie
     client.cluster.create_topic("again", 1, replication_factor=1)
     place = TopicPartition("again", 0)
     client.cluster.clear_requests()
-    client.cluster.push_request_errors(ApiKey.ALTER_PARTITION_REASSIGNMENTS, [KafkaError.NOT_CONTROLLER, 0])
+    client.cluster.push_request_errors(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS, [KafkaError.NOT_CONTROLLER, 0]
+    )
     with admin_of(client) as admin:
-        assert result_of(admin.alter_partition_reassignments({place: NewPartitionReassignment([2])})[place]) is None
+        assert (
+            result_of(
+                admin.alter_partition_reassignments({place: NewPartitionReassignment([2])})[place]
+            )
+            is None
+        )
         seen = client.cluster.requests_of(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
         assert [each.broker for each in seen] == [client.cluster.controller_id()] * 2
         client.cluster.push_request_errors(ApiKey.ALTER_PARTITION_REASSIGNMENTS, [CLOSE_CONNECTION])
@@ -124,7 +142,9 @@ def test_reassignments_that_cannot_be() -> None:
     for bad in (["1"], [True], [None]):
         with pytest.raises(TypeError):
             NewPartitionReassignment(bad)
-    assert repr(NewPartitionReassignment([1, 2])) == "NewPartitionReassignment(target_replicas=(1, 2))"
+    assert (
+        repr(NewPartitionReassignment([1, 2])) == "NewPartitionReassignment(target_replicas=(1, 2))"
+    )
 
 
 # --- log directories ---
@@ -146,14 +166,19 @@ def test_log_directories_have_sizes_and_replicas_move_between_them(client: Clien
             assert 0 < found[first].usable_bytes <= TOTAL_BYTES - size
         assert all(place not in each.replica_infos for each in result_of(told[3]).values())
 
-        fine, elsewhere = TopicPartitionReplica("stored", 0, 2), TopicPartitionReplica("stored", 0, 3)
+        fine, elsewhere = (
+            TopicPartitionReplica("stored", 0, 2),
+            TopicPartitionReplica("stored", 0, 3),
+        )
         unknown = TopicPartitionReplica("stored", 0, 1)
         moved = admin.alter_replica_log_dirs(
             {fine: directories(2)[1], elsewhere: directories(3)[1], unknown: "/nowhere"}
         )
         assert result_of(moved[fine]) is None
         assert code_of(moved[unknown]) == KafkaError.LOG_DIR_NOT_FOUND
-        assert code_of(moved[elsewhere]) == KafkaError.REPLICA_NOT_AVAILABLE, "at once, it isn't asked again"
+        assert code_of(moved[elsewhere]) == KafkaError.REPLICA_NOT_AVAILABLE, (
+            "at once, it isn't asked again"
+        )
         after = result_of(admin.describe_log_dirs([2])[2])
         assert [place in after[path].replica_infos for path in directories(2)] == [False, True]
 
@@ -164,13 +189,18 @@ def test_a_broker_that_is_not_there_has_no_directories(client: Client) -> None:
         assert set(result_of(told[1])) == set(directories(1))
         assert code_of(told[77]) == KafkaError._UNKNOWN_BROKER
         replica = TopicPartitionReplica("stored", 0, 77)
-        assert code_of(admin.alter_replica_log_dirs({replica: "/x"})[replica]) == KafkaError._UNKNOWN_BROKER
+        assert (
+            code_of(admin.alter_replica_log_dirs({replica: "/x"})[replica])
+            == KafkaError._UNKNOWN_BROKER
+        )
 
 
 def test_replicas_are_found_in_their_directories(client: Client) -> None:
     client.cluster.create_topic("found", 2, replication_factor=2)
     fill(client, "found", 50)
-    here, there, nowhere, unknown = (TopicPartitionReplica("found", 0, broker) for broker in (1, 2, 3, 77))
+    here, there, nowhere, unknown = (
+        TopicPartitionReplica("found", 0, broker) for broker in (1, 2, 3, 77)
+    )
     other = TopicPartitionReplica("found", 1, 2)
     with admin_of(client) as admin:
         assert result_of(admin.alter_replica_log_dirs({there: directories(2)[1]})[there]) is None
@@ -183,9 +213,13 @@ def test_replicas_are_found_in_their_directories(client: Client) -> None:
 
         def moving(message: Any) -> None:
             kind = (
-                type(message.results[1].topics[0]) if message.results[1].topics else type(message.results[0].topics[0])
+                type(message.results[1].topics[0])
+                if message.results[1].topics
+                else type(message.results[0].topics[0])
             )
-            copy = type(message.results[0].topics[0].partitions[0])(partition_index=0, offset_lag=7, is_future_key=True)
+            copy = type(message.results[0].topics[0].partitions[0])(
+                partition_index=0, offset_lag=7, is_future_key=True
+            )
             message.results[1].topics = [kind(name="found", partitions=[copy])]
 
         client.cluster.edit_responses(ApiKey.DESCRIBE_LOG_DIRS, moving)
@@ -193,10 +227,15 @@ def test_replicas_are_found_in_their_directories(client: Client) -> None:
         assert found == ReplicaLogDirInfo(directories(1)[0], 0, directories(1)[1], 7)
 
         def offline(message: Any) -> None:
-            message.results[0].error_code, message.results[0].topics = KafkaError.KAFKA_STORAGE_ERROR, []
+            message.results[0].error_code, message.results[0].topics = (
+                KafkaError.KAFKA_STORAGE_ERROR,
+                [],
+            )
 
         client.cluster.edit_responses(ApiKey.DESCRIBE_LOG_DIRS, offline)
-        assert code_of(admin.describe_replica_log_dirs([here])[here]) == KafkaError.KAFKA_STORAGE_ERROR
+        assert (
+            code_of(admin.describe_replica_log_dirs([here])[here]) == KafkaError.KAFKA_STORAGE_ERROR
+        )
         with pytest.raises(TypeError, match="list of TopicPartitionReplica"):
             admin.describe_replica_log_dirs([TopicPartition("found", 0)])  # type: ignore[list-item]
 
@@ -210,7 +249,9 @@ def test_log_directories_of_older_brokers(version: int) -> None:
         assert TopicPartition("stored", 0) in found.replica_infos
         assert found.total_bytes == (TOTAL_BYTES if version >= 4 else None)
         replica = TopicPartitionReplica("stored", 0, 1)
-        assert result_of(admin.alter_replica_log_dirs({replica: directories(1)[1]})[replica]) is None
+        assert (
+            result_of(admin.alter_replica_log_dirs({replica: directories(1)[1]})[replica]) is None
+        )
         old.edit_responses(ApiKey.DESCRIBE_LOG_DIRS, lambda message: message.results.clear())
         assert code_of(admin.describe_log_dirs([1])[1]) == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
@@ -232,21 +273,40 @@ def test_an_offline_directory_says_so(client: Client) -> None:
 def test_topics_come_in_pages(client: Client) -> None:
     names = [client.topic(count) for count in (3, 1, 4)]
     with admin_of(client) as admin:
-        pages = list(admin.describe_topic_partitions(TopicCollection([*names, "never-was"]), partition_limit=2))
-        assert [sum(len(topic.partitions) for topic in page.topics) for page in pages[:4]] == [2, 2, 2, 2]
+        pages = list(
+            admin.describe_topic_partitions(
+                TopicCollection([*names, "never-was"]), partition_limit=2
+            )
+        )
+        assert [sum(len(topic.partitions) for topic in page.topics) for page in pages[:4]] == [
+            2,
+            2,
+            2,
+            2,
+        ]
         found: dict[str, list[int]] = {}
         for page in pages:
             for topic in page.topics:
                 found.setdefault(topic.name, []).extend(each.id for each in topic.partitions)
                 if topic.error is not None:
-                    assert (topic.name, topic.error.code()) == ("never-was", KafkaError.UNKNOWN_TOPIC_OR_PART)
-        assert found == {names[0]: [0, 1, 2], names[1]: [0], names[2]: [0, 1, 2, 3], "never-was": []}
+                    assert (topic.name, topic.error.code()) == (
+                        "never-was",
+                        KafkaError.UNKNOWN_TOPIC_OR_PART,
+                    )
+        assert found == {
+            names[0]: [0, 1, 2],
+            names[1]: [0],
+            names[2]: [0, 1, 2, 3],
+            "never-was": [],
+        }
         assert pages[0].next_cursor == TopicPartitionsCursor(sorted(names)[0], 2)
         assert pages[-1].next_cursor is None
         (partition,) = [each for each in pages[0].topics[-1].partitions if not each.id]
         assert partition.leader == client.cluster.leader(pages[0].topics[-1].name, 0)
         assert (partition.eligible_leader_replicas, partition.error) == ((), None)
-        everything = [each.name for page in admin.describe_topic_partitions() for each in page.topics]
+        everything = [
+            each.name for page in admin.describe_topic_partitions() for each in page.topics
+        ]
         assert set(names) <= set(everything)
 
 
@@ -254,7 +314,9 @@ def test_a_page_that_fails_is_asked_for_once_more(client: Client) -> None:
     name = client.topic(3)
     with admin_of(client) as admin:
         admin.list_topics()  # it is connected
-        pages = admin.describe_topic_partitions(TopicCollection([name]), partition_limit=2, request_timeout=1.0)
+        pages = admin.describe_topic_partitions(
+            TopicCollection([name]), partition_limit=2, request_timeout=1.0
+        )
         assert len(next(pages).topics[0].partitions) == 2
         client.cluster.delay_responses(None, 3.0, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
         try:
@@ -267,7 +329,9 @@ def test_a_page_that_fails_is_asked_for_once_more(client: Client) -> None:
         pages = admin.describe_topic_partitions(TopicCollection([name]), partition_limit=2)
         next(pages)
         client.cluster.push_request_errors(ApiKey.DESCRIBE_TOPIC_PARTITIONS, [CLOSE_CONNECTION])
-        assert [each.id for each in next(pages).topics[0].partitions] == [2], "asked again by itself"
+        assert [each.id for each in next(pages).topics[0].partitions] == [2], (
+            "asked again by itself"
+        )
         with pytest.raises(StopIteration):
             next(pages)
 
@@ -292,7 +356,9 @@ def test_pages_can_be_awaited(client: Client) -> None:
 
     async def ids(admin: AdminClient) -> list[int]:
         pages = admin.describe_topic_partitions(TopicCollection([name]), partition_limit=1)
-        return [each.id async for page in pages for topic in page.topics for each in topic.partitions]
+        return [
+            each.id async for page in pages for topic in page.topics for each in topic.partitions
+        ]
 
     with admin_of(client) as admin:
         assert asyncio.run(ids(admin)) == [0, 1, 2]
@@ -305,7 +371,10 @@ def test_a_broker_without_pages_tells_everything_on_one() -> None:
             old.create_topic(name, count)
         for asked in (None, TopicCollection(["b", "a"])):
             (page,) = admin.describe_topic_partitions(asked, partition_limit=1)
-            assert [(each.name, len(each.partitions)) for each in page.topics] == [("a", 1), ("b", 3)]
+            assert [(each.name, len(each.partitions)) for each in page.topics] == [
+                ("a", 1),
+                ("b", 3),
+            ]
             assert page.topics[0].partitions[0].eligible_leader_replicas is None
 
 
@@ -315,12 +384,17 @@ def test_a_broker_without_pages_tells_everything_on_one() -> None:
 def test_what_was_made_is_told(client: Client) -> None:
     new = [NewTopic("told", 3, 2, config={"retention.ms": "5000"}), NewTopic("told", 1)]
     with admin_of(client) as admin:
-        tried = result_of(admin.create_topics(new[:1], validate_only=True, include_metadata=True)["told"])
+        tried = result_of(
+            admin.create_topics(new[:1], validate_only=True, include_metadata=True)["told"]
+        )
         assert (tried.num_partitions, tried.topic_id) == (3, None)
         made = result_of(admin.create_topics(new[:1], include_metadata=True)["told"])
         assert (made.error, made.num_partitions, made.replication_factor) == (None, 3, 2)
         assert bytes(made.topic_id) == client.cluster.topic_id("told")
-        assert (made.config["retention.ms"].value, made.config["retention.ms"].is_default) == ("5000", False)
+        assert (made.config["retention.ms"].value, made.config["retention.ms"].is_default) == (
+            "5000",
+            False,
+        )
         assert made.config["cleanup.policy"].is_default
 
         def hide(message: Any) -> None:
@@ -329,12 +403,17 @@ def test_what_was_made_is_told(client: Client) -> None:
             topic.num_partitions, topic.replication_factor, topic.configs = -1, -1, None
 
         client.cluster.edit_responses(ApiKey.CREATE_TOPICS, hide)
-        hidden = result_of(admin.create_topics([NewTopic("hidden", 1)], include_metadata=True)["hidden"])
+        hidden = result_of(
+            admin.create_topics([NewTopic("hidden", 1)], include_metadata=True)["hidden"]
+        )
         assert hidden.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
         assert (hidden.num_partitions, hidden.config) == (None, {})
         again = admin.create_topics(new[:1], include_metadata=True)["told"]
         assert code_of(again) == KafkaError.TOPIC_ALREADY_EXISTS
-    with MockCluster(1, max_versions={ApiKey.CREATE_TOPICS: 4}) as old, admin_of(Client(old)) as admin:
+    with (
+        MockCluster(1, max_versions={ApiKey.CREATE_TOPICS: 4}) as old,
+        admin_of(Client(old)) as admin,
+    ):
         made = result_of(admin.create_topics([NewTopic("old", 1)], include_metadata=True)["old"])
         assert made.error.code() == KafkaError._UNSUPPORTED_FEATURE
         assert "old" in old.topics
@@ -356,10 +435,18 @@ def test_arguments_that_cannot_be(client: Client) -> None:
                 with pytest.raises(TypeError):
                     call(bad)
         for call, wrong in {
-            admin.alter_partition_reassignments: [{}, {TopicPartition("a", -1): None}, {TopicPartition(""): None}],
+            admin.alter_partition_reassignments: [
+                {},
+                {TopicPartition("a", -1): None},
+                {TopicPartition(""): None},
+            ],
             admin.list_partition_reassignments: [[TopicPartition("a", -1)]],
             admin.describe_log_dirs: [[], [-1], [1 << 31]],
-            admin.alter_replica_log_dirs: [{}, {replica: ""}, {TopicPartitionReplica("", 0, 1): "/x"}],
+            admin.alter_replica_log_dirs: [
+                {},
+                {replica: ""},
+                {TopicPartitionReplica("", 0, 1): "/x"},
+            ],
             admin.describe_topic_partitions: [TopicCollection([])],
         }.items():
             for bad in wrong:

@@ -69,7 +69,9 @@ def test_features_are_told_and_updated_and_transactions_obey() -> None:
         assert after.finalized_features == {FEATURE: FinalizedVersionRange(1, 1)}
         assert after.finalized_features_epoch == before.finalized_features_epoch + 1
         cluster.create_topic("written")
-        with Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"}) as producer:
+        with Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"}
+        ) as producer:
             producer.init_transactions(WAIT_S)
             producer.begin_transaction()
             producer.produce("written", "x")
@@ -82,7 +84,10 @@ def test_features_are_told_and_updated_and_transactions_obey() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_updates_succeed_one_by_one_or_as_a_whole(version: int) -> None:
-    with MockCluster(1, max_versions={ApiKey.UPDATE_FEATURES: version}) as cluster, admin_of(Client(cluster)) as admin:
+    with (
+        MockCluster(1, max_versions={ApiKey.UPDATE_FEATURES: version}) as cluster,
+        admin_of(Client(cluster)) as admin,
+    ):
         both = {FEATURE: FeatureUpdate(1, UpgradeType.SAFE_DOWNGRADE), "none": FeatureUpdate(1)}
         done = admin.update_features(both)
         assert code_of(done["none"]) == KafkaError.INVALID_UPDATE_VERSION
@@ -93,7 +98,9 @@ def test_updates_succeed_one_by_one_or_as_a_whole(version: int) -> None:
         assert cluster.transaction_version == (1 if version < 2 else 2)
         if not version:
             tried = admin.update_features({FEATURE: FeatureUpdate(2)}, validate_only=True)
-            assert code_of(tried[FEATURE]) == KafkaError._INVALID_ARG, "it can't be told to change nothing"
+            assert code_of(tried[FEATURE]) == KafkaError._INVALID_ARG, (
+                "it can't be told to change nothing"
+            )
             assert cluster.transaction_version == 1
 
 
@@ -105,7 +112,10 @@ def test_features_of_a_broker_that_is_not_there_or_too_old(client: Client) -> No
         found = result_of(admin.describe_features())
         assert (found.finalized_features, found.supported_features) == ({}, {})
         assert found.finalized_features_epoch is None
-        assert code_of(admin.update_features({"x": FeatureUpdate(1)})["x"]) == KafkaError._UNSUPPORTED_FEATURE
+        assert (
+            code_of(admin.update_features({"x": FeatureUpdate(1)})["x"])
+            == KafkaError._UNSUPPORTED_FEATURE
+        )
 
 
 # --- the quorum ---
@@ -124,15 +134,24 @@ def test_the_quorum_is_told_and_voters_come_and_go() -> None:
             ("CONTROLLER", int(cluster.address(2).rpartition(":")[2]))
         ]
         assert result_of(admin.remove_raft_voter(2, follower.replica_directory_id)) is None
-        assert code_of(admin.remove_raft_voter(2, follower.replica_directory_id)) == ErrorCode.VOTER_NOT_FOUND
+        assert (
+            code_of(admin.remove_raft_voter(2, follower.replica_directory_id))
+            == ErrorCode.VOTER_NOT_FOUND
+        )
         assert code_of(admin.remove_raft_voter(3, DIRECTORY)) == ErrorCode.VOTER_NOT_FOUND
-        assert result_of(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS, cluster_id=cluster.cluster_id)) is None
+        assert (
+            result_of(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS, cluster_id=cluster.cluster_id))
+            is None
+        )
         assert code_of(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS)) == ErrorCode.DUPLICATE_VOTER
         other = admin.add_raft_voter(5, DIRECTORY, ENDPOINTS, cluster_id="another")
         assert code_of(other) == ErrorCode.INCONSISTENT_CLUSTER_ID
         after = result_of(admin.describe_metadata_quorum())
         assert [each.replica_id for each in after.voters] == [1, 3, 4]
-        assert (after.voters[2].replica_directory_id, after.nodes[4].endpoints) == (DIRECTORY, tuple(ENDPOINTS))
+        assert (after.voters[2].replica_directory_id, after.nodes[4].endpoints) == (
+            DIRECTORY,
+            tuple(ENDPOINTS),
+        )
         assert after.high_watermark == before.high_watermark + 2
 
 
@@ -178,7 +197,9 @@ def test_a_broker_is_forgotten_and_registers_again() -> None:
         assert result_of(admin.unregister_broker(3)) is None
         assert [node.id for node in result_of(admin.describe_cluster()).nodes] == [1, 2]
         cluster.push_request_errors(ApiKey.UNREGISTER_BROKER, [CLOSE_CONNECTION])
-        assert code_of(admin.unregister_broker(2)) == KafkaError._TRANSPORT, "a change isn't made twice"
+        assert code_of(admin.unregister_broker(2)) == KafkaError._TRANSPORT, (
+            "a change isn't made twice"
+        )
         assert len(cluster.requests_of(ApiKey.UNREGISTER_BROKER)) == 5
 
 
@@ -192,15 +213,28 @@ def test_log_levels_of_a_broker(client: Client) -> None:
         before = settings_of(admin, resource)
         assert (before["root"].value, before["root"].is_default) == ("INFO", True)
         set_it = changed("broker_logger", "2", kafka="DEBUG")
-        assert result_of(admin.incremental_alter_configs([set_it], validate_only=True)[resource]) is None
+        assert (
+            result_of(admin.incremental_alter_configs([set_it], validate_only=True)[resource])
+            is None
+        )
         assert settings_of(admin, resource)["kafka"].value == "INFO"
         wrong = changed("broker_logger", "3", kafka="LOUD")
         done = admin.incremental_alter_configs([set_it, wrong])
         assert result_of(done[resource]) is None
         assert code_of(done[wrong]) == KafkaError.INVALID_CONFIG
         after = settings_of(admin, resource)["kafka"]
-        assert (after.value, after.source) == ("DEBUG", ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG.value)
-        assert result_of(admin.incremental_alter_configs([changed("broker_logger", "2", kafka=None)])[resource]) is None
+        assert (after.value, after.source) == (
+            "DEBUG",
+            ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG.value,
+        )
+        assert (
+            result_of(
+                admin.incremental_alter_configs([changed("broker_logger", "2", kafka=None)])[
+                    resource
+                ]
+            )
+            is None
+        )
         assert settings_of(admin, resource)["kafka"].is_default
         assert {each.broker for each in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)} == {2}
         everybody = ConfigResource("broker_logger", "")
@@ -210,7 +244,9 @@ def test_log_levels_of_a_broker(client: Client) -> None:
 def test_client_metrics_resources_come_to_be_by_their_settings(client: Client) -> None:
     resource = ConfigResource(ResourceType.CLIENT_METRICS, "watched")
     with admin_of(client) as admin:
-        set_it = changed("client_metrics", "watched", interval_ms="1000", metrics="org.apache.kafka.")
+        set_it = changed(
+            "client_metrics", "watched", interval_ms="1000", metrics="org.apache.kafka."
+        )
         assert result_of(admin.incremental_alter_configs([set_it])[resource]) is None
         found = settings_of(admin, resource)
         assert (found["interval.ms"].value, found["metrics"].value) == ("1000", "org.apache.kafka.")
@@ -226,8 +262,14 @@ def test_what_has_settings_is_listed(client: Client) -> None:
     with admin_of(client) as admin:
         found = result_of(admin.list_config_resources())
         assert ConfigResource("topic", topic) in found
-        assert [each.name for each in found if each.restype is ResourceType.BROKER] == ["1", "2", "3"]
-        both = result_of(admin.list_config_resources({ResourceType.BROKER, ResourceType.BROKER_LOGGER}))
+        assert [each.name for each in found if each.restype is ResourceType.BROKER] == [
+            "1",
+            "2",
+            "3",
+        ]
+        both = result_of(
+            admin.list_config_resources({ResourceType.BROKER, ResourceType.BROKER_LOGGER})
+        )
         assert {each.restype for each in both} == {ResourceType.BROKER, ResourceType.BROKER_LOGGER}
 
         def later(message: Any) -> None:
@@ -242,11 +284,14 @@ def test_what_has_settings_is_listed(client: Client) -> None:
 
 
 def test_an_older_broker_lists_client_metrics_only() -> None:
-    with MockCluster(1, max_versions={ApiKey.LIST_CONFIG_RESOURCES: 0}) as old, admin_of(Client(old)) as admin:
+    with (
+        MockCluster(1, max_versions={ApiKey.LIST_CONFIG_RESOURCES: 0}) as old,
+        admin_of(Client(old)) as admin,
+    ):
         result_of(
-            admin.incremental_alter_configs([changed("client_metrics", "watched", interval_ms="1000")])[
-                ConfigResource("client_metrics", "watched")
-            ]
+            admin.incremental_alter_configs(
+                [changed("client_metrics", "watched", interval_ms="1000")]
+            )[ConfigResource("client_metrics", "watched")]
         )
         found = result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS}))
         assert found == [ConfigResource("client_metrics", "watched")]
@@ -267,7 +312,10 @@ def test_settings_say_of_what_kind_they_are_and_what_for(client: Client) -> None
 
         client.cluster.edit_responses(ApiKey.DESCRIBE_CONFIGS, later)
         assert next(iter(settings_of(admin, resource).values())).config_type is ConfigType.UNKNOWN
-    with MockCluster(1, max_versions={ApiKey.DESCRIBE_CONFIGS: 2}) as old, admin_of(Client(old)) as admin:
+    with (
+        MockCluster(1, max_versions={ApiKey.DESCRIBE_CONFIGS: 2}) as old,
+        admin_of(Client(old)) as admin,
+    ):
         broker = ConfigResource("broker", "1")
         assert settings_of(admin, broker)["num.partitions"].config_type is ConfigType.UNKNOWN
         asked = admin.describe_configs([broker], include_documentation=True)

@@ -30,8 +30,12 @@ CLIENT = ClientQuotaEntity({"client-id": "slow"})
 ADDRESS = ClientQuotaEntity({"ip": "10.0.0.1"})
 
 
-def told(admin: AdminClient, quota_filter: ClientQuotaFilter) -> dict[ClientQuotaEntity, dict[str, float]]:
-    found: dict[ClientQuotaEntity, dict[str, float]] = result_of(admin.describe_client_quotas(quota_filter))
+def told(
+    admin: AdminClient, quota_filter: ClientQuotaFilter
+) -> dict[ClientQuotaEntity, dict[str, float]]:
+    found: dict[ClientQuotaEntity, dict[str, float]] = result_of(
+        admin.describe_client_quotas(quota_filter)
+    )
     return found
 
 
@@ -49,7 +53,9 @@ def test_quotas_are_set_found_and_removed(version: int) -> None:
                 ClientQuotaAlteration(CLIENT, {"bogus": 1}),
             ]
         )
-        assert [result_of(done[each]) for each in (ALICE, ALICE_AT_WORK, ANYBODY, ADDRESS)] == [None] * 4
+        assert [result_of(done[each]) for each in (ALICE, ALICE_AT_WORK, ANYBODY, ADDRESS)] == [
+            None
+        ] * 4
         assert code_of(done[CLIENT]) == KafkaError.INVALID_REQUEST
         component = ClientQuotaFilterComponent
         everything = told(admin, ClientQuotaFilter.all())
@@ -65,7 +71,11 @@ def test_quotas_are_set_found_and_removed(version: int) -> None:
         default = [component.of_default_entity("user")]
         assert set(told(admin, ClientQuotaFilter.contains(default))) == {ANYBODY}
         users = [component.of_entity_type("user")]
-        assert set(told(admin, ClientQuotaFilter.contains(users))) == {ALICE, ALICE_AT_WORK, ANYBODY}
+        assert set(told(admin, ClientQuotaFilter.contains(users))) == {
+            ALICE,
+            ALICE_AT_WORK,
+            ANYBODY,
+        }
         twice = admin.describe_client_quotas(ClientQuotaFilter.contains([*users, *alice]))
         assert code_of(twice) == KafkaError.INVALID_REQUEST
 
@@ -73,15 +83,21 @@ def test_quotas_are_set_found_and_removed(version: int) -> None:
         assert result_of(admin.alter_client_quotas([less], validate_only=True)[ALICE]) is None
         assert told(admin, ClientQuotaFilter.all()) == everything
         assert result_of(admin.alter_client_quotas([less])[ALICE]) is None
-        assert told(admin, ClientQuotaFilter.contains_only(alice)) == {ALICE: {"request_percentage": 50.0}}
+        assert told(admin, ClientQuotaFilter.contains_only(alice)) == {
+            ALICE: {"request_percentage": 50.0}
+        }
 
 
 def test_an_entity_that_is_there_twice_fails_before_the_wire(client: Client) -> None:
     rate = {"producer_byte_rate": 1e6}
     with admin_of(client) as admin:
-        done = admin.alter_client_quotas([ClientQuotaAlteration(ALICE, rate), ClientQuotaAlteration(ALICE, rate)])
+        done = admin.alter_client_quotas(
+            [ClientQuotaAlteration(ALICE, rate), ClientQuotaAlteration(ALICE, rate)]
+        )
         assert code_of(done[ALICE]) == KafkaError._INVALID_ARG
-        nul = admin.alter_client_quotas([ClientQuotaAlteration(ClientQuotaEntity({"user": "\ud800"}), rate)])
+        nul = admin.alter_client_quotas(
+            [ClientQuotaAlteration(ClientQuotaEntity({"user": "\ud800"}), rate)]
+        )
         assert [code_of(each) for each in nul.values()] == [KafkaError._INVALID_ARG]
         assert told(admin, ClientQuotaFilter.all()) == {}
 
@@ -92,7 +108,9 @@ def test_a_quota_throttles_those_that_it_is_for() -> None:
         cluster.create_topic("written")
         events: dict[str, list[ThrottleEvent]] = {"fast": [], "slow": []}
         with admin_of(client) as admin:
-            change = ClientQuotaAlteration(CLIENT, {"producer_byte_rate": 1000.0, "consumer_byte_rate": 1000.0})
+            change = ClientQuotaAlteration(
+                CLIENT, {"producer_byte_rate": 1000.0, "consumer_byte_rate": 1000.0}
+            )
             assert result_of(admin.alter_client_quotas([change])[CLIENT]) is None
             for name, own in events.items():
                 with client.producer(**{"client.id": name, "throttle_cb": own.append}) as producer:
@@ -103,7 +121,9 @@ def test_a_quota_throttles_those_that_it_is_for() -> None:
                         producer.poll(0.05)
                         assert time.monotonic() < deadline
             assert (events["fast"], 0 < events["slow"][0].throttle_time < 10) == ([], True)
-            with client.consumer(**{"client.id": "slow", "throttle_cb": events["slow"].append}) as consumer:
+            with client.consumer(
+                **{"client.id": "slow", "throttle_cb": events["slow"].append}
+            ) as consumer:
                 consumer.assign([TopicPartition("written", 0, OFFSET_BEGINNING)])
                 deadline = time.monotonic() + WAIT_S
                 while len(events["slow"]) < 2:
@@ -123,10 +143,14 @@ def test_the_most_specific_quota_counts() -> None:
 
         quotas.alter(frozenset({("user", None)}), {"producer_byte_rate": 1000.0})
         quotas.alter(frozenset({("user", "alice")}), {"producer_byte_rate": 2000.0})
-        quotas.alter(frozenset({("user", "alice"), ("client-id", "work")}), {"producer_byte_rate": 5000.0})
+        quotas.alter(
+            frozenset({("user", "alice"), ("client-id", "work")}), {"producer_byte_rate": 5000.0}
+        )
         assert (ms("bob", "x"), ms("alice", "x"), ms("alice", "work")) == (4000, 1500, 0)
         assert ms("alice", "work") == 1000, "the second time there is nothing left"
-        assert quotas.throttle_ms(1, "alice", "work", "producer_byte_rate", 0, 103.0) == 0, "later there is again"
+        assert quotas.throttle_ms(1, "alice", "work", "producer_byte_rate", 0, 103.0) == 0, (
+            "later there is again"
+        )
 
 
 def test_changes_go_to_the_controller_and_a_lost_one_is_not_made_again(client: Client) -> None:

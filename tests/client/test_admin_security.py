@@ -32,7 +32,9 @@ EVERYTHING = AclBindingFilter("any", None, "any", None, None, "any", "any")
 SECRET = b"hunter2-is-the-canary"
 
 
-def acl(name: str, operation: str = "read", pattern: str = "literal", principal: str = "User:ann") -> AclBinding:
+def acl(
+    name: str, operation: str = "read", pattern: str = "literal", principal: str = "User:ann"
+) -> AclBinding:
     return AclBinding("topic", name, pattern, principal, "*", operation, "allow")
 
 
@@ -52,8 +54,14 @@ def result_of(future: Future[Any]) -> Any:
 
 def test_the_cluster_tells_its_id_to_every_client(client: Client) -> None:
     conf = {"bootstrap.servers": client.bootstrap}
-    with admin_of(client) as admin, Producer(conf) as producer, Consumer({**conf, "group.id": "ids"}) as consumer:
-        assert {each.cluster_id(WAIT_S) for each in (admin, producer, consumer)} == {client.cluster.cluster_id}
+    with (
+        admin_of(client) as admin,
+        Producer(conf) as producer,
+        Consumer({**conf, "group.id": "ids"}) as consumer,
+    ):
+        assert {each.cluster_id(WAIT_S) for each in (admin, producer, consumer)} == {
+            client.cluster.cluster_id
+        }
 
 
 def test_settings_are_replaced_and_the_warning_says_what_to_do(client: Client) -> None:
@@ -70,15 +78,24 @@ def test_settings_are_replaced_and_the_warning_says_what_to_do(client: Client) -
             done = admin.alter_configs([there, nowhere])
         assert result_of(done[there]) is None
         assert code_of(done[nowhere]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert client.cluster.topics[topic].configs == {"retention.ms": "7000"}, "what wasn't named has its default"
-        with pytest.warns(DeprecationWarning, match="deprecated"), pytest.raises(TypeError, match=r"'retention\.ms'"):
+        assert client.cluster.topics[topic].configs == {"retention.ms": "7000"}, (
+            "what wasn't named has its default"
+        )
+        with (
+            pytest.warns(DeprecationWarning, match="deprecated"),
+            pytest.raises(TypeError, match=r"'retention\.ms'"),
+        ):
             admin.alter_configs([ConfigResource("topic", topic, set_config={"retention.ms": 7000})])  # type: ignore[dict-item]
 
 
 def test_leaders_are_elected(client: Client) -> None:
     topic = client.topic(2)
     preferred = client.cluster.leader(topic, 0)
-    moved, stayed, unknown = (TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition("nowhere", 0))
+    moved, stayed, unknown = (
+        TopicPartition(topic, 0),
+        TopicPartition(topic, 1),
+        TopicPartition("nowhere", 0),
+    )
     client.cluster.move_leader(topic, 0, preferred % 3 + 1)
     with admin_of(client) as admin:
         found = result_of(admin.elect_leaders(ElectionType.PREFERRED, [moved, stayed, unknown]))
@@ -89,7 +106,9 @@ def test_leaders_are_elected(client: Client) -> None:
         assert client.cluster.leader(topic, 0) == preferred
 
         client.cluster.move_leader(topic, 1, -1)
-        assert stayed in result_of(admin.elect_leaders(ElectionType.UNCLEAN)), "None means all that need it"
+        assert stayed in result_of(admin.elect_leaders(ElectionType.UNCLEAN)), (
+            "None means all that need it"
+        )
         assert client.cluster.leader(topic, 1) > 0
         assert result_of(admin.elect_leaders(ElectionType.PREFERRED, [])) == {}
 
@@ -106,7 +125,9 @@ def test_permissions_are_made_found_and_deleted(client: Client) -> None:
         assert pickle.loads(pickle.dumps(made[0])) == made[0]
 
         gone = admin.delete_acls([of_topic("a"), of_topic("nowhere"), of_topic("pre")])
-        assert [len(result_of(future)) for future in gone.values()] == [2, 0, 1], "in the filters' order"
+        assert [len(result_of(future)) for future in gone.values()] == [2, 0, 1], (
+            "in the filters' order"
+        )
         assert result_of(gone[of_topic("pre")]) == [made[2]]
         assert result_of(admin.describe_acls(EVERYTHING)) == []
 
@@ -131,9 +152,16 @@ def test_results_that_do_not_fit_the_permissions_are_refused(client: Client) -> 
 
 def test_users_get_credentials_and_lose_them(client: Client) -> None:
     with admin_of(client) as admin:
-        more = UserScramCredentialUpsertion("ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 5000), SECRET)
-        weak, unknown = upsertion("weak", 7), UserScramCredentialDeletion("cid", ScramMechanism.SCRAM_SHA_256)
-        odd = UserScramCredentialUpsertion("odd", ScramCredentialInfo(ScramMechanism.UNKNOWN, 5000), SECRET)
+        more = UserScramCredentialUpsertion(
+            "ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 5000), SECRET
+        )
+        weak, unknown = (
+            upsertion("weak", 7),
+            UserScramCredentialDeletion("cid", ScramMechanism.SCRAM_SHA_256),
+        )
+        odd = UserScramCredentialUpsertion(
+            "odd", ScramCredentialInfo(ScramMechanism.UNKNOWN, 5000), SECRET
+        )
         done = admin.alter_user_scram_credentials(
             [upsertion("ann", salt=b"salt"), weak, unknown, odd, upsertion("bob")]
         )
@@ -142,22 +170,34 @@ def test_users_get_credentials_and_lose_them(client: Client) -> None:
         assert code_of(done["cid"]) == KafkaError.RESOURCE_NOT_FOUND
         assert code_of(done["odd"]) == KafkaError.UNSUPPORTED_SASL_MECHANISM
 
-        assert code_of(admin.alter_user_scram_credentials([more, more])["ann"]) == KafkaError.DUPLICATE_RESOURCE
+        assert (
+            code_of(admin.alter_user_scram_credentials([more, more])["ann"])
+            == KafkaError.DUPLICATE_RESOURCE
+        )
         assert result_of(admin.alter_user_scram_credentials([more])["ann"]) is None
 
         kept = client.cluster.access.users
-        assert kept["ann"][1] == (4096, b"salt", hashlib.pbkdf2_hmac("sha256", SECRET, b"salt", 4096))
+        assert kept["ann"][1] == (
+            4096,
+            b"salt",
+            hashlib.pbkdf2_hmac("sha256", SECRET, b"salt", 4096),
+        )
         assert kept["ann"][2].salted_password != kept["bob"][1].salted_password
         assert len({kept["ann"][2].salt, kept["bob"][1].salt}) == 2, "a salt of its own each"
 
         told = admin.describe_user_scram_credentials(["ann", "cid"])
-        infos = [(each.mechanism, each.iterations) for each in result_of(told["ann"]).scram_credential_infos]
+        infos = [
+            (each.mechanism, each.iterations)
+            for each in result_of(told["ann"]).scram_credential_infos
+        ]
         assert infos == [(ScramMechanism.SCRAM_SHA_256, 4096), (ScramMechanism.SCRAM_SHA_512, 5000)]
         assert code_of(told["cid"]) == KafkaError.RESOURCE_NOT_FOUND
         assert set(result_of(admin.describe_user_scram_credentials())) == {"ann", "bob"}
         assert admin.describe_user_scram_credentials([]) == {}
 
-        gone = admin.alter_user_scram_credentials([UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_256)])
+        gone = admin.alter_user_scram_credentials(
+            [UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_256)]
+        )
         assert result_of(gone["bob"]) is None
         assert set(kept) == {"ann"}
         kept.clear()
@@ -168,9 +208,18 @@ def test_no_password_and_no_hash_of_one_is_shown(client: Client) -> None:
     change = AlterUserScramCredentialsRequest.Upsertion(
         name="ann", mechanism=1, iterations=4096, salt=b"salt", salted_password=hashed
     )
-    shown = [repr(change), repr(AlterUserScramCredentialsRequest(upsertions=[change])), repr(upsertion("ann"))]
+    shown = [
+        repr(change),
+        repr(AlterUserScramCredentialsRequest(upsertions=[change])),
+        repr(upsertion("ann")),
+    ]
     with admin_of(client) as admin:
-        for bad in (upsertion("ann", 0), upsertion("ann", 2_000_000), upsertion("", 4096), upsertion("ann", salt=b"")):
+        for bad in (
+            upsertion("ann", 0),
+            upsertion("ann", 2_000_000),
+            upsertion("", 4096),
+            upsertion("ann", salt=b""),
+        ):
             with pytest.raises(ValueError, match=r"Iterations|cannot be empty") as refused:
                 admin.alter_user_scram_credentials([bad])
             shown.append(str(refused.value))
@@ -186,7 +235,12 @@ def test_no_password_and_no_hash_of_one_is_shown(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [ApiKey.ALTER_CONFIGS, ApiKey.ELECT_LEADERS, ApiKey.CREATE_ACLS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS],
+    [
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ],
 )
 def test_brokers_without_the_api_are_told_apart(key: ApiKey) -> None:
     with MockCluster(max_versions={key: -1}) as old, admin_of(Client(old)) as admin:

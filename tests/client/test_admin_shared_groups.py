@@ -15,7 +15,12 @@ from kafka_native import (
     KafkaException,
     TopicPartition,
 )
-from kafka_native.admin import AdminClient, SharePartitionOffsetInfo, StreamsTaskOffset, StreamsTopicInfo
+from kafka_native.admin import (
+    AdminClient,
+    SharePartitionOffsetInfo,
+    StreamsTaskOffset,
+    StreamsTopicInfo,
+)
 from kafka_native.aio import AIOAdminClient
 from kafka_native.mock import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
@@ -40,8 +45,13 @@ def result_of(future: Any) -> Any:
     return future.result(WAIT_S)
 
 
-def listed(admin: AdminClient, **how: Any) -> dict[str, tuple[ConsumerGroupType, ConsumerGroupState]]:
-    return {each.group_id: (each.type, each.state) for each in result_of(admin.list_consumer_groups(**how)).valid}
+def listed(
+    admin: AdminClient, **how: Any
+) -> dict[str, tuple[ConsumerGroupType, ConsumerGroupState]]:
+    return {
+        each.group_id: (each.type, each.state)
+        for each in result_of(admin.list_consumer_groups(**how)).valid
+    }
 
 
 # --- share groups ---
@@ -59,11 +69,20 @@ def test_share_groups_are_described_with_their_members(client: Client) -> None:
         assert found.group_epoch == found.target_assignment_epoch == 1
         assert found.authorized_operations is None
         (member,) = found.members
-        assert (member.consumer_id, member.client_id) == (client.cluster.share.members(group)[0], "sharer")
-        assert member.assignment.topic_partitions == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+        assert (member.consumer_id, member.client_id) == (
+            client.cluster.share.members(group)[0],
+            "sharer",
+        )
+        assert member.assignment.topic_partitions == [
+            TopicPartition(topic, 0),
+            TopicPartition(topic, 1),
+        ]
         for api, calls in (
             (ApiKey.SHARE_GROUP_DESCRIBE, admin.describe_share_groups),
-            (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, lambda names: admin.list_share_group_offsets({names[0]: None})),
+            (
+                ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+                lambda names: admin.list_share_group_offsets({names[0]: None}),
+            ),
         ):
             moved = [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
             client.cluster.push_request_errors(api, moved)
@@ -75,7 +94,9 @@ def test_share_groups_are_described_with_their_members(client: Client) -> None:
 def test_groups_are_listed_by_their_type(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     kinds = {ConsumerGroupType.SHARE, ConsumerGroupType.STREAMS}
-    client.cluster.set_streams_group(StreamsGroupDescribeResponse.Group(group_id="app", group_state="NotReady"))
+    client.cluster.set_streams_group(
+        StreamsGroupDescribeResponse.Group(group_id="app", group_state="NotReady")
+    )
     client.cluster.set_committed("classic", {(topic, 0): 1})
     with admin_of(client) as admin, sharing(client, group, topic) as consumer:
         consumer.poll(0.2)
@@ -87,11 +108,22 @@ def test_groups_are_listed_by_their_type(client: Client) -> None:
         consumers = listed(admin)
         assert not {group, "app"} & consumers.keys()
         assert "classic" in consumers
-        assert group in listed(admin, types={ConsumerGroupType.SHARE}, states={ConsumerGroupState.STABLE})
-        assert group not in listed(admin, types={ConsumerGroupType.SHARE}, states={ConsumerGroupState.EMPTY})
+        assert group in listed(
+            admin, types={ConsumerGroupType.SHARE}, states={ConsumerGroupState.STABLE}
+        )
+        assert group not in listed(
+            admin, types={ConsumerGroupType.SHARE}, states={ConsumerGroupState.EMPTY}
+        )
         (one,) = admin.list_groups(group, WAIT_S)
-        assert (one.type, one.state, one.protocol_type, one.error) == (share[0], "Stable", "share", None)
-        assert {group, "app"} <= {each.id for each in admin.list_groups(timeout=WAIT_S, types=kinds)}
+        assert (one.type, one.state, one.protocol_type, one.error) == (
+            share[0],
+            "Stable",
+            "share",
+            None,
+        )
+        assert {group, "app"} <= {
+            each.id for each in admin.list_groups(timeout=WAIT_S, types=kinds)
+        }
         assert admin.list_groups(group, WAIT_S, states={ConsumerGroupState.EMPTY}) == []
         with pytest.raises(ValueError, match="UNKNOWN type"):
             admin.list_groups(types={ConsumerGroupType.UNKNOWN})
@@ -105,33 +137,51 @@ def test_offsets_of_share_groups_are_told_moved_and_forgotten(client: Client) ->
         with sharing(client, group, topic) as consumer:
             assert len(take(consumer, 5)) == 5
             consumer.commit_sync()
-            assert code_of(admin.alter_share_group_offsets(group, {first: 0})[first]) == KafkaError.NON_EMPTY_GROUP
-            assert code_of(admin.delete_share_group_offsets(group, [topic])[topic]) == KafkaError.NON_EMPTY_GROUP
+            assert (
+                code_of(admin.alter_share_group_offsets(group, {first: 0})[first])
+                == KafkaError.NON_EMPTY_GROUP
+            )
+            assert (
+                code_of(admin.delete_share_group_offsets(group, [topic])[topic])
+                == KafkaError.NON_EMPTY_GROUP
+            )
             assert code_of(admin.delete_share_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
         found = admin.list_share_group_offsets({group: [first, unknown], "nobody": None})
         assert result_of(found["nobody"]) == {}
         offsets = result_of(found[group])
         assert offsets[first] == SharePartitionOffsetInfo(5, 0, 0)
         assert offsets[unknown] is None
-        assert result_of(admin.list_share_group_offsets({group: None})[group]).keys() == {first, second}
-        client.cluster.push_request_errors(ApiKey.ALTER_SHARE_GROUP_OFFSETS, [KafkaError.NOT_COORDINATOR])
+        assert result_of(admin.list_share_group_offsets({group: None})[group]).keys() == {
+            first,
+            second,
+        }
+        client.cluster.push_request_errors(
+            ApiKey.ALTER_SHARE_GROUP_OFFSETS, [KafkaError.NOT_COORDINATOR]
+        )
         altered = admin.alter_share_group_offsets(group, {first: 2, unknown: 0, second: -1})
         assert result_of(altered[first]) is None
         assert code_of(altered[unknown]) == KafkaError.UNKNOWN_TOPIC_OR_PART
         assert code_of(altered[second]) == KafkaError._INVALID_ARG
         assert result_of(admin.list_share_group_offsets({group: [first]})[group])[first].lag == 3
         with sharing(client, group, topic) as consumer:
-            assert values(take(consumer, 3)) == [b"2", b"3", b"4"], "it goes on where it was told to"
+            assert values(take(consumer, 3)) == [b"2", b"3", b"4"], (
+                "it goes on where it was told to"
+            )
         gone = admin.delete_share_group_offsets(group, [topic, "no-topic"])
         assert result_of(gone[topic]) is None
         assert code_of(gone["no-topic"]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert result_of(admin.list_share_group_offsets({group: [first], "nobody": [first]})[group]) == {first: None}
+        assert result_of(
+            admin.list_share_group_offsets({group: [first], "nobody": [first]})[group]
+        ) == {first: None}
         with sharing(client, group, topic) as consumer:
             assert len(take(consumer, 5)) == 5, "it begins anew"
         assert result_of(admin.delete_share_groups([group])[group]) is None
         assert code_of(admin.delete_share_groups([group])[group]) == KafkaError.GROUP_ID_NOT_FOUND
         client.cluster.push_request_errors(ApiKey.DELETE_SHARE_GROUP_OFFSETS, [CLOSE_CONNECTION])
-        assert code_of(admin.delete_share_group_offsets(group, [topic])[topic]) == KafkaError._TRANSPORT
+        assert (
+            code_of(admin.delete_share_group_offsets(group, [topic])[topic])
+            == KafkaError._TRANSPORT
+        )
 
 
 # --- streams groups ---
@@ -140,8 +190,12 @@ def test_offsets_of_share_groups_are_told_moved_and_forgotten(client: Client) ->
 def application(group: str, topic: str, *members: str) -> StreamsGroupDescribeResponse.Group:
     """Return a group that counts words."""
     kind = StreamsGroupDescribeResponse.Group
-    counts = TopicInfo(name="counts", partitions=2, topic_configs=[KeyValue(key="cleanup.policy", value="compact")])
-    part = kind.Topology.Subtopology(subtopology_id="0", source_topics=[topic], state_changelog_topics=[counts])
+    counts = TopicInfo(
+        name="counts", partitions=2, topic_configs=[KeyValue(key="cleanup.policy", value="compact")]
+    )
+    part = kind.Topology.Subtopology(
+        subtopology_id="0", source_topics=[topic], state_changelog_topics=[counts]
+    )
     tasks = kind.Member.Assignment(active_tasks=[TaskIds(subtopology_id="0", partitions=[0, 1])])
     return kind(
         group_id=group,
@@ -169,22 +223,37 @@ def test_streams_groups_are_described_with_members_and_topology(client: Client) 
     topic = client.topic(2)
     client.cluster.set_streams_group(application("counts", topic, "m"))
     with admin_of(client) as admin:
-        described = admin.describe_streams_groups(["counts", "nobody"], include_authorized_operations=True)
+        described = admin.describe_streams_groups(
+            ["counts", "nobody"], include_authorized_operations=True
+        )
         assert code_of(described["nobody"]) == KafkaError.GROUP_ID_NOT_FOUND
         found = result_of(described["counts"])
         assert (found.group_state, found.topology_epoch) == (ConsumerGroupState.STABLE, 4)
         assert (found.group_epoch, found.target_assignment_epoch) == (3, 2)
         (part,) = found.subtopologies
         assert (part.source_topics, part.repartition_sink_topics) == ([topic], [])
-        assert part.state_changelog_topics == {"counts": StreamsTopicInfo(2, 0, {"cleanup.policy": "compact"})}
+        assert part.state_changelog_topics == {
+            "counts": StreamsTopicInfo(2, 0, {"cleanup.policy": "compact"})
+        }
         (member,) = found.members
-        assert (member.member_id, member.user_endpoint, member.client_tags) == ("m", ("here", 80), {"zone": "a"})
+        assert (member.member_id, member.user_endpoint, member.client_tags) == (
+            "m",
+            ("here", 80),
+            {"zone": "a"},
+        )
         assert member.task_offsets == [StreamsTaskOffset("0", 1, 9)]
         assert member.assignment.active_tasks == {"0": [0, 1]}
         assert member.target_assignment.active_tasks == member.assignment.warmup_tasks == {}
-        assert result_of(admin.describe_consumer_groups(["counts"])["counts"]).state is ConsumerGroupState.DEAD
-        client.cluster.push_request_errors(ApiKey.STREAMS_GROUP_DESCRIBE, [KafkaError.NOT_COORDINATOR])
-        assert result_of(admin.describe_streams_groups(["counts"])["counts"]).members == found.members
+        assert (
+            result_of(admin.describe_consumer_groups(["counts"])["counts"]).state
+            is ConsumerGroupState.DEAD
+        )
+        client.cluster.push_request_errors(
+            ApiKey.STREAMS_GROUP_DESCRIBE, [KafkaError.NOT_COORDINATOR]
+        )
+        assert (
+            result_of(admin.describe_streams_groups(["counts"])["counts"]).members == found.members
+        )
 
 
 def test_offsets_of_streams_groups_change_while_they_have_no_members(client: Client) -> None:
@@ -195,7 +264,9 @@ def test_offsets_of_streams_groups_change_while_they_have_no_members(client: Cli
     with admin_of(client) as admin:
         refused = result_of(admin.alter_streams_group_offsets(asked)["moved"]).topic_partitions
         assert {each.error.code() for each in refused} == {KafkaError.UNKNOWN_MEMBER_ID}
-        assert code_of(admin.delete_streams_groups(["moved"])["moved"]) == KafkaError.NON_EMPTY_GROUP
+        assert (
+            code_of(admin.delete_streams_groups(["moved"])["moved"]) == KafkaError.NON_EMPTY_GROUP
+        )
         client.cluster.set_streams_group(application("moved", topic))
         done = result_of(admin.alter_streams_group_offsets(asked)["moved"]).topic_partitions
         assert [each.error for each in done] == [None, None]
@@ -221,12 +292,28 @@ PLACE = TopicPartition("t", 0)
         (lambda admin: admin.describe_streams_groups("name"), TypeError, "expected a list of str"),
         (lambda admin: admin.list_share_group_offsets({}), ValueError, "non-empty mapping"),
         (lambda admin: admin.list_share_group_offsets(["g"]), TypeError, "expected a mapping"),
-        (lambda admin: admin.list_share_group_offsets({"": None}), ValueError, "'group_id' cannot be empty"),
+        (
+            lambda admin: admin.list_share_group_offsets({"": None}),
+            ValueError,
+            "'group_id' cannot be empty",
+        ),
         (lambda admin: admin.list_share_group_offsets({"g": []}), ValueError, "non-empty list"),
         (lambda admin: admin.alter_share_group_offsets("g", {}), ValueError, "non-empty list"),
-        (lambda admin: admin.alter_share_group_offsets("g", [PLACE]), TypeError, "expected a mapping"),
-        (lambda admin: admin.alter_share_group_offsets("g", {PLACE: "1"}), TypeError, "an offset must be an int"),
-        (lambda admin: admin.delete_share_group_offsets("g", [1]), TypeError, "expected a list of str"),
+        (
+            lambda admin: admin.alter_share_group_offsets("g", [PLACE]),
+            TypeError,
+            "expected a mapping",
+        ),
+        (
+            lambda admin: admin.alter_share_group_offsets("g", {PLACE: "1"}),
+            TypeError,
+            "an offset must be an int",
+        ),
+        (
+            lambda admin: admin.delete_share_group_offsets("g", [1]),
+            TypeError,
+            "expected a list of str",
+        ),
     ],
 )
 def test_arguments_are_checked_before_the_wire(

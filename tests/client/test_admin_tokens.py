@@ -68,7 +68,9 @@ def test_a_token_is_made_told_used_renewed_and_ended(cluster: MockCluster) -> No
         assert told.expiry_timestamp == told.issue_timestamp + DAY_MS
         assert told.max_timestamp == told.issue_timestamp + 2 * DAY_MS
         assert result_of(alice.describe_delegation_token()) == [token]
-        assert result_of(bob.describe_delegation_token([ALICE])) == [token], "who may renew it knows of it"
+        assert result_of(bob.describe_delegation_token([ALICE])) == [token], (
+            "who may renew it knows of it"
+        )
         assert result_of(alice.describe_delegation_token([CAROL])) == []
 
         with AdminClient(login(cluster, token)) as holder:
@@ -83,7 +85,9 @@ def test_a_token_is_made_told_used_renewed_and_ended(cluster: MockCluster) -> No
         ended = result_of(alice.expire_delegation_token(token.hmac))
         assert ended <= time.time() * 1000
         assert result_of(alice.describe_delegation_token()) == []
-        assert code_of(bob.renew_delegation_token(token.hmac)) == KafkaError.DELEGATION_TOKEN_NOT_FOUND
+        assert (
+            code_of(bob.renew_delegation_token(token.hmac)) == KafkaError.DELEGATION_TOKEN_NOT_FOUND
+        )
         with AdminClient(login(cluster, token)) as nobody, pytest.raises(KafkaException):
             nobody.list_topics(timeout=0.5)
 
@@ -92,11 +96,20 @@ def test_a_token_for_somebody_else_and_what_is_refused(cluster: MockCluster) -> 
     with AdminClient(conf(cluster, ALICE)) as alice, AdminClient(conf(cluster, CAROL)) as carol:
         token = result_of(alice.create_delegation_token(owner=BOB))
         assert (token.token_info.owner, token.token_info.token_requester) == (BOB, ALICE)
-        assert code_of(carol.expire_delegation_token(token.hmac)) == KafkaError.DELEGATION_TOKEN_OWNER_MISMATCH
-        assert code_of(carol.renew_delegation_token(b"nobody's")) == KafkaError.DELEGATION_TOKEN_NOT_FOUND
+        assert (
+            code_of(carol.expire_delegation_token(token.hmac))
+            == KafkaError.DELEGATION_TOKEN_OWNER_MISMATCH
+        )
+        assert (
+            code_of(carol.renew_delegation_token(b"nobody's"))
+            == KafkaError.DELEGATION_TOKEN_NOT_FOUND
+        )
         strange = alice.create_delegation_token(renewers=[KafkaPrincipal("Group", "all")])
         assert code_of(strange) == KafkaError.INVALID_PRINCIPAL_TYPE
-        assert result_of(alice.expire_delegation_token(token.hmac, expiry_time_period_ms=60_000)) > time.time() * 1000
+        assert (
+            result_of(alice.expire_delegation_token(token.hmac, expiry_time_period_ms=60_000))
+            > time.time() * 1000
+        )
         result_of(alice.expire_delegation_token(token.hmac))
 
 
@@ -107,8 +120,12 @@ def test_without_sasl_there_are_no_tokens() -> None:
 
 
 def test_an_older_broker_tells_no_requester_and_makes_none_for_others() -> None:
-    security = ListenerSecurity("sasl_plaintext", mechanisms=["SCRAM-SHA-256"], users={"alice": "alice-secret"})
-    old = {int(key): 2 for key in (ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN)}
+    security = ListenerSecurity(
+        "sasl_plaintext", mechanisms=["SCRAM-SHA-256"], users={"alice": "alice-secret"}
+    )
+    old = {
+        int(key): 2 for key in (ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN)
+    }
     cluster = MockCluster(brokers=1, security=security, max_versions=old)
     with cluster, AdminClient(conf(cluster, ALICE)) as alice:
         token = result_of(alice.create_delegation_token())
@@ -125,7 +142,9 @@ def test_no_repr_and_no_error_shows_an_hmac(cluster: MockCluster) -> None:
         CreateDelegationTokenResponse(token_id="id", hmac=CANARY),
         RenewDelegationTokenRequest(hmac=CANARY, renew_period_ms=5),
         ExpireDelegationTokenRequest(hmac=CANARY, expiry_time_period_ms=5),
-        DescribeDelegationTokenResponse(tokens=[DescribeDelegationTokenResponse.Token(token_id="id", hmac=CANARY)]),
+        DescribeDelegationTokenResponse(
+            tokens=[DescribeDelegationTokenResponse.Token(token_id="id", hmac=CANARY)]
+        ),
     ]
     for each in messages:
         for text in (repr(each), str(each), f"{[each]}"):
@@ -144,10 +163,30 @@ def test_no_repr_and_no_error_shows_an_hmac(cluster: MockCluster) -> None:
 @pytest.mark.parametrize(
     ("call", "argument", "error", "text"),
     [
-        ("create_delegation_token", {"renewers": ["User:bob"]}, TypeError, "expected a list of KafkaPrincipal"),
-        ("create_delegation_token", {"owner": "User:bob"}, TypeError, "expected a list of KafkaPrincipal"),
-        ("create_delegation_token", {"owner": KafkaPrincipal("User", "")}, ValueError, "cannot be empty"),
-        ("create_delegation_token", {"max_lifetime_ms": -2}, ValueError, "'max_lifetime_ms' must be -1 to"),
+        (
+            "create_delegation_token",
+            {"renewers": ["User:bob"]},
+            TypeError,
+            "expected a list of KafkaPrincipal",
+        ),
+        (
+            "create_delegation_token",
+            {"owner": "User:bob"},
+            TypeError,
+            "expected a list of KafkaPrincipal",
+        ),
+        (
+            "create_delegation_token",
+            {"owner": KafkaPrincipal("User", "")},
+            ValueError,
+            "cannot be empty",
+        ),
+        (
+            "create_delegation_token",
+            {"max_lifetime_ms": -2},
+            ValueError,
+            "'max_lifetime_ms' must be -1 to",
+        ),
         ("renew_delegation_token", {"hmac": b""}, ValueError, "'hmac' cannot be empty"),
         (
             "expire_delegation_token",
@@ -155,7 +194,12 @@ def test_no_repr_and_no_error_shows_an_hmac(cluster: MockCluster) -> None:
             TypeError,
             "must be an int, not bool",
         ),
-        ("describe_delegation_token", {"owners": "User:bob"}, TypeError, "expected a list of KafkaPrincipal"),
+        (
+            "describe_delegation_token",
+            {"owners": "User:bob"},
+            TypeError,
+            "expected a list of KafkaPrincipal",
+        ),
     ],
 )
 def test_arguments_are_checked_before_the_wire(

@@ -34,7 +34,10 @@ def code_of(future: Future[Any]) -> int:
 def test_topics_are_made_listed_grown_and_deleted(client: Client) -> None:
     with admin_of(client) as admin:
         made = admin.create_topics(
-            [NewTopic("made", 3, 2, config={"retention.ms": "5000"}), NewTopic("placed", replica_assignment=[[2, 3]])]
+            [
+                NewTopic("made", 3, 2, config={"retention.ms": "5000"}),
+                NewTopic("placed", replica_assignment=[[2, 3]]),
+            ]
         )
         assert [future.result(WAIT_S) for future in made.values()] == [None, None]
         found = admin.list_topics(timeout=WAIT_S)
@@ -62,14 +65,19 @@ def test_a_cluster_that_deletes_no_topics_says_so(client: Client) -> None:
 def test_what_goes_wrong_concerns_its_item_only(client: Client) -> None:
     there = client.topic()
     with admin_of(client) as admin:
-        made = admin.create_topics([NewTopic(there), NewTopic("fine-1", 1), NewTopic("too-many", 1, 99)])
+        made = admin.create_topics(
+            [NewTopic(there), NewTopic("fine-1", 1), NewTopic("too-many", 1, 99)]
+        )
         assert code_of(made[there]) == KafkaError.TOPIC_ALREADY_EXISTS
         assert code_of(made["too-many"]) == KafkaError.INVALID_REPLICATION_FACTOR
         assert made["fine-1"].result(WAIT_S) is None
         gone = admin.delete_topics(["fine-1", "never-was"])
         assert gone["fine-1"].result(WAIT_S) is None
         assert code_of(gone["never-was"]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert code_of(admin.create_partitions([NewPartitions(there, 1)])[there]) == KafkaError.INVALID_PARTITIONS
+        assert (
+            code_of(admin.create_partitions([NewPartitions(there, 1)])[there])
+            == KafkaError.INVALID_PARTITIONS
+        )
 
 
 def test_what_cannot_be_sent_fails_before_the_wire_in_its_item(client: Client) -> None:
@@ -92,9 +100,17 @@ def test_what_cannot_be_sent_fails_before_the_wire_in_its_item(client: Client) -
 def test_validate_only_changes_nothing(client: Client) -> None:
     there = client.topic()
     with admin_of(client) as admin:
-        assert admin.create_topics([NewTopic("tried", 1)], validate_only=True)["tried"].result(WAIT_S) is None
+        assert (
+            admin.create_topics([NewTopic("tried", 1)], validate_only=True)["tried"].result(WAIT_S)
+            is None
+        )
         assert "tried" not in client.cluster.topics
-        assert admin.create_partitions([NewPartitions(there, 4)], validate_only=True)[there].result(WAIT_S) is None
+        assert (
+            admin.create_partitions([NewPartitions(there, 4)], validate_only=True)[there].result(
+                WAIT_S
+            )
+            is None
+        )
         assert len(client.cluster.topics[there].partitions) == 1
 
 
@@ -118,7 +134,12 @@ def test_a_change_whose_connection_breaks_is_not_made_again(client: Client) -> N
 
 
 def test_old_brokers_are_asked_in_their_versions() -> None:
-    versions = {ApiKey.CREATE_TOPICS: 2, ApiKey.DELETE_TOPICS: 3, ApiKey.CREATE_PARTITIONS: 1, ApiKey.METADATA: 4}
+    versions = {
+        ApiKey.CREATE_TOPICS: 2,
+        ApiKey.DELETE_TOPICS: 3,
+        ApiKey.CREATE_PARTITIONS: 1,
+        ApiKey.METADATA: 4,
+    }
     with MockCluster(max_versions=versions) as old, admin_of(Client(old)) as admin:
         assert admin.create_topics([NewTopic("old", 1, 1)])["old"].result(WAIT_S) is None
         assert admin.create_partitions([NewPartitions("old", 2)])["old"].result(WAIT_S) is None
@@ -129,13 +150,18 @@ def test_old_brokers_are_asked_in_their_versions() -> None:
 def test_a_cluster_that_cannot_be_reached_is_given_up_in_time() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound, but not listening
-        conf = {"bootstrap.servers": f"127.0.0.1:{closed.getsockname()[1]}", "reconnect.backoff.ms": 20}
+        conf = {
+            "bootstrap.servers": f"127.0.0.1:{closed.getsockname()[1]}",
+            "reconnect.backoff.ms": 20,
+        }
         with AdminClient(conf) as admin:
             future = admin.create_topics([NewTopic("never", 1)], request_timeout=0.3)["never"]
             assert code_of(future) == KafkaError._TIMED_OUT
 
 
-def test_futures_are_completed_by_the_control_thread_and_cannot_be_cancelled(client: Client) -> None:
+def test_futures_are_completed_by_the_control_thread_and_cannot_be_cancelled(
+    client: Client,
+) -> None:
     client.cluster.delay_responses(None, 0.2, ApiKey.CREATE_TOPICS)
     try:
         with admin_of(client) as admin:
@@ -147,7 +173,9 @@ def test_futures_are_completed_by_the_control_thread_and_cannot_be_cancelled(cli
             # the mock cluster has one thread a connection
             assert threading.active_count() < before + len(names)
             told: list[str] = []
-            futures[-1].add_done_callback(lambda future: told.append(threading.current_thread().name))
+            futures[-1].add_done_callback(
+                lambda future: told.append(threading.current_thread().name)
+            )
             assert not futures[0].cancel()
             assert [future.result(WAIT_S) for future in futures] == [None] * 20
             admin.list_topics(timeout=WAIT_S)  # after the callback, on the same thread
@@ -167,7 +195,11 @@ def test_a_client_that_is_closed_or_dropped_fails_what_is_open(client: Client) -
         assert code_of(dropped) == KafkaError._DESTROY
     finally:
         client.cluster.delay_responses(None, 0, ApiKey.METADATA)
-    for call in (lambda: admin.create_topics([NewTopic("later", 1)]), admin.list_topics, lambda: admin.poll(0)):
+    for call in (
+        lambda: admin.create_topics([NewTopic("later", 1)]),
+        admin.list_topics,
+        lambda: admin.poll(0),
+    ):
         with pytest.raises(RuntimeError, match="AdminClient has been closed"):
             call()
     admin.close()

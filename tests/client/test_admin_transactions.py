@@ -28,7 +28,9 @@ LONG_AGO_MS = 1_000_000
 
 
 @contextmanager
-def transaction(client: Client, name: str, *partitions: TopicPartition, timestamp: int = 0) -> Iterator[Producer]:
+def transaction(
+    client: Client, name: str, *partitions: TopicPartition, timestamp: int = 0
+) -> Iterator[Producer]:
     """Yield a producer with an open transaction and a message in each of these partitions."""
     with client.producer(**{"transactional.id": name}) as producer:
         producer.init_transactions(WAIT_S)
@@ -50,7 +52,11 @@ def test_transactions_are_listed_by_state_producer_age_and_name(client: Client) 
             other.commit_transaction(WAIT_S)
         found = result_of(admin.list_transactions())
         assert found.errors == []
-        by_id = {each.transactional_id: each for each in found.valid if each.transactional_id.startswith("list-")}
+        by_id = {
+            each.transactional_id: each
+            for each in found.valid
+            if each.transactional_id.startswith("list-")
+        }
         assert {name: each.state for name, each in by_id.items()} == {
             "list-open": TransactionState.ONGOING,
             "list-done": TransactionState.COMPLETE_COMMIT,
@@ -62,21 +68,33 @@ def test_transactions_are_listed_by_state_producer_age_and_name(client: Client) 
             assert listed.errors == []
             return {each.transactional_id for each in listed.valid}
 
-        assert ids(states={TransactionState.ONGOING}, transactional_id_pattern="list-.*") == {"list-open"}
-        assert ids(states={TransactionState.COMPLETE_COMMIT, TransactionState.EMPTY}) >= {"list-done"}
+        assert ids(states={TransactionState.ONGOING}, transactional_id_pattern="list-.*") == {
+            "list-open"
+        }
+        assert ids(states={TransactionState.COMPLETE_COMMIT, TransactionState.EMPTY}) >= {
+            "list-done"
+        }
         assert ids(producer_ids={producer_id}) == {"list-open"}
         assert ids(producer_ids={producer_id + 1_000_000}) == set()
         assert ids(transactional_id_pattern="list-d.*") == {"list-done"}
         assert ids(transactional_id_pattern="list") == set(), "it has to fit as a whole"
         assert "list-open" not in ids(duration_ms=3_600_000)
-        assert len(client.cluster.requests_of(ApiKey.LIST_TRANSACTIONS)) % 3 == 0, "every broker is asked"
+        assert len(client.cluster.requests_of(ApiKey.LIST_TRANSACTIONS)) % 3 == 0, (
+            "every broker is asked"
+        )
 
 
-def test_a_broker_that_cannot_answer_is_an_error_among_the_others_transactions(client: Client) -> None:
+def test_a_broker_that_cannot_answer_is_an_error_among_the_others_transactions(
+    client: Client,
+) -> None:
     with admin_of(client) as admin:
-        client.cluster.push_request_errors(ApiKey.LIST_TRANSACTIONS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED], 2)
+        client.cluster.push_request_errors(
+            ApiKey.LIST_TRANSACTIONS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED], 2
+        )
         found = result_of(admin.list_transactions())
-        assert [each.args[0].code() for each in found.errors] == [KafkaError.CLUSTER_AUTHORIZATION_FAILED]
+        assert [each.args[0].code() for each in found.errors] == [
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED
+        ]
 
         def unknown(response: Any) -> None:
             response.unknown_state_filters = ["Dead"]
@@ -122,9 +140,13 @@ def test_transactions_are_described_by_their_coordinators(client: Client) -> Non
 def test_a_coordinator_that_has_moved_is_looked_up_again(client: Client) -> None:
     with admin_of(client) as admin, transaction(client, "moved"):
         client.cluster.push_request_errors(
-            ApiKey.DESCRIBE_TRANSACTIONS, [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS],
         )
-        assert result_of(admin.describe_transactions(["moved"])["moved"]).state is TransactionState.EMPTY
+        assert (
+            result_of(admin.describe_transactions(["moved"])["moved"]).state
+            is TransactionState.EMPTY
+        )
 
 
 def test_what_is_late_says_what_it_waited_for() -> None:
@@ -132,7 +154,9 @@ def test_what_is_late_says_what_it_waited_for() -> None:
         client = Client(cluster)
         with admin_of(client) as admin, transaction(client, "late"):
             result_of(admin.describe_transactions(["late"])["late"])  # it is connected
-            cluster.push_request_errors(ApiKey.DESCRIBE_TRANSACTIONS, [KafkaError.NOT_COORDINATOR] * 1000)
+            cluster.push_request_errors(
+                ApiKey.DESCRIBE_TRANSACTIONS, [KafkaError.NOT_COORDINATOR] * 1000
+            )
             late = admin.describe_transactions(["late"], request_timeout=1.0)["late"]
             with pytest.raises(KafkaException, match=r"Not done in time: .*coordinator") as error:
                 result_of(late)
@@ -148,22 +172,35 @@ def test_producers_of_partitions_are_told(client: Client) -> None:
     topic = client.topic(2)
     fill(client, topic, 3, partition=1, **{"enable.idempotence": True})
     written, read = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    with admin_of(client) as admin, transaction(client, "producers", written, timestamp=LONG_AGO_MS):
+    with (
+        admin_of(client) as admin,
+        transaction(client, "producers", written, timestamp=LONG_AGO_MS),
+    ):
         nowhere = TopicPartition("nowhere", 0)
         futures = admin.describe_producers([written, read, nowhere])
         assert code_of(futures[nowhere]) == KafkaError.UNKNOWN_TOPIC_OR_PART
         (open_one,) = result_of(futures[written])
         described = result_of(admin.describe_transactions(["producers"])["producers"])
-        assert (open_one.producer_id, open_one.producer_epoch) == (described.producer_id, described.producer_epoch)
+        assert (open_one.producer_id, open_one.producer_epoch) == (
+            described.producer_id,
+            described.producer_epoch,
+        )
         assert (open_one.current_transaction_start_offset, open_one.last_sequence) == (0, 0)
         assert (open_one.last_timestamp, open_one.coordinator_epoch) == (LONG_AGO_MS, None)
         (other,) = result_of(futures[read])
         assert (other.current_transaction_start_offset, other.last_sequence) == (None, 2)
         leader = client.cluster.leader(topic, 0)
-        follower = next(each for each in client.cluster.topics[topic].partitions[0].replicas if each != leader)
-        assert result_of(admin.describe_producers([written], broker=follower)[written]) == [open_one]
+        follower = next(
+            each for each in client.cluster.topics[topic].partitions[0].replicas if each != leader
+        )
+        assert result_of(admin.describe_producers([written], broker=follower)[written]) == [
+            open_one
+        ]
         assert client.cluster.requests_of(ApiKey.DESCRIBE_PRODUCERS, follower)
-        assert code_of(admin.describe_producers([written], broker=99)[written]) == KafkaError._UNKNOWN_BROKER
+        assert (
+            code_of(admin.describe_producers([written], broker=99)[written])
+            == KafkaError._UNKNOWN_BROKER
+        )
 
 
 def test_a_hanging_transaction_is_found_and_aborted(client: Client) -> None:
@@ -188,14 +225,18 @@ def test_a_hanging_transaction_is_found_and_aborted(client: Client) -> None:
         assert hanging in result_of(admin.find_hanging_transactions()).valid, "everywhere"
         leader = client.cluster.leader(topic, 0)
         assert hanging in result_of(admin.find_hanging_transactions(broker=leader)).valid
-        long = result_of(admin.find_hanging_transactions([stuck], max_transaction_timeout_ms=1 << 50))
+        long = result_of(
+            admin.find_hanging_transactions([stuck], max_transaction_timeout_ms=1 << 50)
+        )
         assert long.valid == [], "it hasn't taken that long"
         log = client.cluster.topics[topic].partitions[0].log
         assert log.last_stable_offset == 0
         assert result_of(admin.abort_transaction(hanging.abort_spec)) is None
         assert log.last_stable_offset == log.end_offset == 7
         assert result_of(admin.find_hanging_transactions([stuck])).valid == []
-    assert {message.value() for message in read_all(client, topic, 5)} >= {b"0", b"4"}, "committed readers get past"
+    assert {message.value() for message in read_all(client, topic, 5)} >= {b"0", b"4"}, (
+        "committed readers get past"
+    )
 
 
 def test_nothing_hangs_where_a_coordinator_does_not_say(client: Client) -> None:
@@ -203,18 +244,31 @@ def test_nothing_hangs_where_a_coordinator_does_not_say(client: Client) -> None:
     with admin_of(client) as admin, transaction(client, "undecided", place, timestamp=LONG_AGO_MS):
         for api_key in (ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_TRANSACTIONS):
             client.cluster.push_request_errors(api_key, [KafkaError.CLUSTER_AUTHORIZATION_FAILED])
-            assert code_of(admin.find_hanging_transactions([place])) == KafkaError.CLUSTER_AUTHORIZATION_FAILED
-        client.cluster.push_request_errors(ApiKey.DESCRIBE_TRANSACTIONS, [ErrorCode.TRANSACTIONAL_ID_NOT_FOUND])
+            assert (
+                code_of(admin.find_hanging_transactions([place]))
+                == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+            )
+        client.cluster.push_request_errors(
+            ApiKey.DESCRIBE_TRANSACTIONS, [ErrorCode.TRANSACTIONAL_ID_NOT_FOUND]
+        )
         assert len(result_of(admin.find_hanging_transactions([place])).valid) == 1
 
 
-def test_what_a_leader_refuses_to_abort_fails_and_an_abort_is_not_sent_twice(client: Client) -> None:
+def test_what_a_leader_refuses_to_abort_fails_and_an_abort_is_not_sent_twice(
+    client: Client,
+) -> None:
     place = TopicPartition(client.topic(), 0)
-    with admin_of(client) as admin, transaction(client, "epochs", place), transaction(client, "epochs", place):
+    with (
+        admin_of(client) as admin,
+        transaction(client, "epochs", place),
+        transaction(client, "epochs", place),
+    ):
         (state,) = result_of(admin.describe_producers([place])[place])
         old = AbortTransactionSpec(place, state.producer_id, 0)
         assert code_of(admin.abort_transaction(old)) == KafkaError.INVALID_PRODUCER_EPOCH
-        client.cluster.push_request_errors(ApiKey.WRITE_TXN_MARKERS, [KafkaError.NOT_LEADER_FOR_PARTITION])
+        client.cluster.push_request_errors(
+            ApiKey.WRITE_TXN_MARKERS, [KafkaError.NOT_LEADER_FOR_PARTITION]
+        )
         spec = AbortTransactionSpec(place, state.producer_id, state.producer_epoch)
         assert result_of(admin.abort_transaction(spec)) is None
         sent = len(client.cluster.requests_of(ApiKey.WRITE_TXN_MARKERS))
@@ -226,7 +280,10 @@ def test_what_a_leader_refuses_to_abort_fails_and_an_abort_is_not_sent_twice(cli
 def test_producers_are_fenced_and_their_transactions_aborted(client: Client) -> None:
     topic = client.topic(2)
     names = [f"fenced-{number}" for number in range(3)]
-    with admin_of(client) as admin, transaction(client, names[0], TopicPartition(topic, 0)) as producer:
+    with (
+        admin_of(client) as admin,
+        transaction(client, names[0], TopicPartition(topic, 0)) as producer,
+    ):
         before = result_of(admin.describe_transactions([names[0]])[names[0]])
         fenced = {name: result_of(future) for name, future in admin.fence_producers(names).items()}
         assert list(fenced) == names
@@ -235,11 +292,15 @@ def test_producers_are_fenced_and_their_transactions_aborted(client: Client) -> 
         with pytest.raises(KafkaException) as refused:
             producer.commit_transaction(WAIT_S)
         assert refused.value.args[0].code() in (KafkaError._FENCED, KafkaError._FATAL)
-        (state,) = result_of(admin.describe_producers([TopicPartition(topic, 0)])[TopicPartition(topic, 0)])
+        (state,) = result_of(
+            admin.describe_producers([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]
+        )
         assert state.current_transaction_start_offset is None
         described = result_of(admin.describe_transactions([names[0]])[names[0]])
         assert described.topic_partitions == []
-        client.cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [KafkaError.CLUSTER_AUTHORIZATION_FAILED])
+        client.cluster.push_request_errors(
+            ApiKey.INIT_PRODUCER_ID, [KafkaError.CLUSTER_AUTHORIZATION_FAILED]
+        )
         again = admin.fence_producers([names[1]])
         assert code_of(again[names[1]]) == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
@@ -250,21 +311,66 @@ PLACE = TopicPartition("t", 0)
 @pytest.mark.parametrize(
     ("call", "argument", "error", "text"),
     [
-        ("list_transactions", {"states": {"Ongoing"}}, TypeError, "'states' must be a set of TransactionState"),
-        ("list_transactions", {"states": {TransactionState.UNKNOWN}}, ValueError, "UNKNOWN state is not allowed"),
+        (
+            "list_transactions",
+            {"states": {"Ongoing"}},
+            TypeError,
+            "'states' must be a set of TransactionState",
+        ),
+        (
+            "list_transactions",
+            {"states": {TransactionState.UNKNOWN}},
+            ValueError,
+            "UNKNOWN state is not allowed",
+        ),
         ("list_transactions", {"producer_ids": {-1}}, ValueError, "'producer_ids' must be 0 to"),
-        ("list_transactions", {"producer_ids": {True}}, TypeError, "'producer_ids' must be an int, not bool"),
+        (
+            "list_transactions",
+            {"producer_ids": {True}},
+            TypeError,
+            "'producer_ids' must be an int, not bool",
+        ),
         ("list_transactions", {"duration_ms": 1.5}, TypeError, "'duration_ms' must be an int"),
-        ("list_transactions", {"transactional_id_pattern": b"x"}, TypeError, "transactional_id_pattern must be a str"),
+        (
+            "list_transactions",
+            {"transactional_id_pattern": b"x"},
+            TypeError,
+            "transactional_id_pattern must be a str",
+        ),
         ("describe_transactions", {"transactional_ids": "t"}, TypeError, "expected a list of str"),
         ("describe_transactions", {"transactional_ids": []}, ValueError, "non-empty list"),
-        ("describe_producers", {"partitions": [TopicPartition("t", -1)]}, ValueError, "'partition' cannot be negative"),
-        ("describe_producers", {"partitions": [PLACE], "broker": -2}, ValueError, "there is no broker -2"),
+        (
+            "describe_producers",
+            {"partitions": [TopicPartition("t", -1)]},
+            ValueError,
+            "'partition' cannot be negative",
+        ),
+        (
+            "describe_producers",
+            {"partitions": [PLACE], "broker": -2},
+            ValueError,
+            "there is no broker -2",
+        ),
         ("abort_transaction", {"spec": PLACE}, TypeError, "expected an AbortTransactionSpec"),
-        ("abort_transaction", {"spec": AbortTransactionSpec(PLACE, -1, 0)}, ValueError, "'producer_id' must be 0 to"),
-        ("abort_transaction", {"spec": AbortTransactionSpec(PLACE, 1, 1 << 15)}, ValueError, "0 to 32767, not 32768"),
+        (
+            "abort_transaction",
+            {"spec": AbortTransactionSpec(PLACE, -1, 0)},
+            ValueError,
+            "'producer_id' must be 0 to",
+        ),
+        (
+            "abort_transaction",
+            {"spec": AbortTransactionSpec(PLACE, 1, 1 << 15)},
+            ValueError,
+            "0 to 32767, not 32768",
+        ),
         ("find_hanging_transactions", {"partitions": []}, ValueError, "non-empty list"),
-        ("find_hanging_transactions", {"max_transaction_timeout_ms": -1}, ValueError, "max_transaction_timeout_ms"),
+        (
+            "find_hanging_transactions",
+            {"max_transaction_timeout_ms": -1},
+            ValueError,
+            "max_transaction_timeout_ms",
+        ),
         ("fence_producers", {"transactional_ids": [5]}, TypeError, "one of it is int"),
     ],
 )
@@ -281,12 +387,21 @@ def test_what_cannot_be_encoded_or_is_there_twice_fails_in_its_item(client: Clie
         assert result_of(futures["fits"]).state is TransactionState.EMPTY
         for name in ("\ud800", "twice"):
             assert code_of(futures[name]) == KafkaError._INVALID_ARG
-        assert code_of(futures["x" * 40_000]) in (KafkaError._INVALID_ARG, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        assert code_of(futures["x" * 40_000]) in (
+            KafkaError._INVALID_ARG,
+            ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+        )
 
 
 def test_brokers_without_these_calls_say_so() -> None:
-    old = {ApiKey.LIST_TRANSACTIONS: 0, ApiKey.DESCRIBE_TRANSACTIONS: -1, ApiKey.DESCRIBE_PRODUCERS: -1}
-    with MockCluster(brokers=1, max_versions={int(key): last for key, last in old.items()}) as cluster:
+    old = {
+        ApiKey.LIST_TRANSACTIONS: 0,
+        ApiKey.DESCRIBE_TRANSACTIONS: -1,
+        ApiKey.DESCRIBE_PRODUCERS: -1,
+    }
+    with MockCluster(
+        brokers=1, max_versions={int(key): last for key, last in old.items()}
+    ) as cluster:
         client = Client(cluster)
         place = TopicPartition(client.topic(), 0)
         with admin_of(client) as admin, transaction(client, "old", place):
@@ -298,5 +413,10 @@ def test_brokers_without_these_calls_say_so() -> None:
                 (error,) = found.errors
                 assert (found.valid, error.args[0].code()) == ([], KafkaError._UNSUPPORTED_FEATURE)
                 assert "ListTransactions" in error.args[0].str()
-            assert code_of(admin.describe_transactions(["old"])["old"]) == KafkaError._UNSUPPORTED_FEATURE
-            assert code_of(admin.describe_producers([place])[place]) == KafkaError._UNSUPPORTED_FEATURE
+            assert (
+                code_of(admin.describe_transactions(["old"])["old"])
+                == KafkaError._UNSUPPORTED_FEATURE
+            )
+            assert (
+                code_of(admin.describe_producers([place])[place]) == KafkaError._UNSUPPORTED_FEATURE
+            )

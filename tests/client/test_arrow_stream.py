@@ -65,7 +65,10 @@ def test_an_end_of_partition_is_a_batch(client: Client) -> None:
     topic = client.topic()
     with assigned(client, topic, **{"enable.partition.eof": True}) as consumer:
         batch = next(consumer.arrow_stream(timeout=WAIT_S))
-        assert (len(batch), [(end.topic, end.partition, end.offset) for end in batch.ends]) == (0, [(topic, 0, 0)])
+        assert (len(batch), [(end.topic, end.partition, end.offset) for end in batch.ends]) == (
+            0,
+            [(topic, 0, 0)],
+        )
 
 
 def test_an_error_is_raised_and_the_stream_goes_on(cluster: MockCluster, client: Client) -> None:
@@ -148,7 +151,9 @@ def test_async_iteration_ends(client: Client) -> None:
     fill(client, topic, 3)
 
     async def read(consumer: Any) -> list[int]:
-        found = offsets([batch async for batch in consumer.arrow_stream(timeout=1.0, columns=OFFSETS)])
+        found = offsets(
+            [batch async for batch in consumer.arrow_stream(timeout=1.0, columns=OFFSETS)]
+        )
         asyncio.get_running_loop().call_later(0.05, consumer.wakeup)
         assert [batch async for batch in consumer.arrow_stream()] == []
         asyncio.get_running_loop().call_later(0.05, threading.Thread(target=consumer.close).start)
@@ -172,8 +177,12 @@ def test_async_iteration_makes_callbacks(client: Client) -> None:
                 break
         return found
 
-    with client.consumer(**{"group.id": f"async-{topic}", "auto.offset.reset": "earliest"}) as consumer:
-        consumer.subscribe([topic], on_assign=lambda _, given: seen.append([each.partition for each in given]))
+    with client.consumer(
+        **{"group.id": f"async-{topic}", "auto.offset.reset": "earliest"}
+    ) as consumer:
+        consumer.subscribe(
+            [topic], on_assign=lambda _, given: seen.append([each.partition for each in given])
+        )
         assert asyncio.run(asyncio.wait_for(read(consumer), WAIT_S)) == [0, 1, 2, 3]
     assert seen == [[0]]
 

@@ -1,4 +1,5 @@
-"""Strategies in groups on the mock cluster: built-in ones, several at once, the application's own.
+"""Strategies in groups on the mock cluster: built-in ones, several at once, the application's
+own.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def shares(consumers: list[Consumer], *counts: int) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_group_shares_and_stays_balanced_when_members_come_and_go(client: Client, strategy: str) -> None:
+def test_group_shares_and_stays_balanced_when_members_come_and_go(
+    client: Client, strategy: str
+) -> None:
     topic = client.topic(6)
     with ExitStack() as stack:
         name = f"strategy-{next(GROUPS)}"
@@ -73,7 +76,9 @@ def test_group_shares_and_stays_balanced_when_members_come_and_go(client: Client
         consumers.append(third)
         assert drive(consumers, shares(consumers, 2, 2, 2)) == []
         if "sticky" in strategy:
-            assert all(owned(c) < had for c, had in zip(consumers, before, strict=False)), "the others keep two each"
+            assert all(owned(c) < had for c, had in zip(consumers, before, strict=False)), (
+                "the others keep two each"
+            )
         consumers.pop(0).close()
         assert drive(consumers, shares(consumers, 3, 3)) == []
 
@@ -105,7 +110,9 @@ class Weighted(Assignor):
         return str(self.weight).encode()
 
     def assign(
-        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        members: Mapping[str, MemberSubscription],
     ) -> dict[str, list[Key]]:
         turns = [m for m in sorted(members) for _ in range(int(members[m].user_data or b"1"))]
         keys = [(topic, each.number) for topic in sorted(partitions) for each in partitions[topic]]
@@ -142,7 +149,9 @@ class Wrong(Weighted):
         self.wrong: Callable[[dict[str, list[Key]]], Any] | None = wrong
 
     def assign(
-        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        members: Mapping[str, MemberSubscription],
     ) -> dict[str, list[Key]]:
         right = super().assign(partitions, members)
         wrong, self.wrong = self.wrong, None

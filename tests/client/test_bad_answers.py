@@ -18,8 +18,15 @@ from .support import Client, Reports, stored
 BOTH = pytest.mark.parametrize("idempotence", [False, True], ids=["plain", "idempotent"])
 
 
-def producer_of(client: Client, errors: list[KafkaError], idempotence: bool, **conf: object) -> Producer:
-    every = {"linger.ms": 20, "retry.backoff.ms": 10, "acks": "all", "enable.idempotence": idempotence}
+def producer_of(
+    client: Client, errors: list[KafkaError], idempotence: bool, **conf: object
+) -> Producer:
+    every = {
+        "linger.ms": 20,
+        "retry.backoff.ms": 10,
+        "acks": "all",
+        "enable.idempotence": idempotence,
+    }
     return client.producer(**{**every, "error_cb": errors.append, **conf})
 
 
@@ -111,7 +118,11 @@ def test_partition_missing_from_the_answer_is_no_other_ones_trouble(
         assert code == KafkaError._BAD_MSG
         assert "missing from the Produce response" in reports.errors[value].str()
     for partition in (0, 3):
-        assert stored(cluster, topic, partition) == [f"warm {partition}", f"a{partition}", f"b{partition}"]
+        assert stored(cluster, topic, partition) == [
+            f"warm {partition}",
+            f"a{partition}",
+            f"b{partition}",
+        ]
 
 
 @BOTH
@@ -124,7 +135,9 @@ def test_base_offset_that_goes_backwards_is_told_as_it_came(
         for value in "abc":
             reports.send(value)
             assert producer.flush(15) == 0
-        cluster.edit_responses(ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", 0))
+        cluster.edit_responses(
+            ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", 0)
+        )
         reports.send("d")
         assert producer.flush(15) == 0
         reports.send("e")
@@ -142,14 +155,18 @@ def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
     topic = client.topic()
     with producer_of(client, [], idempotence) as producer:
         reports = Reports(producer, topic, partition=0)
-        cluster.edit_responses(ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", offset))
+        cluster.edit_responses(
+            ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", offset)
+        )
         reports.send("a")
         assert producer.flush(15) == 0
     assert reports.errors == {"a": None}
     assert reports.offsets == {"a": None}
 
 
-@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID]
+)
 def test_broker_that_denies_what_it_has_written_is_believed_no_more_and_nothing_is_written_twice(
     cluster: MockCluster, client: Client, code: ErrorCode
 ) -> None:

@@ -65,7 +65,11 @@ def values_of(cluster: MockCluster, topic: str, partition: int = 0) -> list[byte
     ids=without_addresses,
 )
 def test_refused_call_queues_nothing_and_the_next_one_goes_through(
-    cluster: MockCluster, client: Client, arguments: dict[str, Any], kind: type[Exception], text: str
+    cluster: MockCluster,
+    client: Client,
+    arguments: dict[str, Any],
+    kind: type[Exception],
+    text: str,
 ) -> None:
     topic = client.topic()
     with client.producer() as producer:
@@ -78,8 +82,12 @@ def test_refused_call_queues_nothing_and_the_next_one_goes_through(
     assert values_of(cluster, topic) == [b"before", b"after"]
 
 
-@pytest.mark.parametrize("name", ["x" * (LONGEST + 1), "no spaces", "zero\0byte", "ünïcode", ".", "a/b"])
-def test_name_that_no_topic_can_have_fails_its_messages_alone(cluster: MockCluster, client: Client, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["x" * (LONGEST + 1), "no spaces", "zero\0byte", "ünïcode", ".", "a/b"]
+)
+def test_name_that_no_topic_can_have_fails_its_messages_alone(
+    cluster: MockCluster, client: Client, name: str
+) -> None:
     topic = client.topic()
     reports: dict[bytes, KafkaError | None] = {}
 
@@ -125,7 +133,11 @@ def test_partitions_that_do_not_exist_fail_alone_each_with_its_number(
     }
     assert {error.code() for _, error in failed.values()} == {KafkaError._UNKNOWN_PARTITION}
     first = [b"first"] if known else []
-    assert values_of(cluster, topic, 0) == [*first, *(b"%d" % number for number in range(0, 20, 4)), b"last"]
+    assert values_of(cluster, topic, 0) == [
+        *first,
+        *(b"%d" % number for number in range(0, 20, 4)),
+        b"last",
+    ]
     assert values_of(cluster, topic, 1) == [b"%d" % number for number in range(2, 20, 4)]
 
 
@@ -136,7 +148,11 @@ def test_timestamps_at_the_ends_of_their_range_arrive(cluster: MockCluster, clie
     with client.producer() as producer:
         for moment in moments:
             producer.produce(
-                topic, b"x", partition=0, timestamp=moment, on_delivery=lambda _, message: reported.append(message)
+                topic,
+                b"x",
+                partition=0,
+                timestamp=moment,
+                on_delivery=lambda _, message: reported.append(message),
             )
         assert producer.flush(10) == 0
     assert [message.timestamp()[1] for message in reported] == moments
@@ -144,7 +160,9 @@ def test_timestamps_at_the_ends_of_their_range_arrive(cluster: MockCluster, clie
 
 
 @pytest.mark.parametrize("kind", [LookupError, KeyboardInterrupt, SystemExit])
-def test_callback_that_raises_each_time_loses_no_report(client: Client, kind: type[BaseException]) -> None:
+def test_callback_that_raises_each_time_loses_no_report(
+    client: Client, kind: type[BaseException]
+) -> None:
     topic = client.topic()
     told: list[bytes] = []
 
@@ -165,7 +183,9 @@ def test_callback_that_raises_each_time_loses_no_report(client: Client, kind: ty
     assert told == [b"%d" % number for number in range(5)]
 
 
-def test_callback_that_raises_while_the_producer_closes_comes_out_and_ends_its_threads(client: Client) -> None:
+def test_callback_that_raises_while_the_producer_closes_comes_out_and_ends_its_threads(
+    client: Client,
+) -> None:
     topic = client.topic()
     told: list[bytes] = []
     before = client_threads()
@@ -184,7 +204,9 @@ def test_callback_that_raises_while_the_producer_closes_comes_out_and_ends_its_t
 
 
 @pytest.mark.parametrize("timeout", [0, 5, -1])
-def test_callback_that_closes_the_producer(cluster: MockCluster, client: Client, timeout: float) -> None:
+def test_callback_that_closes_the_producer(
+    cluster: MockCluster, client: Client, timeout: float
+) -> None:
     topic = client.topic()
     told: list[tuple[bytes, KafkaError | None]] = []
     before = client_threads()
@@ -208,13 +230,19 @@ def test_callback_that_closes_the_producer(cluster: MockCluster, client: Client,
     assert values_of(cluster, topic)[: len(delivered)] == delivered
 
 
-def test_error_callback_that_raises_comes_out_of_poll_and_nothing_is_lost(cluster: MockCluster, client: Client) -> None:
+def test_error_callback_that_raises_comes_out_of_poll_and_nothing_is_lost(
+    cluster: MockCluster, client: Client
+) -> None:
     topic = client.topic()
 
     def note(error: KafkaError) -> None:
         raise LookupError(error.name())
 
-    conf = {"bootstrap.servers": f"127.0.0.1:1,{client.bootstrap}", "error_cb": note, "reconnect.backoff.ms": 20}
+    conf = {
+        "bootstrap.servers": f"127.0.0.1:1,{client.bootstrap}",
+        "error_cb": note,
+        "reconnect.backoff.ms": 20,
+    }
     with Producer(conf) as producer:
         producer.produce(topic, b"x", partition=0)
         for _ in range(20):

@@ -42,7 +42,10 @@ def errors_of(bootstrap: str, count: int = 1, **conf) -> list[KafkaError]:
 
 def test_unreachable_bootstrap_names_the_address_and_the_cause():
     errors = errors_of("127.0.0.1:1", count=2)
-    assert [error.code() for error in errors] == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
+    assert [error.code() for error in errors] == [
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+    ]
     assert "127.0.0.1:1" in errors[0].str()
     assert "refused" in errors[0].str()
 
@@ -55,7 +58,10 @@ def test_host_that_does_not_resolve_says_so():
 
 def test_one_dead_bootstrap_server_of_two_is_no_obstacle(cluster: MockCluster, client: Client):
     topic = client.topic()
-    conf = {"bootstrap.servers": f"127.0.0.1:1,{cluster.address(1)}", "error_cb": lambda error: None}
+    conf = {
+        "bootstrap.servers": f"127.0.0.1:1,{cluster.address(1)}",
+        "error_cb": lambda error: None,
+    }
     with Producer(conf) as producer:
         producer.produce(topic, b"x")
         assert producer.flush(10) == 0
@@ -73,10 +79,16 @@ def test_port_that_speaks_nonsense_is_an_error_and_no_crash():
     for answer in (b"\xff" * 100, b"\0\0\0\5", b"SSH-2.0-OpenSSH_9\r\n", b""):
         with server(answer) as address:
             errors = errors_of(address)
-        assert errors[0].code() in (KafkaError._TRANSPORT, KafkaError._BAD_MSG, KafkaError.MSG_SIZE_TOO_LARGE)
+        assert errors[0].code() in (
+            KafkaError._TRANSPORT,
+            KafkaError._BAD_MSG,
+            KafkaError.MSG_SIZE_TOO_LARGE,
+        )
 
 
-def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(cluster: MockCluster, client: Client):
+def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(
+    cluster: MockCluster, client: Client
+):
     topic = client.topic()
     fill(client, topic, 10, partition=0)
     leader = cluster.leader(topic, 0)
@@ -99,7 +111,9 @@ def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(cluster: 
 
 
 @pytest.mark.parametrize("after_bytes", [2, 6, 40])
-def test_broker_that_closes_in_the_middle_of_a_frame(cluster: MockCluster, client: Client, after_bytes: int):
+def test_broker_that_closes_in_the_middle_of_a_frame(
+    cluster: MockCluster, client: Client, after_bytes: int
+):
     topic = client.topic()
     leader = cluster.leader(topic, 0)
     reports = []
@@ -117,7 +131,9 @@ def test_broker_that_closes_in_the_middle_of_a_frame(cluster: MockCluster, clien
     assert set(values[1:]) == {b"second"}
 
 
-def test_checksum_mismatch_is_an_error_message_and_the_data_comes_again(cluster: MockCluster, client: Client):
+def test_checksum_mismatch_is_an_error_message_and_the_data_comes_again(
+    cluster: MockCluster, client: Client
+):
     topic = client.topic(partitions=2)
     for partition in range(2):
         fill(client, topic, 5, partition=partition)
@@ -131,11 +147,17 @@ def test_checksum_mismatch_is_an_error_message_and_the_data_comes_again(cluster:
     assert "checksum" in errors[0].error().str()
     assert "seek" in errors[0].error().str()
     for partition in range(2):
-        mine = [message.offset() for message in found if message.partition() == partition and not message.error()]
+        mine = [
+            message.offset()
+            for message in found
+            if message.partition() == partition and not message.error()
+        ]
         assert mine == list(range(5))
 
 
-def test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it(cluster: MockCluster, client: Client):
+def test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it(
+    cluster: MockCluster, client: Client
+):
     topic = client.topic(partitions=2)
     bomb = encode_batch([(1, None, bytes(8 << 20))], codec="zstd")
     assert len(bomb) < 10_000
@@ -178,7 +200,11 @@ def test_corrupt_batch_in_a_group_is_skipped_by_a_seek_and_stays_skipped(
     cluster.append_raw(topic, 0, bytes(batch), record_count=2)
     for partition in range(2):
         fill(client, topic, 3, partition=partition)
-    conf = {"group.id": f"skip-{protocol}", "group.protocol": protocol, "auto.offset.reset": "earliest"}
+    conf = {
+        "group.id": f"skip-{protocol}",
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+    }
     taken: dict[int, list[int]] = {0: [], 1: []}
     with client.consumer(**conf) as consumer:
         consumer.subscribe([topic])
@@ -260,14 +286,20 @@ def test_produce_error_codes_are_retried_or_reported(cluster: MockCluster, clien
     with client.producer() as producer:
         producer.produce(topic, b"0")
         assert producer.flush(10) == 0
-        cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT])
+        cluster.push_request_errors(
+            ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT]
+        )
         producer.produce(
-            topic, b"retried", on_delivery=lambda error, message: reports.append((error, message.offset()))
+            topic,
+            b"retried",
+            on_delivery=lambda error, message: reports.append((error, message.offset())),
         )
         assert producer.flush(15) == 0
         cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.INVALID_RECORD])
         producer.produce(
-            topic, b"refused", on_delivery=lambda error, message: reports.append((error, message.offset()))
+            topic,
+            b"refused",
+            on_delivery=lambda error, message: reports.append((error, message.offset())),
         )
         assert producer.flush(15) == 0
     assert reports == [(None, 1), (KafkaError.INVALID_RECORD, None)]
@@ -291,7 +323,9 @@ def test_stale_metadata_that_hides_a_topic_loses_nothing(cluster: MockCluster, c
     reports = []
     with client.producer(**{"topic.metadata.refresh.interval.ms": 50}) as producer:
         for number in range(50):
-            producer.produce(topic, str(number), on_delivery=lambda error, message: reports.append(error))
+            producer.produce(
+                topic, str(number), on_delivery=lambda error, message: reports.append(error)
+            )
             if number == 20:
                 producer.flush(10)
                 cluster.hide_topic(topic, replies=2)

@@ -82,11 +82,16 @@ def test_one_impostor_among_the_bootstrap_servers_is_no_obstacle(
     topic = client.topic()
     reports = []
     with impostor(talk) as address:
-        conf = {"bootstrap.servers": f"{address},{client.bootstrap}", "error_cb": lambda error: None}
+        conf = {
+            "bootstrap.servers": f"{address},{client.bootstrap}",
+            "error_cb": lambda error: None,
+        }
         started = time.monotonic()
         for _ in range(4):  # the first server is chosen at random
             with Producer({**conf, "reconnect.backoff.ms": 20}) as producer:
-                producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
+                producer.produce(
+                    topic, b"x", on_delivery=lambda error, message: reports.append(error)
+                )
                 assert producer.flush(20) == 0
         assert time.monotonic() - started < 20
     assert reports == [None] * 4
@@ -98,17 +103,25 @@ def test_cluster_that_comes_up_later_gets_what_was_waiting() -> None:
         port = held.getsockname()[1]
     errors: list[KafkaError] = []
     reports = []
-    conf = {"bootstrap.servers": f"127.0.0.1:{port}", "error_cb": errors.append, "reconnect.backoff.max.ms": 200}
+    conf = {
+        "bootstrap.servers": f"127.0.0.1:{port}",
+        "error_cb": errors.append,
+        "reconnect.backoff.max.ms": 200,
+    }
     with Producer(conf) as producer:
         for number in range(10):
-            producer.produce("late", str(number), on_delivery=lambda error, message: reports.append(error))
+            producer.produce(
+                "late", str(number), on_delivery=lambda error, message: reports.append(error)
+            )
         assert poll_until(lambda: errors, producer), "nobody said that the server can't be reached"
         assert reports == []
         with MockCluster(brokers=1, port=port) as cluster:
             assert producer.flush(20) == 0
             found = [
                 message.value
-                for partition in range(len(producer.list_topics("late", 5).topics["late"].partitions))
+                for partition in range(
+                    len(producer.list_topics("late", 5).topics["late"].partitions)
+                )
                 for message in cluster.messages("late", partition)
             ]
     assert reports == [None] * 10
@@ -119,7 +132,11 @@ def test_http_server_that_becomes_a_broker_is_used() -> None:
     with impostor(answers(HTTP)) as address:
         port = int(address.rpartition(":")[2])
         errors: list[KafkaError] = []
-        conf = {"bootstrap.servers": address, "error_cb": errors.append, "reconnect.backoff.max.ms": 200}
+        conf = {
+            "bootstrap.servers": address,
+            "error_cb": errors.append,
+            "reconnect.backoff.max.ms": 200,
+        }
         producer = Producer(conf)
         producer.produce("late", b"x")
         assert poll_until(lambda: any("HTTP" in error.str() for error in errors), producer), errors
@@ -144,7 +161,9 @@ def test_fetch_that_is_cut_off_loses_and_repeats_nothing(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_decompression_bomb_of_every_codec_costs_no_memory(cluster: MockCluster, client: Client, codec: str) -> None:
+def test_decompression_bomb_of_every_codec_costs_no_memory(
+    cluster: MockCluster, client: Client, codec: str
+) -> None:
     topic = client.topic(partitions=2)
     bomb = encode_batch([(1, None, bytes(32 << 20))], codec=codec)
     cluster.append_raw(topic, 0, bomb)
@@ -158,7 +177,9 @@ def test_decompression_bomb_of_every_codec_costs_no_memory(cluster: MockCluster,
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_garbage_stops_its_partition_only(cluster: MockCluster, client: Client, codec: str) -> None:
+def test_compressed_garbage_stops_its_partition_only(
+    cluster: MockCluster, client: Client, codec: str
+) -> None:
     from crc32c import crc32c
 
     topic = client.topic(partitions=2)

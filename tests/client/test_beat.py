@@ -67,7 +67,9 @@ def _open(engine: Engine, port: int) -> int:
 
 
 def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
-    with subprocess.Popen([sys.executable, "-c", SERVER, "1000000"], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, "1000000"], stdout=subprocess.PIPE, text=True
+    ) as server:
         assert server.stdout is not None
         engine = bare_engine()
         generation = _open(engine, int(server.stdout.readline()))
@@ -82,12 +84,19 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
 
 
 def test_news_is_told_and_stop_ends_it() -> None:
-    with subprocess.Popen([sys.executable, "-c", SERVER, "3"], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, "3"], stdout=subprocess.PIPE, text=True
+    ) as server:
         assert server.stdout is not None
         engine = bare_engine()
         generation = _open(engine, int(server.stdout.readline()))
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 5, 5000)
-        assert [int.from_bytes(_next(engine, EVENT_REPLY).body, "big") for _ in range(4)] == [0, 1, 2, 3]
+        assert [int.from_bytes(_next(engine, EVENT_REPLY).body, "big") for _ in range(4)] == [
+            0,
+            1,
+            2,
+            3,
+        ]
         engine.stop_heartbeat(0)
         # Requests after the stop are answered after every heartbeat.
         for token in (8, 9, 10):
@@ -100,7 +109,9 @@ def test_news_is_told_and_stop_ends_it() -> None:
 
 
 def test_the_end_of_the_connection_ends_it() -> None:
-    with subprocess.Popen([sys.executable, "-c", SERVER, "1"], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, "1"], stdout=subprocess.PIPE, text=True
+    ) as server:
         assert server.stdout is not None
         engine = bare_engine()
         generation = _open(engine, int(server.stdout.readline()))

@@ -112,7 +112,15 @@ def errors_in(outcome: Any) -> Iterator[KafkaError]:
         yield outcome.error
 
 
-RULE = (ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:a", "*", AclOperation.READ, AclPermissionType.ALLOW)
+RULE = (
+    ResourceType.TOPIC,
+    "t",
+    ResourcePatternType.LITERAL,
+    "User:a",
+    "*",
+    AclOperation.READ,
+    AclPermissionType.ALLOW,
+)
 PLACE = TopicPartition("there", 0)
 DISK = Uuid(1, 2)
 ENTITY = ClientQuotaEntity({"user": "ann"})
@@ -121,35 +129,53 @@ ADMIN_CALLS: dict[ApiKey, Callable[[AdminClient], Any]] = {
     ApiKey.DELETE_TOPICS: lambda admin: admin.delete_topics(["nothing"]),
     ApiKey.CREATE_PARTITIONS: lambda admin: admin.create_partitions([NewPartitions("there", 3)]),
     ApiKey.DESCRIBE_CLUSTER: lambda admin: admin.describe_cluster(),
-    ApiKey.DESCRIBE_CONFIGS: lambda admin: admin.describe_configs([ConfigResource("topic", "there")]),
+    ApiKey.DESCRIBE_CONFIGS: lambda admin: admin.describe_configs(
+        [ConfigResource("topic", "there")]
+    ),
     ApiKey.ALTER_CONFIGS: lambda admin: admin.alter_configs([ConfigResource("topic", "there")]),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda admin: admin.incremental_alter_configs(
         [changed("there", retention_ms="7000")]
     ),
     ApiKey.ELECT_LEADERS: lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PLACE]),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments({PLACE: None}),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments(
+        {PLACE: None}
+    ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda admin: admin.list_partition_reassignments(),
     ApiKey.CREATE_ACLS: lambda admin: admin.create_acls([AclBinding(*RULE)]),
     ApiKey.DESCRIBE_ACLS: lambda admin: admin.describe_acls(AclBindingFilter(*RULE)),
     ApiKey.DELETE_ACLS: lambda admin: admin.delete_acls([AclBindingFilter(*RULE)]),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda admin: admin.describe_client_quotas(ClientQuotaFilter.all()),
-    ApiKey.ALTER_CLIENT_QUOTAS: lambda admin: admin.alter_client_quotas([ClientQuotaAlteration(ENTITY, {"x": 1.0})]),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda admin: admin.describe_user_scram_credentials(["ann"]),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda admin: admin.describe_client_quotas(
+        ClientQuotaFilter.all()
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda admin: admin.alter_client_quotas(
+        [ClientQuotaAlteration(ENTITY, {"x": 1.0})]
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda admin: admin.describe_user_scram_credentials(
+        ["ann"]
+    ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda admin: admin.alter_user_scram_credentials(
         [UserScramCredentialDeletion("ann", ScramMechanism.SCRAM_SHA_256)]
     ),
     ApiKey.UPDATE_FEATURES: lambda admin: admin.update_features({"x": FeatureUpdate(1)}),
     ApiKey.DESCRIBE_QUORUM: lambda admin: admin.describe_metadata_quorum(),
-    ApiKey.ADD_RAFT_VOTER: lambda admin: admin.add_raft_voter(9, DISK, [RaftVoterEndpoint("CONTROLLER", "h", 9)]),
+    ApiKey.ADD_RAFT_VOTER: lambda admin: admin.add_raft_voter(
+        9, DISK, [RaftVoterEndpoint("CONTROLLER", "h", 9)]
+    ),
     ApiKey.REMOVE_RAFT_VOTER: lambda admin: admin.remove_raft_voter(9, DISK),
     ApiKey.UNREGISTER_BROKER: lambda admin: admin.unregister_broker(9),
     ApiKey.FIND_COORDINATOR: lambda admin: admin.describe_consumer_groups(["readers"]),
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda admin: admin.describe_consumer_groups(["readers"]),
     ApiKey.DESCRIBE_GROUPS: lambda admin: admin.describe_consumer_groups(["readers"]),
     ApiKey.SHARE_GROUP_DESCRIBE: lambda admin: admin.describe_share_groups(["sharers"]),
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: lambda admin: admin.list_share_group_offsets({"sharers": [PLACE]}),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: lambda admin: admin.alter_share_group_offsets("sharers", {PLACE: 0}),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: lambda admin: admin.delete_share_group_offsets("sharers", ["there"]),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: lambda admin: admin.list_share_group_offsets(
+        {"sharers": [PLACE]}
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: lambda admin: admin.alter_share_group_offsets(
+        "sharers", {PLACE: 0}
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: lambda admin: admin.delete_share_group_offsets(
+        "sharers", ["there"]
+    ),
     ApiKey.STREAMS_GROUP_DESCRIBE: lambda admin: admin.describe_streams_groups(["streamers"]),
     ApiKey.DESCRIBE_PRODUCERS: lambda admin: admin.describe_producers([PLACE]),
 }
@@ -178,7 +204,9 @@ def test_delivery_reports(cluster: MockCluster, client: Client) -> None:
     with client.producer(**QUICK) as producer:
         for edit in (outer, only_inner):
             cluster.edit_responses(ApiKey.PRODUCE, edit, count=1)
-            producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append((error, message)))
+            producer.produce(
+                topic, b"x", on_delivery=lambda error, message: reports.append((error, message))
+            )
             producer.flush(WAIT_S)
             cluster.faults.clear()
     assert [error.code() for error, _ in reports] == [CODE, CODE]
@@ -224,7 +252,12 @@ def test_heartbeats(cluster: MockCluster, client: Client, code: int) -> None:
 
     topic, told = client.topic(), []
     cluster.edit_responses(ApiKey.CONSUMER_GROUP_HEARTBEAT, edit, count=1000)
-    own = {"group.id": f"readers-{int(code)}", "group.protocol": "consumer", "error_cb": told.append, **QUICK}
+    own = {
+        "group.id": f"readers-{int(code)}",
+        "group.protocol": "consumer",
+        "error_cb": told.append,
+        **QUICK,
+    }
     with client.consumer(**own) as consumer:
         consumer.subscribe([topic])
         polled_errors(consumer, lambda error: True)
@@ -242,28 +275,38 @@ def test_names_of_assignors(cluster: MockCluster, client: Client, key: ApiKey) -
     cluster.edit_responses(key, edit, count=1000)
     with client.consumer(**{"group.id": f"classic-{key.name}", **QUICK}) as consumer:
         consumer.subscribe([topic])
-        polled_errors(consumer, lambda error: error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL)
+        polled_errors(
+            consumer, lambda error: error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
+        )
 
 
 @pytest.mark.parametrize("edit", [outer, only_inner])
 @pytest.mark.parametrize("key", [ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH])
-def test_share_consumers(cluster: MockCluster, client: Client, key: ApiKey, edit: Callable[[Struct], None]) -> None:
+def test_share_consumers(
+    cluster: MockCluster, client: Client, key: ApiKey, edit: Callable[[Struct], None]
+) -> None:
     if key is ApiKey.SHARE_GROUP_HEARTBEAT and edit is only_inner:
         pytest.skip("a heartbeat's answer has one error")
     topic = client.topic()
     with client.producer() as producer:
         producer.produce(topic, b"x")
     cluster.edit_responses(key, edit, count=1000)
-    with sharing(client, new_group(client), topic, **{name.replace(".", "_"): QUICK[name] for name in QUICK}) as one:
+    with sharing(
+        client, new_group(client), topic, **{name.replace(".", "_"): QUICK[name] for name in QUICK}
+    ) as one:
         polled_errors(one, lambda error: True)
 
 
 @pytest.mark.parametrize("edit", [outer, only_inner])
-def test_acknowledgements(cluster: MockCluster, client: Client, edit: Callable[[Struct], None]) -> None:
+def test_acknowledgements(
+    cluster: MockCluster, client: Client, edit: Callable[[Struct], None]
+) -> None:
     topic = client.topic()
     with client.producer() as producer:
         producer.produce(topic, b"x")
-    with sharing(client, new_group(client), topic, share_acknowledgement_mode="explicit") as consumer:
+    with sharing(
+        client, new_group(client), topic, share_acknowledgement_mode="explicit"
+    ) as consumer:
         messages: list[Any] = []
         deadline = time.monotonic() + WAIT_S
         while not messages:
@@ -320,8 +363,17 @@ def test_sasl() -> None:
         for key, edit in ((ApiKey.SASL_HANDSHAKE, offer), (ApiKey.SASL_AUTHENTICATE, refuse)):
             cluster.edit_responses(key, edit, count=1000)
             told: list[KafkaError] = []
-            login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ann"}
-            conf = {"bootstrap.servers": cluster.bootstrap_servers, "sasl.password": "secret", **login, **QUICK}
+            login = {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "ann",
+            }
+            conf = {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "sasl.password": "secret",
+                **login,
+                **QUICK,
+            }
             with Consumer({**conf, "group.id": "g", "error_cb": told.append}) as consumer:
                 with pytest.raises(KafkaException) as caught:
                     consumer.list_topics(timeout=3)

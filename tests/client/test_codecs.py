@@ -31,14 +31,19 @@ def test_round_trip(cluster: MockCluster, client: Client, codec: str, level: int
     with client.producer(**{"compression.codec": codec, "compression.level": level}) as producer:
         for number in range(5000):
             producer.produce(
-                topic, payload(number), key=None if number % 3 else str(number), headers={"n": str(number)}
+                topic,
+                payload(number),
+                key=None if number % 3 else str(number),
+                headers={"n": str(number)},
             )
     found = read_all(client, topic, 5000)
     assert [message.value() for message in found] == [payload(number) for number in range(5000)]
     assert found[6].headers() == [("n", b"6")]
     stored = [header for batch in cluster.batches(topic, 0) for header in batch_headers(batch)]
     # A batch of a message or two that doesn't shrink is sent uncompressed.
-    assert {header.attributes & 7 for header in stored if header.record_count > 10} == {CODECS.index(codec)}
+    assert {header.attributes & 7 for header in stored if header.record_count > 10} == {
+        CODECS.index(codec)
+    }
 
 
 def test_what_does_not_shrink_is_sent_as_it_is(cluster: MockCluster, client: Client):
@@ -47,7 +52,11 @@ def test_what_does_not_shrink_is_sent_as_it_is(cluster: MockCluster, client: Cli
     with client.producer(**{"compression.codec": "gzip"}) as producer:
         producer.produce(topic, noise)
     assert [message.value() for message in read_all(client, topic, 1)] == [noise]
-    assert [header.attributes & 7 for batch in cluster.batches(topic, 0) for header in batch_headers(batch)] == [0]
+    assert [
+        header.attributes & 7
+        for batch in cluster.batches(topic, 0)
+        for header in batch_headers(batch)
+    ] == [0]
 
 
 PROGRAM = """
@@ -69,9 +78,14 @@ print([message.value().decode() for message in found] == expected, features()[co
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_python_packages_serve_where_libraries_are_missing(client: Client, codec: str):
     topic = client.topic()
-    environment = os.environ | {"KN_DISABLE_NATIVE_CODECS": ",".join(CODECS), "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {
+        "KN_DISABLE_NATIVE_CODECS": ",".join(CODECS),
+        "PYTHONPATH": str(ROOT),
+    }
     command = [sys.executable, "-c", PROGRAM, client.bootstrap, topic, codec]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("True Python "), done.stdout
     assert len(read_all(client, topic, 2000)) == 2000

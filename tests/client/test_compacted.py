@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from kafka_native import CompactedTable, CompactedTopic, KafkaError, KafkaException, Message, TableChange
+from kafka_native import (
+    CompactedTable,
+    CompactedTopic,
+    KafkaError,
+    KafkaException,
+    Message,
+    TableChange,
+)
 from kafka_native._native import primitives
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
@@ -25,7 +32,13 @@ def message(key: bytes | None, value: bytes | None, error: KafkaError | None = N
 def test_changes_are_told_in_order() -> None:
     table = CompactedTable()
     changes = table.apply(
-        [message(b"a", b"1"), message(b"b", b"1"), message(b"a", b"2"), message(b"a", None), message(b"b", b"1")]
+        [
+            message(b"a", b"1"),
+            message(b"b", b"1"),
+            message(b"a", b"2"),
+            message(b"a", None),
+            message(b"b", b"1"),
+        ]
     )
     assert changes == [
         TableChange(b"a", None, b"1"),
@@ -97,7 +110,9 @@ def test_copies_and_snapshots_are_their_own() -> None:
     snapshot, twins = table.snapshot(), [table.copy(), copy.copy(table)]
     table.apply(message(b"a", b"2"))
     assert snapshot == {b"a": b"1"}
-    assert all(twin == snapshot and twin != table and twin.tombstones_processed == 1 for twin in twins)
+    assert all(
+        twin == snapshot and twin != table and twin.tombstones_processed == 1 for twin in twins
+    )
 
 
 def test_tables_are_equal_by_their_entries_alone() -> None:
@@ -224,7 +239,9 @@ def test_poll_alone_catches_up_too(client: Client, opened: Any) -> None:
     assert all(change.is_insert for change in changes)
 
 
-def test_end_that_was_compacted_away_is_reached(cluster: MockCluster, client: Client, opened: Any) -> None:
+def test_end_that_was_compacted_away_is_reached(
+    cluster: MockCluster, client: Client, opened: Any
+) -> None:
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
     [raw] = cluster.batches(topic, 0)
@@ -244,7 +261,9 @@ def with_last_offset_delta(raw: bytes, delta: int) -> bytes:
     return bytes(changed)
 
 
-def test_new_partitions_are_read_from_their_beginning(cluster: MockCluster, client: Client, opened: Any) -> None:
+def test_new_partitions_are_read_from_their_beginning(
+    cluster: MockCluster, client: Client, opened: Any
+) -> None:
     topic = client.topic(1)
     put(client, topic, {"old": "1"})
     profiles = opened(topic, **{"topic.metadata.refresh.interval.ms": 100})
@@ -257,7 +276,9 @@ def test_new_partitions_are_read_from_their_beginning(cluster: MockCluster, clie
     assert profiles.table.records_processed == 2, "nothing is read twice"
 
 
-def test_topic_made_anew_replaces_the_table(cluster: MockCluster, client: Client, opened: Any) -> None:
+def test_topic_made_anew_replaces_the_table(
+    cluster: MockCluster, client: Client, opened: Any
+) -> None:
     topic = client.topic(2)
     with client.producer() as producer:
         for key in ("a", "b", "c"):
@@ -285,7 +306,10 @@ def test_topic_that_isnt_there_is_a_clear_error(opened: Any) -> None:
     profiles = opened("no-such-topic")
     with pytest.raises(KafkaException) as caught:
         profiles.scan(WAIT_S)
-    assert caught.value.args[0].code() in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert caught.value.args[0].code() in (
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    )
     assert not profiles.caught_up
 
 
@@ -297,7 +321,9 @@ def test_scan_that_runs_out_of_time_says_so_and_goes_on_later(
     profiles = opened(topic)
     cluster.delay_responses(None, 60.0, api_key=1)
     try:
-        with pytest.raises(KafkaException, match="of 2 partitions aren't read to their ends") as caught:
+        with pytest.raises(
+            KafkaException, match="of 2 partitions aren't read to their ends"
+        ) as caught:
             profiles.scan(1.0)
     finally:
         cluster.delay_responses(None, 0.0, api_key=1)
@@ -306,7 +332,9 @@ def test_scan_that_runs_out_of_time_says_so_and_goes_on_later(
     assert len(profiles.scan(WAIT_S)) == 20
 
 
-def test_damaged_batch_is_an_error_and_its_partition_goes_on(cluster: MockCluster, client: Client, opened: Any) -> None:
+def test_damaged_batch_is_an_error_and_its_partition_goes_on(
+    cluster: MockCluster, client: Client, opened: Any
+) -> None:
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
     profiles = opened(topic)
@@ -338,7 +366,9 @@ def test_consumer_of_ones_own_and_its_parts(client: Client) -> None:
 def test_with_block_closes_and_the_table_stays(client: Client) -> None:
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
-    with CompactedTopic({"bootstrap.servers": client.bootstrap, "auto.offset.reset": "latest"}, topic) as profiles:
+    with CompactedTopic(
+        {"bootstrap.servers": client.bootstrap, "auto.offset.reset": "latest"}, topic
+    ) as profiles:
         profiles.scan(WAIT_S)
     profiles.close()
     assert profiles.table == {b"a": b"1"}

@@ -22,7 +22,11 @@ pytestmark = pytest.mark.usefixtures("mended")
 def is_numbered(cluster: MockCluster, topic: str) -> bool:
     """Return whether all batches of the topic have producer ids. Fails if only some have."""
     wait_for(lambda: cluster.batches(topic, 0))  # with acks=0 no answer says when they are written
-    [answer] = {header.producer_id >= 0 for batch in cluster.batches(topic, 0) for header in batch_headers(batch)}
+    [answer] = {
+        header.producer_id >= 0
+        for batch in cluster.batches(topic, 0)
+        for header in batch_headers(batch)
+    }
     return answer
 
 
@@ -41,7 +45,9 @@ def test_it_can_be_turned_off(cluster: MockCluster, client: Client):
 
 
 @pytest.mark.parametrize(
-    "conf", [{"acks": 1}, {"acks": 0}, {"retries": 0}, {"max.in.flight": 6}, {"queuing.strategy": "lifo"}], ids=str
+    "conf",
+    [{"acks": 1}, {"acks": 0}, {"retries": 0}, {"max.in.flight": 6}, {"queuing.strategy": "lifo"}],
+    ids=str,
 )
 def test_what_was_set_goes_before_the_default(
     cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture, conf: dict[str, Any]
@@ -50,11 +56,15 @@ def test_what_was_set_goes_before_the_default(
     caplog.set_level(logging.INFO)
     fill(client, topic, 10, **conf)
     assert not is_numbered(cluster, topic)
-    [said] = [message for message in caplog.messages if message.startswith("enable.idempotence is off")]
+    [said] = [
+        message for message in caplog.messages if message.startswith("enable.idempotence is off")
+    ]
     assert next(iter(conf)).split(".")[0] in said
 
 
-def test_settings_that_it_can_go_with_keep_it(cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture):
+def test_settings_that_it_can_go_with_keep_it(
+    cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture
+):
     topic = client.topic()
     caplog.set_level(logging.INFO)
     fill(client, topic, 10, **{"acks": "all", "retries": 5, "max.in.flight": 5, "linger.ms": 0})
@@ -94,7 +104,9 @@ def test_who_produces_nothing_needs_no_producer_id(cluster: MockCluster, client:
     assert cluster.requests_of(ApiKey.INIT_PRODUCER_ID) == []
 
 
-@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID]
+)
 def test_what_a_broker_has_lost_ends_no_producer_that_did_not_ask_for_it(
     cluster: MockCluster, client: Client, code: ErrorCode
 ):

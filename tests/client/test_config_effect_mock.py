@@ -19,14 +19,18 @@ def servers(client: Producer | Consumer | confluent_kafka.Producer) -> str:
 
 @pytest.mark.parametrize("brokers", [1, 3, "2"])
 def test_client_has_its_own_cluster(brokers: int | str, caplog: pytest.LogCaptureFixture):
-    with Producer({"test.mock.num.brokers": brokers, "bootstrap.servers": "nobody.invalid:1"}) as producer:
+    with Producer(
+        {"test.mock.num.brokers": brokers, "bootstrap.servers": "nobody.invalid:1"}
+    ) as producer:
         assert len(producer.list_topics(timeout=20).brokers) == int(brokers)
         producer.produce("made-for-it", b"x")
         assert producer.flush(20) == 0
         # librdkafka's number
         assert len(producer.list_topics("made-for-it", 20).topics["made-for-it"].partitions) == 4
     assert any(
-        "test.mock.num.brokers" in record.message for record in caplog.records if record.levelno == logging.WARNING
+        "test.mock.num.brokers" in record.message
+        for record in caplog.records
+        if record.levelno == logging.WARNING
     )
 
 
@@ -50,7 +54,10 @@ def test_clients_share_the_cluster_of_one():
 
 
 def test_clients_have_clusters_of_their_own():
-    with Producer({"test.mock.num.brokers": 1}) as one, Producer({"test.mock.num.brokers": 1}) as other:
+    with (
+        Producer({"test.mock.num.brokers": 1}) as one,
+        Producer({"test.mock.num.brokers": 1}) as other,
+    ):
         assert servers(one) != servers(other)
         one.produce("only-here", b"x")
         assert one.flush(20) == 0

@@ -26,7 +26,8 @@ OPTIONS = {
 
 # Another thread may close a socket meanwhile. The system reports it, but TSan can't know.
 looks_at_others = pytest.mark.skipif(
-    os.environ.get("KN_SANITIZE") == "thread", reason="looks at descriptors that other threads close, a race to TSan"
+    os.environ.get("KN_SANITIZE") == "thread",
+    reason="looks at descriptors that other threads close, a race to TSan",
 )
 
 
@@ -59,7 +60,9 @@ def option_of(cluster: MockCluster, client: Client, name: str, value: object) ->
 def test_option_is_on_or_off(name: str):
     for value in (True, False):
         with MockCluster(brokers=1) as cluster:
-            assert {bool(each) for each in option_of(cluster, Client(cluster), name, value)} == {value}
+            assert {bool(each) for each in option_of(cluster, Client(cluster), name, value)} == {
+                value
+            }
 
 
 @looks_at_others
@@ -70,11 +73,15 @@ def test_buffers_have_the_size(name: str):
     assert found in (20_000, 40_000)  # Linux counts its own overhead in
 
 
-def test_bootstrap_servers_are_known_by_their_own_names_where_asked(monkeypatch: pytest.MonkeyPatch):
+def test_bootstrap_servers_are_known_by_their_own_names_where_asked(
+    monkeypatch: pytest.MonkeyPatch,
+):
     with MockCluster(brokers=1) as cluster:
         host, _, port = cluster.bootstrap_servers.partition(":")
         at = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, int(port)))
-        monkeypatch.setattr(socket, "getaddrinfo", lambda name, *_: [at] if name == "brokers.invalid" else [])
+        monkeypatch.setattr(
+            socket, "getaddrinfo", lambda name, *_: [at] if name == "brokers.invalid" else []
+        )
         monkeypatch.setattr(socket, "getnameinfo", lambda address, _: (address[0], str(address[1])))
         conf = {
             "bootstrap.servers": f"brokers.invalid:{port}",

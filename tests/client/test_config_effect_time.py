@@ -1,6 +1,8 @@
-"""Properties that are times: seen from the broker's side, by what can't have come earlier or would not have come yet.
+"""Properties that are times: seen from the broker's side, by what can't have come earlier or would
+not have come yet.
 
-Only lower bounds of times are asserted, and orders of magnitude: a slow machine makes everything later, never earlier.
+Only lower bounds of times are asserted, and orders of magnitude: a slow machine makes everything
+later, never earlier.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def test_batch_lingers(cluster: MockCluster, client: Client, name: str):
 
 def test_retries_wait_as_long_as_told(cluster: MockCluster, client: Client):
     topic = client.topic()
-    with client.producer(**{"retry.backoff.ms": 500, "retry.backoff.max.ms": 500, "linger.ms": 0}) as producer:
+    with client.producer(
+        **{"retry.backoff.ms": 500, "retry.backoff.max.ms": 500, "linger.ms": 0}
+    ) as producer:
         producer.produce(topic, b"")
         assert producer.flush(20) == 0
         cluster.clear_requests()
@@ -60,7 +64,9 @@ def test_retries_wait_as_long_as_told(cluster: MockCluster, client: Client):
 
 def test_pauses_between_retries_end_at_the_most(cluster: MockCluster, client: Client):
     topic = client.topic()
-    with client.producer(**{"retry.backoff.ms": 1, "retry.backoff.max.ms": 2, "linger.ms": 0}) as producer:
+    with client.producer(
+        **{"retry.backoff.ms": 1, "retry.backoff.max.ms": 2, "linger.ms": 0}
+    ) as producer:
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 100)
         producer.produce(topic, b"")
         assert producer.flush(40) == 0  # by default it takes a second for each of the last ninety
@@ -97,12 +103,17 @@ def test_request_is_made_again_when_its_time_is_over(cluster: MockCluster, clien
         producer.purge()
 
 
-def test_question_for_versions_is_asked_again_when_its_time_is_over(cluster: MockCluster, client: Client):
+def test_question_for_versions_is_asked_again_when_its_time_is_over(
+    cluster: MockCluster, client: Client
+):
     cluster.clear_requests()
     for broker in cluster.broker_ids[1:]:
         cluster.broker_down(broker)
     cluster.delay_responses(None, NEVER_S, ApiKey.API_VERSIONS)
-    conf = {"api.version.request.timeout.ms": 200, "bootstrap.servers": cluster.address(cluster.broker_ids[0])}
+    conf = {
+        "api.version.request.timeout.ms": 200,
+        "bootstrap.servers": cluster.address(cluster.broker_ids[0]),
+    }
     try:
         with client.producer(**conf, error_cb=lambda error: None) as producer:
             producer.produce("any", b"")
@@ -129,7 +140,12 @@ def test_connecting_is_given_up_when_its_time_is_over():
 
 def test_connections_are_made_anew_after_a_pause(cluster: MockCluster, client: Client):
     topic = client.topic()
-    conf = {"reconnect.backoff.ms": 500, "reconnect.backoff.max.ms": 500, "retry.backoff.ms": 1, "linger.ms": 0}
+    conf = {
+        "reconnect.backoff.ms": 500,
+        "reconnect.backoff.max.ms": 500,
+        "retry.backoff.ms": 1,
+        "linger.ms": 0,
+    }
     with client.producer(**conf, error_cb=lambda error: None) as producer:
         producer.produce(topic, b"")
         assert producer.flush(20) == 0
@@ -141,10 +157,16 @@ def test_connections_are_made_anew_after_a_pause(cluster: MockCluster, client: C
 
 
 def test_pauses_between_connections_end_at_the_most():
-    conf = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 2, "error_cb": lambda error: None}
+    conf = {
+        "reconnect.backoff.ms": 1,
+        "reconnect.backoff.max.ms": 2,
+        "error_cb": lambda error: None,
+    }
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # without listening: connections are refused
-        with Producer({"bootstrap.servers": "{}:{}".format(*nobody.getsockname()), **conf}) as producer:
+        with Producer(
+            {"bootstrap.servers": "{}:{}".format(*nobody.getsockname()), **conf}
+        ) as producer:
             producer.produce("any", b"")
 
             def attempts() -> int:
@@ -169,7 +191,12 @@ def test_idle_connections_are_closed_when_told(cluster: MockCluster, client: Cli
 @pytest.mark.parametrize("most", [1, 2])
 def test_so_many_requests_are_in_flight(cluster: MockCluster, client: Client, most: int):
     topic = client.topic()
-    conf = {"max.in.flight": most, "linger.ms": 0, "batch.num.messages": 1, "enable.idempotence": False}
+    conf = {
+        "max.in.flight": most,
+        "linger.ms": 0,
+        "batch.num.messages": 1,
+        "enable.idempotence": False,
+    }
     with client.producer(**conf) as producer:
         producer.produce(topic, b"", partition=0)
         assert producer.flush(20) == 0
@@ -192,7 +219,11 @@ def test_partition_rests_after_an_error(cluster: MockCluster, client: Client):
     with client.consumer(**{"fetch.error.backoff.ms": 1200}) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         read: list[KafkaError | None] = []
-        wait_for(lambda: read.extend(message.error() for message in consumer.consume(1, 0.1)) or None in read)
+        wait_for(
+            lambda: (
+                read.extend(message.error() for message in consumer.consume(1, 0.1)) or None in read
+            )
+        )
     assert pauses(cluster, ApiKey.FETCH)[0] >= 1.2 * LATE
 
 
@@ -201,16 +232,24 @@ def test_coordinator_is_looked_up_as_often_as_told(cluster: MockCluster, client:
     cluster.clear_requests()
     with client.consumer(**conf) as consumer:
         consumer.subscribe([client.topic()])
-        wait_for(lambda: consumer.poll(0.02) or len(cluster.requests_of(ApiKey.FIND_COORDINATOR)) >= 4)
+        wait_for(
+            lambda: consumer.poll(0.02) or len(cluster.requests_of(ApiKey.FIND_COORDINATOR)) >= 4
+        )
 
 
-def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(cluster: MockCluster, client: Client):
+def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(
+    cluster: MockCluster, client: Client
+):
     topic = client.topic()
     leader = cluster.leader(topic, 0)
     near = leader % 3 + 1
     cluster.set_rack(near, "here")
     fill(client, topic, 1)
-    conf: dict[str, Any] = {"client.rack": "here", "metadata.max.age.ms": 200, "fetch.wait.max.ms": 50}
+    conf: dict[str, Any] = {
+        "client.rack": "here",
+        "metadata.max.age.ms": 200,
+        "fetch.wait.max.ms": 50,
+    }
     with client.consumer(**conf) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         assert consumer.poll(30) is not None

@@ -99,7 +99,9 @@ def test_a_partition_that_is_alone_may_fill_a_fetch(client: Client, asked: Asked
 
 
 @pytest.mark.parametrize(("level", "number"), [("read_uncommitted", 0), ("read_committed", 1)])
-def test_isolation_level_is_the_brokers_matter_too(client: Client, asked: Asked, level: str, number: int):
+def test_isolation_level_is_the_brokers_matter_too(
+    client: Client, asked: Asked, level: str, number: int
+):
     topic = client.topic()
     with client.consumer(**{"isolation.level": level}) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
@@ -109,7 +111,11 @@ def test_isolation_level_is_the_brokers_matter_too(client: Client, asked: Asked,
 def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Client):
     topic = client.topic()
     errors: list[KafkaError] = []
-    conf = {"receive.message.max.bytes": 1_100_000, "fetch.max.bytes": 1_000_000, "error_cb": errors.append}
+    conf = {
+        "receive.message.max.bytes": 1_100_000,
+        "fetch.max.bytes": 1_000_000,
+        "error_cb": errors.append,
+    }
     cluster.oversize_next_response(
         None, 1_200_000, ApiKey.FETCH, count=10
     )  # some may be for a consumer before this one
@@ -132,7 +138,9 @@ def test_compression_level_makes_batches_smaller(cluster: MockCluster, client: C
     sizes = []
     for level in (1, 9):
         topic = client.topic()
-        with client.producer(**{"compression.type": "gzip", "compression.level": level}) as producer:
+        with client.producer(
+            **{"compression.type": "gzip", "compression.level": level}
+        ) as producer:
             producer.produce(topic, value)
         sizes.append(len(b"".join(cluster.batches(topic, 0))))
     assert sizes[0] > sizes[1]
@@ -160,7 +168,9 @@ def test_partitioner_places_keys(cluster: MockCluster, client: Client):
         with client.producer(partitioner=partitioner) as producer:
             for key in keys:
                 producer.produce(topic, b"", key=key)
-        places[partitioner] = [sorted(m.key or b"" for m in cluster.messages(topic, number)) for number in range(7)]
+        places[partitioner] = [
+            sorted(m.key or b"" for m in cluster.messages(topic, number)) for number in range(7)
+        ]
     assert places["consistent"] != places["murmur2"] != places["fnv1a"] != places["consistent"]
 
 
@@ -200,7 +210,11 @@ def test_offsets_are_committed_where_asked(cluster: MockCluster, client: Client,
     topic = client.topic()
     fill(client, topic, 10)
     cluster.clear_requests()
-    conf = {"group.id": f"group-{time.monotonic_ns()}", "auto.offset.reset": "earliest", "enable.auto.commit": commits}
+    conf = {
+        "group.id": f"group-{time.monotonic_ns()}",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": commits,
+    }
     with client.consumer(**conf) as consumer:
         consumer.subscribe([topic])
         assert len(consumer.consume(10, 30)) == 10
@@ -234,11 +248,15 @@ def test_consumer_creates_topics_where_asked(cluster: MockCluster, client: Clien
 
         wait_for(told)
     assert (name in cluster.topics) is creates
-    assert [error.code() for error in errors] == ([] if creates else [KafkaError.UNKNOWN_TOPIC_OR_PART])
+    assert [error.code() for error in errors] == (
+        [] if creates else [KafkaError.UNKNOWN_TOPIC_OR_PART]
+    )
 
 
 @pytest.mark.parametrize("checks", [True, False])
-def test_checksums_are_looked_at_unless_told_not_to(cluster: MockCluster, client: Client, checks: bool):
+def test_checksums_are_looked_at_unless_told_not_to(
+    cluster: MockCluster, client: Client, checks: bool
+):
     topic = client.topic()
     with client.producer() as producer:
         # it is the last byte that is damaged

@@ -35,7 +35,12 @@ COUNT = 2500
 def mixed(client: Client, count: int = COUNT, partitions: int = 2, **conf: Any) -> str:
     """Return a topic with all variants of records."""
     topic = client.topic(partitions)
-    headers: list[Any] = [None, [("name", b"value")], [("", b""), ("none", None), ("long", b"h" * 200)], []]
+    headers: list[Any] = [
+        None,
+        [("name", b"value")],
+        [("", b""), ("none", None), ("long", b"h" * 200)],
+        [],
+    ]
     with client.producer(**conf) as producer:
         for number in range(count):
             producer.produce(
@@ -59,16 +64,22 @@ def test_columns_have_what_messages_have(client: Client, codec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name, kinds in COLUMNS.items() for kind in kinds], ids="-".join
+    ("name", "kind"),
+    [(name, kind) for name, kinds in COLUMNS.items() for kind in kinds],
+    ids="-".join,
 )
-def test_each_type(client: Client, shared: tuple[str, list[dict[str, Any]]], name: str, kind: str) -> None:
+def test_each_type(
+    client: Client, shared: tuple[str, list[dict[str, Any]]], name: str, kind: str
+) -> None:
     topic, expected = shared
     with assigned(client, topic) as consumer:
         batch = consumer.consume_arrow(len(expected), WAIT_S, columns={name: kind, "offset": None})
     found = record_batch(batch)
     types = {
         "dictionary": pa.dictionary(pa.int32(), pa.string()),
-        "list": pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())])),
+        "list": pa.list_(
+            pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())])
+        ),
         "string_view": pa.string_view(),
         "binary_view": pa.binary_view(),
         **{f"timestamp[{unit}]": pa.timestamp(unit, tz="UTC") for unit in ("ms", "us", "ns")},
@@ -109,7 +120,12 @@ def test_buffers_begin_on_64_bytes(client: Client) -> None:
     topic = mixed(client, 500, 1)
     with assigned(client, topic) as consumer:
         found = record_batch(consumer.consume_arrow(500, WAIT_S, columns=ALL))
-    addresses = [buffer.address for column in found.columns for buffer in column.buffers() if buffer is not None]
+    addresses = [
+        buffer.address
+        for column in found.columns
+        for buffer in column.buffers()
+        if buffer is not None
+    ]
     assert addresses
     assert [address % 64 for address in addresses] == [0] * len(addresses)
 
@@ -139,7 +155,14 @@ def test_rows_are_limited_and_go_on_where_they_ended(client: Client) -> None:
         batches = [consumer.consume_arrow(size, WAIT_S, columns=["offset"]) for size in sizes]
         assert [len(batch) for batch in batches] == sizes
         assert [row["offset"] for batch in batches for row in rows(batch)] == list(range(1000))
-        assert [batch.positions.get((topic, 0)) for batch in batches] == [1, None, 256, 512, 769, 1000]
+        assert [batch.positions.get((topic, 0)) for batch in batches] == [
+            1,
+            None,
+            256,
+            512,
+            769,
+            1000,
+        ]
         assert consumer.position([TopicPartition(topic, 0)])[0].offset == 1000
 
 
@@ -153,7 +176,9 @@ def test_takes_turns_with_messages(client: Client) -> None:
             assert message is not None
             assert message.error() is None
             found.append(message.offset())
-            found += [row["offset"] for row in rows(consumer.consume_arrow(70, 0.05, columns=["offset"]))]
+            found += [
+                row["offset"] for row in rows(consumer.consume_arrow(70, 0.05, columns=["offset"]))
+            ]
             found += [each.offset() for each in consumer.consume(13, 0.05)]
     assert found == list(range(900))
 
@@ -161,7 +186,11 @@ def test_takes_turns_with_messages(client: Client) -> None:
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 @pytest.mark.parametrize("release", ["0.8.2", "0.10.2"])
 def test_old_message_formats(release: str, codec: str) -> None:
-    old = {"api.version.request": False, "broker.version.fallback": release} if release.startswith("0.8") else {}
+    old = (
+        {"api.version.request": False, "broker.version.fallback": release}
+        if release.startswith("0.8")
+        else {}
+    )
     with MockCluster(brokers=1, max_versions=of_release(release)) as cluster:
         client = Client(cluster)
         topic = mixed(client, 300, 1, **{"compression.type": codec, "linger.ms": 5}, **old)
@@ -212,7 +241,9 @@ def test_a_callback_comes_before_records(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 10)
     seen: list[list[TopicPartition]] = []
-    with client.consumer(**{"group.id": f"arrow-{topic}", "auto.offset.reset": "earliest"}) as consumer:
+    with client.consumer(
+        **{"group.id": f"arrow-{topic}", "auto.offset.reset": "earliest"}
+    ) as consumer:
         consumer.subscribe([topic], on_assign=lambda _, partitions: seen.append(partitions))
         assert len(consumer.consume_arrow(10, WAIT_S)) == 10
         assert [[each.partition for each in one] for one in seen] == [[0]]
@@ -228,7 +259,9 @@ def test_a_callback_raises_and_nothing_is_lost(client: Client) -> None:
     def refuse(*_: object) -> None:
         raise LookupError("not now")
 
-    with client.consumer(**{"group.id": f"raise-{topic}", "auto.offset.reset": "earliest"}) as consumer:
+    with client.consumer(
+        **{"group.id": f"raise-{topic}", "auto.offset.reset": "earliest"}
+    ) as consumer:
         consumer.subscribe([topic], on_assign=refuse)
         with pytest.raises(LookupError, match="not now"):
             consumer.consume_arrow(10, WAIT_S)
@@ -240,13 +273,19 @@ def test_seek_pause_and_resume(client: Client) -> None:
     fill(client, topic, 500)
     place = TopicPartition(topic, 0)
     with assigned(client, topic) as consumer:
-        assert [row["offset"] for row in rows(consumer.consume_arrow(10, WAIT_S))] == list(range(10))
+        assert [row["offset"] for row in rows(consumer.consume_arrow(10, WAIT_S))] == list(
+            range(10)
+        )
         consumer.seek(TopicPartition(topic, 0, 400))
-        assert [row["offset"] for row in rows(consumer.consume_arrow(5, WAIT_S))] == list(range(400, 405))
+        assert [row["offset"] for row in rows(consumer.consume_arrow(5, WAIT_S))] == list(
+            range(400, 405)
+        )
         consumer.pause([place])
         assert len(consumer.consume_arrow(10, 0.05)) == 0
         consumer.resume([place])
-        assert [row["offset"] for row in rows(consumer.consume_arrow(5, WAIT_S))] == list(range(405, 410))
+        assert [row["offset"] for row in rows(consumer.consume_arrow(5, WAIT_S))] == list(
+            range(405, 410)
+        )
 
 
 def test_a_fetch_error_is_raised_once_rows_are_returned(client: Client) -> None:
@@ -271,7 +310,9 @@ def test_text_that_is_none(client: Client) -> None:
         first = consumer.consume_arrow(4, WAIT_S, columns={"value": "string"})
         assert rows(first) == [{"value": "good"}, {"value": "größe"}]
         for kind in ("string", "large_string", "string_view"):
-            with pytest.raises(ValueError, match=rf"{topic} \[0\] at offset 2: its value can't be a {kind}.*UTF-8"):
+            with pytest.raises(
+                ValueError, match=rf"{topic} \[0\] at offset 2: its value can't be a {kind}.*UTF-8"
+            ):
                 consumer.consume_arrow(4, WAIT_S, columns={"value": kind})
         rest = consumer.consume_arrow(2, WAIT_S, columns={"value": "binary"})
         assert rows(rest) == [{"value": b"\xff\xfe bad"}, {"value": b"good again"}]
@@ -283,21 +324,31 @@ def test_a_time_that_a_unit_has_no_room_for(client: Client) -> None:
     with client.producer() as producer:
         producer.produce(topic, b"far", timestamp=far)
     with assigned(client, topic) as consumer:
-        with pytest.raises(ValueError, match=r"at offset 0: its timestamp can't be .*out of its range"):
+        with pytest.raises(
+            ValueError, match=r"at offset 0: its timestamp can't be .*out of its range"
+        ):
             consumer.consume_arrow(1, WAIT_S, columns={"timestamp": "timestamp[ns]"})
-        assert rows(consumer.consume_arrow(1, WAIT_S, columns=["timestamp"])) == [{"timestamp": far}]
+        assert rows(consumer.consume_arrow(1, WAIT_S, columns=["timestamp"])) == [
+            {"timestamp": far}
+        ]
 
 
-def test_a_column_that_is_full_ends_the_batch(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_that_is_full_ends_the_batch(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = client.topic()
     with client.producer() as producer:
         for number in range(100):
             producer.produce(topic, b"%03d" % number * 10, headers=[("n", b"x" * 20)])
     monkeypatch.setattr(
-        kafka_native.consumer, "take_columns", lambda *args, **more: take_columns(*args, bytes_max=100, **more)
+        kafka_native.consumer,
+        "take_columns",
+        lambda *args, **more: take_columns(*args, bytes_max=100, **more),
     )
     with assigned(client, topic) as consumer:
-        batches = [consumer.consume_arrow(100, WAIT_S, columns=["offset", "value"]) for _ in range(10)]
+        batches = [
+            consumer.consume_arrow(100, WAIT_S, columns=["offset", "value"]) for _ in range(10)
+        ]
         assert [len(batch) for batch in batches] == [3] * 10
         assert [row["offset"] for batch in batches for row in rows(batch)] == list(range(30))
         assert len(consumer.consume_arrow(30, WAIT_S, columns=["headers"])) == 5
@@ -315,7 +366,13 @@ def test_a_column_that_is_full_ends_the_batch(client: Client, monkeypatch: pytes
 def test_a_batch_outlives_its_consumer(client: Client) -> None:
     topic = mixed(client, 400, 1)
     consumer = assigned(client, topic)
-    columns = {"key": "binary_view", "value": "string_view", "headers": None, "topic": "string_view", "offset": None}
+    columns = {
+        "key": "binary_view",
+        "value": "string_view",
+        "headers": None,
+        "topic": "string_view",
+        "offset": None,
+    }
     batch: ArrowBatch | None = consumer.consume_arrow(400, WAIT_S, columns=columns)
     assert batch is not None
     table, again = pa.table(batch), record_batch(batch)
@@ -334,7 +391,9 @@ def test_a_batch_outlives_its_consumer(client: Client) -> None:
 @pytest.mark.parametrize("kind", ["binary_view", "string_view"])
 def test_few_rows_with_views_keep_little_more_than_their_bytes(client: Client, kind: str) -> None:
     topic = client.topic()
-    expected = [None if number % 5 == 4 else b"%d " % number * (number % 9) * 4 for number in range(3000)]
+    expected = [
+        None if number % 5 == 4 else b"%d " % number * (number % 9) * 4 for number in range(3000)
+    ]
     with client.producer(**{"linger.ms": 20}) as producer:
         for value in expected:
             producer.produce(topic, value, b"a key that is no short one", partition=0)
@@ -342,13 +401,17 @@ def test_few_rows_with_views_keep_little_more_than_their_bytes(client: Client, k
     chunks = live_objects()["chunks"]
     with assigned(client, topic, **{"message.pinned.max.kbytes": 1}) as consumer:
         kept = [consumer.consume_arrow(10, WAIT_S, columns=columns) for _ in range(300)]
-        assert sum(batch.nbytes for batch in kept) < 3 * sum(len(value or b"") + 26 + 3 * 16 for value in expected)
+        assert sum(batch.nbytes for batch in kept) < 3 * sum(
+            len(value or b"") + 26 + 3 * 16 for value in expected
+        )
     tables = [record_batch(batch) for batch in kept]
     assert live_objects()["chunks"] <= chunks
     del kept
     gc.collect()
     found = [row for table in tables for row in table.to_pylist()]
-    values = [row["value"].encode() if isinstance(row["value"], str) else row["value"] for row in found]
+    values = [
+        row["value"].encode() if isinstance(row["value"], str) else row["value"] for row in found
+    ]
     assert values == expected
     assert {row["key"] for row in found} == {b"a key that is no short one"}
     assert {row["topic"] for row in found} == {topic}
@@ -395,7 +458,9 @@ def test_released_on_other_threads(client: Client) -> None:
         ({"offset": "string"}, ValueError, "offset can't be 'string', only int64"),
     ],
 )
-def test_columns_that_cannot_be(client: Client, columns: Any, error: type[Exception], text: str) -> None:
+def test_columns_that_cannot_be(
+    client: Client, columns: Any, error: type[Exception], text: str
+) -> None:
     with client.consumer() as consumer:
         with pytest.raises(error, match=text):
             consumer.consume_arrow(1, 0, columns=columns)

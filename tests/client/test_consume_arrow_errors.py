@@ -97,7 +97,9 @@ def test_unknown_topic(client: Client) -> None:
         assert caught.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_control_batches_move_the_position_without_rows(cluster: MockCluster, client: Client) -> None:
+def test_control_batches_move_the_position_without_rows(
+    cluster: MockCluster, client: Client
+) -> None:
     topic = client.topic()
     marker = bytearray(encode_batch([(1, b"\0\0\0\1", b"\0\0\0\0\0\0")]))
     marker[22] |= 0x30  # transactional, control

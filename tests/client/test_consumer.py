@@ -59,7 +59,11 @@ def test_partitions_rest_and_wake_up_again(cluster: MockCluster, client: Client,
 def test_what_rests_is_not_fetched_although_others_are(cluster: MockCluster, client: Client):
     full, other = client.topic(), client.topic()
     fill(client, full, 5000, **{"batch.num.messages": 100})
-    settings = {"queued.min.messages": 1000, "max.partition.fetch.bytes": 1000, "fetch.wait.max.ms": 20}
+    settings = {
+        "queued.min.messages": 1000,
+        "max.partition.fetch.bytes": 1000,
+        "fetch.wait.max.ms": 20,
+    }
     with client.consumer(**settings) as consumer:
         cluster.clear_requests()
         consumer.assign([TopicPartition(full, 0, 0)])
@@ -158,7 +162,9 @@ def test_pause_and_resume_keep_the_position(client: Client):
         assert {message.partition() for message in rest} <= {1}
         consumer.resume(both[:1])
         seen = [
-            message.offset() for message in [*first, *take(consumer, 100 - 20 - len(rest))] if message.partition() == 0
+            message.offset()
+            for message in [*first, *take(consumer, 100 - 20 - len(rest))]
+            if message.partition() == 0
         ]
         assert seen == list(range(50))
 
@@ -185,7 +191,10 @@ def test_watermarks(client: Client):
     where = TopicPartition(topic, 0)
     with client.consumer() as consumer:
         assert consumer.get_watermark_offsets(where, 10) == (0, 7)
-        assert consumer.get_watermark_offsets(where, cached=True) == (OFFSET_INVALID, OFFSET_INVALID)
+        assert consumer.get_watermark_offsets(where, cached=True) == (
+            OFFSET_INVALID,
+            OFFSET_INVALID,
+        )
         consumer.assign([TopicPartition(topic, 0, 0)])
         take(consumer, 1)
         assert consumer.get_watermark_offsets(where, cached=True) == (0, 7)
@@ -282,7 +291,12 @@ def test_broker_down_and_up_while_reading_and_writing(cluster: MockCluster, clie
     with client.producer() as producer, client.consumer() as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         for number in range(200):
-            producer.produce(topic, str(number), partition=0, on_delivery=lambda error, message: reports.append(error))
+            producer.produce(
+                topic,
+                str(number),
+                partition=0,
+                on_delivery=lambda error, message: reports.append(error),
+            )
             if number == 100:
                 producer.flush(10)
                 leader = producer.list_topics(topic, 10).topics[topic].partitions[0].leader
@@ -318,7 +332,11 @@ def test_consumers_and_producers_leave_nothing_behind(client: Client):
     fill(client, topic, 10)
 
     def ours() -> set[str]:
-        return {thread.name for thread in threading.enumerate() if thread.name.startswith("kafka-native")}
+        return {
+            thread.name
+            for thread in threading.enumerate()
+            if thread.name.startswith("kafka-native")
+        }
 
     before = ours()
     for _ in range(5):

@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, ConsumerGroupMetadata, KafkaError, KafkaException, Message, TopicPartition
+from kafka_native import (
+    Consumer,
+    ConsumerGroupMetadata,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until, wait_for
@@ -77,7 +84,9 @@ def stack() -> Iterator[ExitStack]:
 # --- joining, sharing, leaving ---
 
 
-def test_a_subscription_reads_everything_once(client: Client, protocol: dict[str, Any], stack: ExitStack):
+def test_a_subscription_reads_everything_once(
+    client: Client, protocol: dict[str, Any], stack: ExitStack
+):
     topic = client.topic(partitions=4)
     fill(client, topic, 400)
     name = f"shared-{next(GROUPS)}"
@@ -87,7 +96,8 @@ def test_a_subscription_reads_everything_once(client: Client, protocol: dict[str
         assert member.subscription() == [topic]
     poll_until(
         lambda: (
-            sum(len(each.assignment()) for each in members) == 4 and all(map(len, map(Consumer.assignment, members)))
+            sum(len(each.assignment()) for each in members) == 4
+            and all(map(len, map(Consumer.assignment, members)))
         ),
         *members,
     )
@@ -101,7 +111,9 @@ def test_a_subscription_reads_everything_once(client: Client, protocol: dict[str
     assert sorted(found) == list(range(1000, 1100))
 
 
-def test_a_member_that_comes_later_goes_on_where_the_last_one_has_committed(client: Client, protocol: dict[str, Any]):
+def test_a_member_that_comes_later_goes_on_where_the_last_one_has_committed(
+    client: Client, protocol: dict[str, Any]
+):
     topic = client.topic()
     fill(client, topic, 20, partition=0)
     name = f"later-{next(GROUPS)}"
@@ -156,7 +168,9 @@ def test_unsubscribe_gives_all_back_and_commits(client: Client, protocol: dict[s
         assert read(consumer, 5) == list(range(5))
 
 
-def test_close_leaves_so_that_others_take_over_at_once(client: Client, protocol: dict[str, Any], stack: ExitStack):
+def test_close_leaves_so_that_others_take_over_at_once(
+    client: Client, protocol: dict[str, Any], stack: ExitStack
+):
     topic = client.topic(partitions=2)
     name = f"leaving-{next(GROUPS)}"
     first, second = (stack.enter_context(group(client, name, **protocol)) for _ in range(2))
@@ -190,7 +204,9 @@ def test_who_the_member_is(client: Client, protocol: dict[str, Any]):
 # --- callbacks ---
 
 
-def test_callbacks_are_told_what_comes_and_goes(client: Client, protocol: dict[str, Any], stack: ExitStack):
+def test_callbacks_are_told_what_comes_and_goes(
+    client: Client, protocol: dict[str, Any], stack: ExitStack
+):
     topic = client.topic(partitions=2)
     name = f"told-{next(GROUPS)}"
     seen: list[tuple[str, list[int]]] = []
@@ -203,7 +219,9 @@ def test_callbacks_are_told_what_comes_and_goes(client: Client, protocol: dict[s
         return callback
 
     first = stack.enter_context(group(client, name, **protocol))
-    first.subscribe([topic], on_assign=note("assign"), on_revoke=note("revoke"), on_lost=note("lost"))
+    first.subscribe(
+        [topic], on_assign=note("assign"), on_revoke=note("revoke"), on_lost=note("lost")
+    )
     poll_until(lambda: len(first.assignment()) == 2, first)
     assert [each for each in seen if each[1]] == [("assign", [0, 1])]
     with group(client, name, **protocol) as second:
@@ -257,7 +275,9 @@ def test_on_assign_may_seek_pause_and_commit(client: Client, protocol: dict[str,
         (consumer.incremental_assign if cooperative else consumer.assign)(partitions)
         consumer.pause([TopicPartition(topic, 1)])
         consumer.seek(TopicPartition(topic, 0, 8))
-        outcomes.append(consumer.commit(offsets=[TopicPartition(topic, 1, 4, "note")], asynchronous=False))
+        outcomes.append(
+            consumer.commit(offsets=[TopicPartition(topic, 1, 4, "note")], asynchronous=False)
+        )
         outcomes.append(consumer.committed([TopicPartition(topic, 1)], 10))
 
     with group(client, **protocol) as consumer:
@@ -269,7 +289,9 @@ def test_on_assign_may_seek_pause_and_commit(client: Client, protocol: dict[str,
         assert outcomes[1][0].metadata == "note"
 
 
-def test_on_revoke_commits_before_the_next_owner_starts(client: Client, protocol: dict[str, Any], stack: ExitStack):
+def test_on_revoke_commits_before_the_next_owner_starts(
+    client: Client, protocol: dict[str, Any], stack: ExitStack
+):
     topic = client.topic()
     fill(client, topic, 10, partition=0)
     name = f"revoke-{next(GROUPS)}"
@@ -288,7 +310,9 @@ def test_on_revoke_commits_before_the_next_owner_starts(client: Client, protocol
 
 
 @pytest.mark.parametrize("when", ["on_assign", "on_revoke"])
-def test_a_callback_that_raises_does_not_hold_up_the_group(client: Client, protocol: dict[str, Any], when: str):
+def test_a_callback_that_raises_does_not_hold_up_the_group(
+    client: Client, protocol: dict[str, Any], when: str
+):
     topic = client.topic()
     fill(client, topic, 3, partition=0)
 
@@ -460,9 +484,14 @@ def test_a_subscription_to_a_topic_that_does_not_exist_is_told_long_before_the_p
         consumer.subscribe([name])
         message = consumer.poll(60)
         assert (message.topic(), message.error().code()) == (name, KafkaError.UNKNOWN_TOPIC_OR_PART)
-        assert message.error().str() == f"Subscribed topic not available: {name}: Broker: Unknown topic or partition"
+        assert (
+            message.error().str()
+            == f"Subscribed topic not available: {name}: Broker: Unknown topic or partition"
+        )
         assert consumer.poll(1.5) is None, "it is told once"
-        assert [text for text in logger.texts() if f"topic {name} doesn't exist on this cluster" in text]
+        assert [
+            text for text in logger.texts() if f"topic {name} doesn't exist on this cluster" in text
+        ]
         client.cluster.create_topic(name, 1)
         fill(client, name, 3)
         assert read(consumer, 3) == [0, 1, 2]
@@ -482,7 +511,11 @@ def test_a_consumer_that_is_dropped_ends_its_threads(client: Client):
     topic = client.topic()
 
     def ours() -> set[str]:
-        return {thread.name for thread in threading.enumerate() if thread.name.startswith("kafka-native")}
+        return {
+            thread.name
+            for thread in threading.enumerate()
+            if thread.name.startswith("kafka-native")
+        }
 
     before = ours()
     consumer = group(client)
@@ -623,7 +656,9 @@ def error_of(consumer: Consumer, timeout: float = 20.0) -> tuple[str | None, int
             return message.topic(), message.error().code()
 
 
-def test_a_group_that_is_not_allowed(cluster: MockCluster, client: Client, protocol: dict[str, Any]):
+def test_a_group_that_is_not_allowed(
+    cluster: MockCluster, client: Client, protocol: dict[str, Any]
+):
     topic = client.topic()
     fill(client, topic, 3, partition=0)
     name = f"denied-{next(GROUPS)}"
@@ -706,7 +741,9 @@ def test_rebalance_on_demand(client: Client):
     assigned: list[int] = []
     with group(client, "demand") as consumer:
         assert code_of(consumer.enforce_rebalance) == KafkaError._STATE
-        consumer.subscribe([topic], on_assign=lambda _, partitions: assigned.append(len(partitions)))
+        consumer.subscribe(
+            [topic], on_assign=lambda _, partitions: assigned.append(len(partitions))
+        )
         poll_until(lambda: assigned == [2], consumer)
         generation = client.cluster.group("demand").generation
         consumer.enforce_rebalance("news")

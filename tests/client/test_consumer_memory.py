@@ -72,7 +72,9 @@ def test_resident_memory_stays_near_the_limit_of_the_queue(
 ) -> None:
     topic = client.topic(PARTITIONS)
     value = os.urandom(value_bytes // random_part).ljust(value_bytes, b"x")
-    with client.producer(**{"compression.type": codec, "linger.ms": 20, "batch.num.messages": 1000}) as producer:
+    with client.producer(
+        **{"compression.type": codec, "linger.ms": 20, "batch.num.messages": 1000}
+    ) as producer:
         for at in range(0, TOTAL_BYTES // value_bytes, 1000):
             producer.produce_many(topic, [value] * 1000, partition=at // 1000 % PARTITIONS)
             assert producer.flush(30) == 0
@@ -81,5 +83,7 @@ def test_resident_memory_stays_near_the_limit_of_the_queue(
     command = [sys.executable, "-c", READER, cluster.bootstrap_servers, topic, *map(str, numbers)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PROGRAM_S)
     middle, largest, messages = map(int, done.stdout.split())
-    assert messages * value_bytes > 4 * limit_kbytes * 1024  # the queue was filled several times over
+    assert (
+        messages * value_bytes > 4 * limit_kbytes * 1024
+    )  # the queue was filled several times over
     assert middle <= limit_kbytes * 1024 + BESIDE_THE_QUEUE_BYTES, f"at most {largest}"

@@ -93,8 +93,17 @@ def _commits(owner: Owner, conf: dict[str, Any]) -> Any:
 
 def _member(protocol: str) -> Start:
     def start(owner: Owner, conf: dict[str, Any]) -> Any:
-        consumer = Consumer({"group.id": _group(), "auto.offset.reset": "earliest", "group.protocol": protocol, **conf})
-        consumer.subscribe([TOPIC], on_assign=owner.called, on_revoke=owner.called, on_lost=owner.called)
+        consumer = Consumer(
+            {
+                "group.id": _group(),
+                "auto.offset.reset": "earliest",
+                "group.protocol": protocol,
+                **conf,
+            }
+        )
+        consumer.subscribe(
+            [TOPIC], on_assign=owner.called, on_revoke=owner.called, on_lost=owner.called
+        )
         assert consumer.poll(WAIT_S) is not None
         return consumer
 
@@ -165,14 +174,21 @@ def _in_loop(start: Callable[[Owner, dict[str, Any]], Any]) -> Start:
 
 
 def _with(start: Start, *names: str, **conf: Any) -> Start:
-    return lambda owner, given: start(owner, {**given, **conf, **dict.fromkeys(names, owner.called)})
+    return lambda owner, given: start(
+        owner, {**given, **conf, **dict.fromkeys(names, owner.called)}
+    )
 
 
 SASL = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}
 STARTS: dict[str, Start] = {
     **{
         f"{kind}: {name}": _with(start, name)
-        for kind, start in {"producer": _producer, "consumer": _consumer, "admin": _admin, "share": _sharing}.items()
+        for kind, start in {
+            "producer": _producer,
+            "consumer": _consumer,
+            "admin": _admin,
+            "share": _sharing,
+        }.items()
         for name in ("error_cb", "stats_cb", "throttle_cb", "log_cb")
         if (kind, name) != ("share", "stats_cb")
     },
@@ -182,18 +198,29 @@ STARTS: dict[str, Start] = {
     "producer: log.queue": _with(_producer, "log_cb", **{"log.queue": True, "debug": "all"}),
     "producer: debug": _with(_producer, "log_cb", debug="all"),
     "producer: oauth_cb": lambda owner, conf: Producer({**conf, **SASL, "oauth_cb": owner.called}),
-    "producer: interceptors": lambda owner, conf: _producer(owner, {**conf, "interceptors": [owner]}),
-    "producer: unserved produce()": _unserved(lambda p, owner: p.produce(TOPIC, b"x", on_delivery=owner.called)),
-    "producer: unserved many": _unserved(lambda p, owner: p.produce_many(TOPIC, [b"x"] * 9, on_delivery=owner.called)),
+    "producer: interceptors": lambda owner, conf: _producer(
+        owner, {**conf, "interceptors": [owner]}
+    ),
+    "producer: unserved produce()": _unserved(
+        lambda p, owner: p.produce(TOPIC, b"x", on_delivery=owner.called)
+    ),
+    "producer: unserved many": _unserved(
+        lambda p, owner: p.produce_many(TOPIC, [b"x"] * 9, on_delivery=owner.called)
+    ),
     "producer: unserved batch": _unserved(
         lambda p, owner: p.produce_batch(TOPIC, [{"value": b"x"}] * 9, on_delivery=owner.called)
     ),
     "producer: unserved rows": _unserved(_rows),
     "producer: unsent": _unsent,
     "producer: error_cb unserved": _with(_refused, "error_cb"),
-    "consumer: interceptors": lambda owner, conf: _consumer(owner, {**conf, "interceptors": [owner]}),
+    "consumer: interceptors": lambda owner, conf: _consumer(
+        owner, {**conf, "interceptors": [owner]}
+    ),
     "serializing producer": _with(
-        lambda owner, conf: SerializingProducer(conf), "error_cb", "key.serializer", "value.serializer"
+        lambda owner, conf: SerializingProducer(conf),
+        "error_cb",
+        "key.serializer",
+        "value.serializer",
     ),
     "deserializing consumer": _with(
         lambda owner, conf: DeserializingConsumer({"group.id": "dropped", **conf}),
@@ -204,10 +231,14 @@ STARTS: dict[str, Start] = {
     "consumer: on_commit": _commits,
     "consumer: classic group": _member("classic"),
     "consumer: consumer group": _member("consumer"),
-    "aio producer": _in_loop(_with(lambda owner, conf: AIOProducer(conf), "error_cb", "on_delivery", "log_cb")),
+    "aio producer": _in_loop(
+        _with(lambda owner, conf: AIOProducer(conf), "error_cb", "on_delivery", "log_cb")
+    ),
     "aio consumer": _in_loop(
         _with(
-            lambda owner, conf: AIOConsumer({"group.id": _group(), "auto.offset.reset": "earliest", **conf}),
+            lambda owner, conf: AIOConsumer(
+                {"group.id": _group(), "auto.offset.reset": "earliest", **conf}
+            ),
             "error_cb",
             "on_commit",
             "log_cb",
@@ -230,7 +261,9 @@ def _descriptors() -> int:
     return found
 
 
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts the descriptors in /proc")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="counts the descriptors in /proc"
+)
 
 
 def _awaited(done: Callable[[], bool]) -> bool:
@@ -261,10 +294,14 @@ def test_an_owner_that_its_client_calls_back_is_collected_with_it(client: Client
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_that_is_dropped_leaves_its_group(cluster: MockCluster, client: Client, protocol: str):
+def test_a_member_that_is_dropped_leaves_its_group(
+    cluster: MockCluster, client: Client, protocol: str
+):
     owner = Owner()
     group = f"left-{protocol}"
-    owner.client = _member(protocol)(owner, {"bootstrap.servers": client.bootstrap, "group.id": group})
+    owner.client = _member(protocol)(
+        owner, {"bootstrap.servers": client.bootstrap, "group.id": group}
+    )
     admin = AdminClient({"bootstrap.servers": client.bootstrap})
 
     def members() -> int:
@@ -279,7 +316,9 @@ def test_a_member_that_is_dropped_leaves_its_group(cluster: MockCluster, client:
 
 CLOSED: dict[str, Start] = {
     "producer": _producer,
-    "producer with reports": _unserved(lambda p, owner: p.produce(TOPIC, b"x", on_delivery=owner.called)),
+    "producer with reports": _unserved(
+        lambda p, owner: p.produce(TOPIC, b"x", on_delivery=owner.called)
+    ),
     "producer with unsent messages": _unsent,
     "consumer": _consumer,
     "member": _member("classic"),
@@ -452,7 +491,9 @@ def test_a_destructor_waits_for_no_thread_that_waits_for_it(
     assert unraised == []
 
 
-def test_a_destructor_does_not_wait_for_a_cluster_that_is_silent(cluster: MockCluster, client: Client):
+def test_a_destructor_does_not_wait_for_a_cluster_that_is_silent(
+    cluster: MockCluster, client: Client
+):
     threads = _threads()
     # its control thread waits that long
     conf = {"bootstrap.servers": client.bootstrap, "socket.timeout.ms": 1000}
@@ -468,7 +509,9 @@ def test_a_destructor_does_not_wait_for_a_cluster_that_is_silent(cluster: MockCl
 
 
 @linux
-def test_a_broker_that_leaves_and_comes_back_costs_no_descriptor(cluster: MockCluster, client: Client):
+def test_a_broker_that_leaves_and_comes_back_costs_no_descriptor(
+    cluster: MockCluster, client: Client
+):
     fenced = cluster.broker_ids[-1]
 
     def is_known(producer: Producer) -> bool:

@@ -19,14 +19,21 @@ from .support import Client
 
 VALUE_BYTES = 50_000  # nineteen fill a batch, and a batch fills a request
 MANY = 800
-CONF: dict[str, Any] = {"compression.type": "zstd", "linger.ms": 5, "retry.backoff.ms": 5, "retry.backoff.max.ms": 20}
+CONF: dict[str, Any] = {
+    "compression.type": "zstd",
+    "linger.ms": 5,
+    "retry.backoff.ms": 5,
+    "retry.backoff.max.ms": 20,
+}
 ONE_IN_FLIGHT = {"max.in.flight": 1, "enable.idempotence": False}
 IDEMPOTENT = {"enable.idempotence": True}
 
 
 def value(number: int) -> bytes:
     """Return a value that compression shrinks, but not to nothing."""
-    return b"%08d" % number + bytes((number * 7 + place) % 251 for place in range(500)) * (VALUE_BYTES // 500)
+    return b"%08d" % number + bytes((number * 7 + place) % 251 for place in range(500)) * (
+        VALUE_BYTES // 500
+    )
 
 
 class Ledger:
@@ -61,7 +68,9 @@ def test_order_holds_whatever_happens_to_requests(
                 elif trouble == "throttled":
                     cluster.throttle_responses(leader, 30)
                 else:
-                    cluster.move_leader(topic, 0, next(broker for broker in others if broker != leader))
+                    cluster.move_leader(
+                        topic, 0, next(broker for broker in others if broker != leader)
+                    )
             producer.produce(topic, value(number), partition=0)
             producer.poll(0)
         assert producer.flush(60) == 0
@@ -69,10 +78,14 @@ def test_order_holds_whatever_happens_to_requests(
     assert ledger.written == list(range(MANY))
     found = [message.value or b"" for message in cluster.messages(topic, 0)]
     assert [int(bytes(stored[:8])) for stored in found] == list(range(MANY))
-    assert [bytes(stored) for stored in found[::97]] == [value(number) for number in range(0, MANY, 97)]
+    assert [bytes(stored) for stored in found[::97]] == [
+        value(number) for number in range(0, MANY, 97)
+    ]
 
 
-def test_purge_and_close_settle_what_waits_for_its_turn(cluster: MockCluster, client: Client) -> None:
+def test_purge_and_close_settle_what_waits_for_its_turn(
+    cluster: MockCluster, client: Client
+) -> None:
     topic = client.topic()
     for purge in (True, False):
         ledger = Ledger()

@@ -30,7 +30,12 @@ class Pipe:
         with Producer(self.conf) as filling:
             filling.produce_many(self.source, [str(number) for number in range(COUNT)])
         self.producer = Producer({**self.conf, "transactional.id": name})
-        reading = {"group.id": name, "auto.offset.reset": "earliest", "enable.auto.commit": False, **group}
+        reading = {
+            "group.id": name,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **group,
+        }
         self.consumer = Consumer({**self.conf, **reading})
         self.consumer.subscribe([self.source])
         self.deadline = time.monotonic() + WAIT_S
@@ -44,7 +49,12 @@ class Pipe:
 
     def run(self, function: Any = None) -> Progress:
         return process(
-            self.consumer, self.producer, function or self.transform, until=self.all_done, messages=7, wait=0.1
+            self.consumer,
+            self.producer,
+            function or self.transform,
+            until=self.all_done,
+            messages=7,
+            wait=0.1,
         )
 
     def seen(self) -> list[int]:
@@ -86,14 +96,18 @@ def test_who_is_put_out_meanwhile_commits_nothing_as_a_new_member(protocol: str)
             if len(calls) == 1:
                 before = pipe.consumer.consumer_group_metadata()
                 cluster.expel_member("put-out", before.member_id)
-                wait_for(lambda: pipe.consumer.consumer_group_metadata() != before, "it hears of it")
+                wait_for(
+                    lambda: pipe.consumer.consumer_group_metadata() != before, "it hears of it"
+                )
                 time.sleep(0.5)  # for a member that would join again before it polls
                 assert pipe.consumer.consumer_group_metadata().generation == -1
             return pipe.transform(message)
 
         progress = pipe.run(function)
         assert progress.aborted == 1
-        assert [message.offset() for message in calls].count(calls[0].offset()) >= 2, "it is done again"
+        assert [message.offset() for message in calls].count(calls[0].offset()) >= 2, (
+            "it is done again"
+        )
         assert pipe.seen() == list(range(COUNT))
         pipe.close()
 
@@ -103,7 +117,9 @@ def test_each_message_goes_through_once(pipe: Pipe) -> None:
     assert (progress.messages, progress.aborted) == (COUNT, 0)
     assert progress.transactions >= COUNT // 7
     assert pipe.seen() == list(range(COUNT))
-    stored = pipe.consumer.committed([TopicPartition(pipe.source, number) for number in range(2)], WAIT_S)
+    stored = pipe.consumer.committed(
+        [TopicPartition(pipe.source, number) for number in range(2)], WAIT_S
+    )
     assert sum(max(each.offset, 0) for each in stored) == COUNT
 
 
@@ -139,7 +155,10 @@ def test_what_the_function_raises_comes_out_and_nothing_is_lost(pipe: Pipe) -> N
     pipe.producer.close()
     pipe.producer = Producer({**pipe.conf, "transactional.id": "pipe"})
     again = process(
-        pipe.consumer, pipe.producer, pipe.transform, until=lambda each: pipe.all_done(Progress(each.messages + done))
+        pipe.consumer,
+        pipe.producer,
+        pipe.transform,
+        until=lambda each: pipe.all_done(Progress(each.messages + done)),
     )
     assert again.messages == COUNT - done
     assert pipe.seen() == list(range(COUNT))

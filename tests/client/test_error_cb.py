@@ -36,7 +36,9 @@ def attempts(logger: Plain) -> int:
 def test_refused_broker_is_one_error_however_often_it_is_tried() -> None:
     errors: list[KafkaError] = []
     logger = Plain()
-    with Producer({**NOWHERE, "error_cb": errors.append, "debug": "broker", "logger": logger}) as producer:
+    with Producer(
+        {**NOWHERE, "error_cb": errors.append, "debug": "broker", "logger": logger}
+    ) as producer:
         producer.produce("t", b"x")
         wait_for(lambda: [producer.poll(0.01), attempts(logger) > 200][1])
         producer.poll(0)
@@ -44,7 +46,10 @@ def test_refused_broker_is_one_error_however_often_it_is_tried() -> None:
     refused, down = errors
     assert refused.str() == "127.0.0.1:1/bootstrap: connect failed: 127.0.0.1:1: Connection refused"
     assert down.str() == "1/1 brokers are down"
-    assert [error.code() for error in errors] == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
+    assert [error.code() for error in errors] == [
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+    ]
 
 
 def test_each_change_is_told_again() -> None:
@@ -53,32 +58,53 @@ def test_each_change_is_told_again() -> None:
         cluster.create_topic("t", 1)
         conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK}
         logger = Plain()
-        with Producer({**conf, "error_cb": errors.append, "debug": "broker", "logger": logger}) as producer:
+        with Producer(
+            {**conf, "error_cb": errors.append, "debug": "broker", "logger": logger}
+        ) as producer:
             for round_ in (1, 2):
                 producer.produce("t", b"x")
                 assert producer.flush(30) == 0
                 cluster.broker_down(1)
                 producer.produce("t", b"x")
                 before = attempts(logger)
-                wait_for(lambda before=before: [producer.poll(0.01), attempts(logger) > before + 50][1])  # type: ignore[misc]
+                wait_for(
+                    lambda before=before: [producer.poll(0.01), attempts(logger) > before + 50][1]
+                )  # type: ignore[misc]
                 producer.poll(0)
                 names = [error.name() for error in errors]
                 assert names.count("_ALL_BROKERS_DOWN") == round_, errors
                 refused = [error.str() for error in errors if "refused" in error.str()]
-                assert max(refused.count(text) for text in refused) <= round_, "each server, once a round"
+                assert max(refused.count(text) for text in refused) <= round_, (
+                    "each server, once a round"
+                )
                 assert refused
                 cluster.broker_up(1)
                 assert producer.flush(30) == 0
-                wait_for(lambda round_=round_: sum(" is back, after " in text for text in logger.texts()) >= round_)  # type: ignore[misc]
+                wait_for(
+                    lambda round_=round_: (
+                        sum(" is back, after " in text for text in logger.texts()) >= round_
+                    )
+                )  # type: ignore[misc]
 
 
 def test_listener_for_sasl_is_one_error_and_not_asked_ever_faster() -> None:
     """It answers ApiVersions of an unauthenticated client, and closes at the next request."""
     errors: list[KafkaError] = []
     logger = Plain()
-    with MockCluster(brokers=1, security=ListenerSecurity("sasl_plaintext", users={"alice": "secret"})) as cluster:
-        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK, "debug": "broker", "logger": logger}
-        conf |= {"retry.backoff.ms": 1, "retry.backoff.max.ms": 2, "topic.metadata.refresh.fast.interval.ms": 1}
+    with MockCluster(
+        brokers=1, security=ListenerSecurity("sasl_plaintext", users={"alice": "secret"})
+    ) as cluster:
+        conf = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            **QUICK,
+            "debug": "broker",
+            "logger": logger,
+        }
+        conf |= {
+            "retry.backoff.ms": 1,
+            "retry.backoff.max.ms": 2,
+            "topic.metadata.refresh.fast.interval.ms": 1,
+        }
         with Producer({**conf, "error_cb": errors.append}) as producer:
             producer.produce("t", b"x")
             wait_for(lambda: [producer.poll(0.01), attempts(logger) > 50][1])
@@ -88,20 +114,26 @@ def test_listener_for_sasl_is_one_error_and_not_asked_ever_faster() -> None:
     assert flags(closed) == ("_TRANSPORT", False, False, False)
     assert "is its listener one for SASL? see security.protocol" in closed.str()
     assert down.str() == "1/1 brokers are down"
-    assert any("connecting (attempt 9 in a row)" in text for text in logger.texts()), "the back-off grows"
+    assert any("connecting (attempt 9 in a row)" in text for text in logger.texts()), (
+        "the back-off grows"
+    )
     assert not [text for text in logger.texts() if "is back" in text]
 
 
 def test_cause_that_changes_is_news() -> None:
     """A broker that ends a connection in use, and then refuses the next one: both are told.
 
-    The client must not start again from the bootstrap servers: if it does so before it has tried the broker once more,
-    the refusal is the bootstrap server's.
+    The client must not start again from the bootstrap servers: if it does so before it has tried
+    the broker once more, the refusal is the bootstrap server's.
     """
     errors: list[KafkaError] = []
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 1)
-        conf = {"bootstrap.servers": cluster.bootstrap_servers, "metadata.recovery.strategy": "none", **QUICK}
+        conf = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "metadata.recovery.strategy": "none",
+            **QUICK,
+        }
         cluster_address = cluster.address(1)
         cluster.delay_responses(1, 3600, api_key=ApiKey.FETCH)
         with Consumer({**conf, "error_cb": errors.append}) as consumer:
@@ -110,10 +142,16 @@ def test_cause_that_changes_is_news() -> None:
             cluster.broker_down(1)
 
             def told(text: str) -> int:
-                return sum(f"{cluster_address}/1: " in error.str() and text in error.str() for error in errors)
+                return sum(
+                    f"{cluster_address}/1: " in error.str() and text in error.str()
+                    for error in errors
+                )
 
             closed = "the peer closed the connection with 1 requests unanswered"
-            wait_for(lambda: [consumer.poll(0.01), told(closed) and told("refused")][1], lambda: f"{errors}")
+            wait_for(
+                lambda: [consumer.poll(0.01), told(closed) and told("refused")][1],
+                lambda: f"{errors}",
+            )
             assert (told(closed), told("refused")) == (1, 1)
 
 
@@ -129,7 +167,12 @@ def test_request_without_an_answer_is_timed_out(client: Client, cluster: MockClu
         cluster.delay_responses(leader, 3600, api_key=ApiKey.PRODUCE)
         try:
             producer.produce(topic, b"x")
-            wait_for(lambda: [producer.poll(0.01), any(f"/{leader}: " in error.str() for error in errors)][1])
+            wait_for(
+                lambda: [
+                    producer.poll(0.01),
+                    any(f"/{leader}: " in error.str() for error in errors),
+                ][1]
+            )
         finally:
             cluster.delay_responses(leader, 0, api_key=ApiKey.PRODUCE)
         assert producer.flush(30) == 0

@@ -1,4 +1,5 @@
-"""A million messages over connections that break at random bytes: with idempotence each is there once and in order.
+"""A million messages over connections that break at random bytes: with idempotence each is there
+once and in order.
 
 Without it some are there twice, which shows that the proxy does what it is for.
 """
@@ -54,7 +55,10 @@ def setup() -> Iterator[Setup]:
     print(f"PROXY_SEED={seed}")
     chaos = Chaos(seed, bytes_max=400_000, answer_bytes_max=3_000)
     with MockCluster(brokers=3) as cluster, ExitStack() as stack:
-        proxies = [stack.enter_context(Proxy(cluster.address(broker), chaos)) for broker in cluster.broker_ids]
+        proxies = [
+            stack.enter_context(Proxy(cluster.address(broker), chaos))
+            for broker in cluster.broker_ids
+        ]
         for broker, proxy in zip(cluster.broker_ids, proxies, strict=True):
             cluster.advertise(broker, proxy.address)
         cluster.create_topic("t", PARTITIONS)
@@ -79,7 +83,12 @@ class Ledger:
 def produce(setup: Setup, count: int, **conf: Any) -> Ledger:
     ledger = Ledger()
     with Producer(
-        {"bootstrap.servers": setup.cluster.bootstrap_servers, **CONF, **conf, "on_delivery": ledger.note}
+        {
+            "bootstrap.servers": setup.cluster.bootstrap_servers,
+            **CONF,
+            **conf,
+            "on_delivery": ledger.note,
+        }
     ) as producer:
         for first in range(0, count, BATCH):
             numbers = range(first, min(first + BATCH, count))
@@ -128,4 +137,6 @@ def test_without_idempotence_some_are_there_twice_and_none_is_missing(setup: Set
     for partition in range(PARTITIONS):
         assert set(ledger.acked[partition]) <= set(found[partition])
     assert len(ledger.failed) + sum(map(len, ledger.acked)) == FEW
-    assert sum(map(len, found)) > FEW, "no message is there twice: the proxy broke nothing that mattered"
+    assert sum(map(len, found)) > FEW, (
+        "no message is there twice: the proxy broke nothing that mattered"
+    )

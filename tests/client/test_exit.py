@@ -30,12 +30,16 @@ consumer.poll(0.1)
 """
 
 
-@pytest.mark.parametrize("end", ["", "sys.exit(0)", "producer = consumer = None", "raise SystemExit(0)"])
+@pytest.mark.parametrize(
+    "end", ["", "sys.exit(0)", "producer = consumer = None", "raise SystemExit(0)"]
+)
 def test_program_ends_without_close(end: str) -> None:
     started = time.monotonic()
     command = [sys.executable, "-c", PROGRAM.replace("{end}", end), "127.0.0.1:1"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     [line] = done.stderr.splitlines()
     assert "with 1 messages that aren't delivered: they are lost" in line
@@ -117,8 +121,12 @@ def ends_in_peace(client: Client, delay_s: float, debug: str) -> None:
     """Run a program whose daemon threads use clients of all kinds."""
     command = [sys.executable, "-c", BUSY, client.bootstrap, client.topic(3), str(delay_s), debug]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False)
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", ""), f"after {delay_s} s, debug={debug!r}"
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", ""), (
+        f"after {delay_s} s, debug={debug!r}"
+    )
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.1, 0.5])
@@ -147,7 +155,9 @@ from kafka_native import Producer
 def test_a_client_that_is_made_while_the_interpreter_exits_holds_nothing_up() -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", LATE, "127.0.0.1:1"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False
+    )
     assert done.returncode == 0
     if sys.version_info < (3, 12):  # from then on Python refuses to start a thread, and says so
         assert done.stderr == ""

@@ -15,7 +15,12 @@ from tests.waiting import wait_for
 
 from .support import Client
 
-CONFIG: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 1, "retry.backoff.ms": 20, "batch.num.messages": 10}
+CONFIG: dict[str, Any] = {
+    "enable.idempotence": True,
+    "linger.ms": 1,
+    "retry.backoff.ms": 20,
+    "batch.num.messages": 10,
+}
 GAPLESS = {**CONFIG, "enable.gapless.guarantee": True}
 
 
@@ -123,7 +128,9 @@ def test_timed_out_messages_are_no_gap(cluster: MockCluster, client: Client):
     assert stored(cluster, topic) == [*range(20), *range(40, 60)]
 
 
-def test_out_of_order_although_everything_before_was_acknowledged_is_fatal(cluster: MockCluster, client: Client):
+def test_out_of_order_although_everything_before_was_acknowledged_is_fatal(
+    cluster: MockCluster, client: Client
+):
     topic = client.topic()
     reports = Reports()
     with client.producer(**CONFIG, error_cb=reports.told.append) as producer:
@@ -138,7 +145,9 @@ def test_out_of_order_although_everything_before_was_acknowledged_is_fatal(clust
     assert f"{topic} [0]" in reports.told[0].str()
 
 
-def test_unknown_producer_of_messages_that_may_have_been_written_is_fatal(cluster: MockCluster, client: Client):
+def test_unknown_producer_of_messages_that_may_have_been_written_is_fatal(
+    cluster: MockCluster, client: Client
+):
     topic = client.topic()
     reports = Reports()
     with client.producer(**CONFIG, error_cb=reports.told.append) as producer:

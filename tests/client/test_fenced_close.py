@@ -21,7 +21,9 @@ AT_ONCE_S = 5.0
 
 @pytest.fixture(params=[1, 2], scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
-    with MockCluster(brokers=3, transaction_version=request.param, auto_create_topics=False) as running:
+    with MockCluster(
+        brokers=3, transaction_version=request.param, auto_create_topics=False
+    ) as running:
         yield running
 
 
@@ -41,7 +43,12 @@ def test_close_ends_at_once_and_says_why(bank: Bank, heard: bool, linger_ms: int
     producer = fenced(bank, linger_ms=linger_ms)
     reports: list[KafkaError | None] = []
     for partition in (0, 0, 1):
-        producer.produce(bank.topic, b"x", partition=partition, on_delivery=lambda error, _: reports.append(error))
+        producer.produce(
+            bank.topic,
+            b"x",
+            partition=partition,
+            on_delivery=lambda error, _: reports.append(error),
+        )
     if heard and not linger_ms:
         transactions = producer._client.main.transactions
         assert transactions is not None
@@ -58,7 +65,9 @@ def test_close_ends_at_once_and_says_why(bank: Bank, heard: bool, linger_ms: int
         KafkaError._FENCED,
         KafkaError._PURGE_QUEUE,
     }
-    assert all("epoch" in error.str() or "fences" in error.str() for error in told), [error.str() for error in told]
+    assert all("epoch" in error.str() or "fences" in error.str() for error in told), [
+        error.str() for error in told
+    ]
 
 
 def test_messages_of_a_fatal_error_say_why(bank: Bank) -> None:
@@ -66,7 +75,9 @@ def test_messages_of_a_fatal_error_say_why(bank: Bank) -> None:
     reports: list[KafkaError] = []
     producer.begin_transaction()
     bank.producer()
-    producer.produce(bank.topic, b"x", partition=0, on_delivery=lambda error, _: reports.append(error))
+    producer.produce(
+        bank.topic, b"x", partition=0, on_delivery=lambda error, _: reports.append(error)
+    )
     started = time.monotonic()
     producer.close(20)
     assert time.monotonic() - started < AT_ONCE_S
@@ -78,14 +89,20 @@ def test_a_sound_transaction_is_flushed_by_close(bank: Bank) -> None:
     producer = bank.producer(**{"linger.ms": 50})
     reports: list[KafkaError | None] = []
     producer.begin_transaction()
-    producer.produce(bank.topic, b"x", partition=0, on_delivery=lambda error, _: reports.append(error))
+    producer.produce(
+        bank.topic, b"x", partition=0, on_delivery=lambda error, _: reports.append(error)
+    )
     producer.close(20)
     assert reports == [None]
 
 
 def test_asyncio(bank: Bank) -> None:
     async def run() -> tuple[float, list[KafkaError | None]]:
-        conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "transactional.id": f"{bank.topic}-tx", **SOON}
+        conf = {
+            "bootstrap.servers": bank.cluster.bootstrap_servers,
+            "transactional.id": f"{bank.topic}-tx",
+            **SOON,
+        }
         producer = AIOProducer({**conf, "message.timeout.ms": 50_000})
         await producer.init_transactions()
         await producer.begin_transaction()

@@ -37,7 +37,11 @@ closed.close(0)
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", AT_EXIT, *options], capture_output=True, text=True, timeout=WAIT_S, check=True
+        [sys.executable, "-c", AT_EXIT, *options],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=True,
     )
 
 
@@ -82,7 +86,10 @@ def test_producer_that_is_dropped_warns(
     with caplog.at_level(logging.WARNING):
         forget()
         gc.collect()
-        wait_for(lambda: "the producer was dropped with 5 messages that aren't delivered" in caplog.text, "the warning")
+        wait_for(
+            lambda: "the producer was dropped with 5 messages that aren't delivered" in caplog.text,
+            "the warning",
+        )
     assert heard == []
 
 

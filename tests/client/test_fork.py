@@ -62,13 +62,23 @@ def run(program: str, client: Client, topic: str) -> None:
     """Run a program, which must end by itself and without an error."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", START + textwrap.dedent(program), client.bootstrap, topic]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False
+    )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "ended\n")
 
 
 def storm(client: Client, forks: int) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tests.client.forking", client.bootstrap, client.topic(6), "--forks", str(forks)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.client.forking",
+        client.bootstrap,
+        client.topic(6),
+        "--forks",
+        str(forks),
+    ]
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -257,7 +267,9 @@ def test_what_a_child_has_of_its_parents_messages_can_be_used_and_dropped(client
     }.items(),
     ids=lambda case: case[0],
 )
-def test_a_callback_may_fork_and_the_child_return_from_it(client: Client, program: tuple[str, str]) -> None:
+def test_a_callback_may_fork_and_the_child_return_from_it(
+    client: Client, program: tuple[str, str]
+) -> None:
     """This holds on every thread that runs callbacks."""
     topic = client.topic()
     fill(client, topic, 10)

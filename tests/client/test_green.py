@@ -106,9 +106,18 @@ def test_clients_work_in_greenlets(client: Client, package: str, patch: str, ord
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     program = patch + PROGRAM if order == "patched first" else FIRST + patch + PROGRAM
-    command = [sys.executable, "-c", program, client.bootstrap, client.topic(), f"{package}-{order[:3]}"]
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        client.bootstrap,
+        client.topic(),
+        f"{package}-{order[:3]}",
+    ]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False
+    )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "ended\n")
 
 
@@ -126,7 +135,9 @@ def test_an_event_is_waited_for_and_stays() -> None:
 
 def test_a_thread_knows_itself_and_its_name() -> None:
     said: list[object] = []
-    thread = threads.Thread(lambda: said.extend((thread.is_current(), threads.current_name())), "its name")
+    thread = threads.Thread(
+        lambda: said.extend((thread.is_current(), threads.current_name())), "its name"
+    )
     assert not thread.started
     thread.start()
     thread.join(WAIT_S)
@@ -167,7 +178,9 @@ def test_the_same_where_the_standard_librarys_threads_are_patched() -> None:
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "ended\n")
 
 

@@ -27,11 +27,20 @@ class ByNumber(Assignor):
         for topic, infos in partitions.items():
             subscribed = sorted(each for each, member in members.items() if topic in member.topics)
             for info in infos:
-                found.setdefault(subscribed[info.number % len(subscribed)], []).append((topic, info.number))
+                found.setdefault(subscribed[info.number % len(subscribed)], []).append(
+                    (topic, info.number)
+                )
         return found
 
 
-STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky", "range,roundrobin", [ByNumber()]]
+STRATEGIES = [
+    "range",
+    "roundrobin",
+    "sticky",
+    "cooperative-sticky",
+    "range,roundrobin",
+    [ByNumber()],
+]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
@@ -71,7 +80,9 @@ def test_stored_offsets_go_over_with_the_partitions(client: Client, strategy: st
         group.settle()
         group.fill(300, start=600)
         wait_for(lambda: len(first.messages) + len(second.messages) >= 900)
-        assert sorted(int(message.value()) for message in (*first.messages, *second.messages)) == list(range(900))
+        assert sorted(
+            int(message.value()) for message in (*first.messages, *second.messages)
+        ) == list(range(900))
 
 
 def test_cooperative_members_keep_what_stays(client: Client):
@@ -85,7 +96,10 @@ def test_cooperative_members_keep_what_stays(client: Client):
         assert revoked == before - first.owned == second.owned
         assert ("lose", []) not in first.events
         assert (
-            first.do(lambda consumer: {(each.topic, each.partition) for each in consumer.assignment()}) == first.owned
+            first.do(
+                lambda consumer: {(each.topic, each.partition) for each in consumer.assignment()}
+            )
+            == first.owned
         )
 
 
@@ -179,7 +193,9 @@ def test_session_ends_while_no_coordinator_answers(client: Client):
     with Readers(client, **{"session.timeout.ms": 1000}) as group:
         reader = group.add()
         group.settle()
-        cluster.push_request_errors(ApiKey.HEARTBEAT, [KafkaError.COORDINATOR_NOT_AVAILABLE] * 10_000)
+        cluster.push_request_errors(
+            ApiKey.HEARTBEAT, [KafkaError.COORDINATOR_NOT_AVAILABLE] * 10_000
+        )
         wait_for(lambda: ("lose", sorted(group.all)) in reader.events, lambda: repr(reader))
         cluster.faults.clear()
         group.settle()
@@ -196,7 +212,11 @@ def test_static_member_that_comes_back_causes_no_rebalance(client: Client):
         group.settle()
         wait_for(lambda: cluster.group(group.id).state == "Stable")
         second.do(lambda consumer: None)
-        generation, owned, count = cluster.group(group.id).generation, set(first.owned), len(second.events)
+        generation, owned, count = (
+            cluster.group(group.id).generation,
+            set(first.owned),
+            len(second.events),
+        )
         first.stop()
         again = group.add(**{"group.instance.id": "one"})
         wait_for(lambda: again.owned == owned, lambda: repr(group.readers))
@@ -211,7 +231,10 @@ def test_second_member_of_the_same_instance_id_fences_the_first(client: Client):
         second = group.add(**{"group.instance.id": "one"})
         wait_for(lambda: ("lose", sorted(group.all)) in first.events, lambda: repr(group.readers))
         wait_for(lambda: second.owned == group.all, lambda: repr(group.readers))
-        wait_for(lambda: first.failure is not None or any(error.fatal() for error in first.errors), lambda: repr(first))
+        wait_for(
+            lambda: first.failure is not None or any(error.fatal() for error in first.errors),
+            lambda: repr(first),
+        )
         group.owners.twice.clear()  # the fenced one is the last to know
 
 
@@ -329,7 +352,9 @@ def test_leader_that_closes_assigns_first(client: Client):
         # the leader requests a topic that it doesn't know
         client.cluster.delay_responses(None, 4.0, ApiKey.METADATA)
         second = group.add(other)
-        wait_for(lambda: client.cluster.group(group.id).state == "CompletingRebalance", timeout_s=20)
+        wait_for(
+            lambda: client.cluster.group(group.id).state == "CompletingRebalance", timeout_s=20
+        )
         first.stop()  # fails after 30 s
         client.cluster.delay_responses(None, 0.0, ApiKey.METADATA)
         committed = client.cluster.group(group.id).offsets
@@ -349,7 +374,9 @@ def test_close_before_the_first_poll(client: Client):
 
 
 def test_close_without_any_broker(client: Client):
-    consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "error_cb": lambda error: None})
+    consumer = Consumer(
+        {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "error_cb": lambda error: None}
+    )
     consumer.subscribe(["t"])
     assert consumer.poll(0.1) is None
     started = time.monotonic()
@@ -382,7 +409,9 @@ def test_wrong_assignor_is_reported_and_the_group_goes_on(client: Client, way: s
     with Readers(client, [wrong]) as group:
         group.add()
         group.add()
-        wait_for(lambda: any(reader.errors for reader in group.readers), lambda: repr(group.readers))
+        wait_for(
+            lambda: any(reader.errors for reader in group.readers), lambda: repr(group.readers)
+        )
         if way == "raises":
             assert group.owners.of == {}
         errors = [error for reader in group.readers for error in reader.errors]
@@ -391,7 +420,9 @@ def test_wrong_assignor_is_reported_and_the_group_goes_on(client: Client, way: s
         group.settle()
 
 
-@pytest.mark.parametrize("metadata", [b"", b"\xff", b"\0\3\x7f\xff\xff\xff", b"\0\1\0\0\0\1\xff\xff" + b"x" * 1000])
+@pytest.mark.parametrize(
+    "metadata", [b"", b"\xff", b"\0\3\x7f\xff\xff\xff", b"\0\1\0\0\0\1\xff\xff" + b"x" * 1000]
+)
 def test_hostile_metadata_of_another_member(client: Client, metadata: bytes):
     group = Readers(client)
     with group:

@@ -42,7 +42,9 @@ class Confluent:
                 "heartbeat.interval.ms": 100,
             }
         )
-        self.consumer.subscribe([group.topic], on_assign=self._take, on_revoke=self._give, on_lost=self._give)
+        self.consumer.subscribe(
+            [group.topic], on_assign=self._take, on_revoke=self._give, on_lost=self._give
+        )
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -71,7 +73,12 @@ class Confluent:
 
 @pytest.mark.parametrize(
     "strategy",
-    ["range", "roundrobin", pytest.param("cooperative-sticky", marks=pytest.mark.slow), "range,roundrobin"],
+    [
+        "range",
+        "roundrobin",
+        pytest.param("cooperative-sticky", marks=pytest.mark.slow),
+        "range,roundrobin",
+    ],
 )
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_confluent_members_in_the_same_group(client: Client, strategy: str, ours_first: bool):
@@ -81,7 +88,9 @@ def test_confluent_members_in_the_same_group(client: Client, strategy: str, ours
 
         def shared() -> bool:
             owned = [key for one in (*group.readers, *others) for key in tuple(one.owned)]
-            return sorted(owned) == sorted(group.all) and all(one.owned for one in (*group.readers, *others))
+            return sorted(owned) == sorted(group.all) and all(
+                one.owned for one in (*group.readers, *others)
+            )
 
         def settled() -> None:
             wait_for(shared, lambda: f"{group.readers}, {[sorted(one.owned) for one in others]}")
@@ -153,7 +162,9 @@ def test_kafka_python_members_in_the_same_group(client: Client, strategy: str, t
 
         def shared() -> bool:
             owned = [key for one in (*group.readers, other) for key in tuple(one.owned)]
-            return sorted(owned) == sorted(group.all) and all(one.owned for one in (*group.readers, other))
+            return sorted(owned) == sorted(group.all) and all(
+                one.owned for one in (*group.readers, other)
+            )
 
         try:
             wait_for(shared)  # theirs leads

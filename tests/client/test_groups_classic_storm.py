@@ -1,4 +1,6 @@
-"""A classic group in a storm: members come, leave and crash, connections break, the coordinator moves, all the time."""
+"""A classic group in a storm: members come, leave and crash, connections break, the coordinator
+moves, all the time.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +48,14 @@ def test_storm(client: Client, strategy: str):
         group.settle()
 
         def handed_out() -> set[int]:
-            return {int(message.value()) for reader in everybody for message in tuple(reader.messages)}
+            return {
+                int(message.value()) for reader in everybody for message in tuple(reader.messages)
+            }
 
-        wait_for(lambda: len(handed_out()) == produced, lambda: f"{len(handed_out())} of {produced}, {group.readers}")
+        wait_for(
+            lambda: len(handed_out()) == produced,
+            lambda: f"{len(handed_out())} of {produced}, {group.readers}",
+        )
         for reader in everybody:
             assert reader.failure is None
             assert reader.errors == []
@@ -57,6 +64,9 @@ def test_storm(client: Client, strategy: str):
 
         def committed() -> list[int]:
             partitions = [TopicPartition(group.topic, number) for number in range(8)]
-            return [max(each.offset, 0) for each in keeper.do(lambda consumer: consumer.committed(partitions, 10))]
+            return [
+                max(each.offset, 0)
+                for each in keeper.do(lambda consumer: consumer.committed(partitions, 10))
+            ]
 
         wait_for(lambda: committed() == ends_at, lambda: f"{committed()} {ends_at}")

@@ -43,7 +43,9 @@ def workers(client: Client) -> Any:
 # --- joining, sharing, leaving ---
 
 
-def test_members_share_partitions_and_read_everything_once(client: Client, workers: Workers) -> None:
+def test_members_share_partitions_and_read_everything_once(
+    client: Client, workers: Workers
+) -> None:
     topic = client.topic(6)
     for partition in range(6):
         fill(client, topic, 50, partition=partition)
@@ -67,7 +69,9 @@ def test_members_share_partitions_and_read_everything_once(client: Client, worke
     assert own_id in {left.member_id for left in client.cluster.group(workers.group).left}
 
 
-def test_offsets_are_committed_when_partitions_go_and_at_the_end(client: Client, workers: Workers) -> None:
+def test_offsets_are_committed_when_partitions_go_and_at_the_end(
+    client: Client, workers: Workers
+) -> None:
     topic = client.topic(2)
     fill(client, topic, 30, partition=0)
     fill(client, topic, 40, partition=1)
@@ -94,7 +98,9 @@ def test_revoked_partitions_only_are_revoked(client: Client, workers: Workers) -
     assert first.heard("assign") == [keys(topic, 4)]
 
 
-def test_a_slow_callback_holds_its_partitions_but_not_its_heartbeats(client: Client, workers: Workers) -> None:
+def test_a_slow_callback_holds_its_partitions_but_not_its_heartbeats(
+    client: Client, workers: Workers
+) -> None:
     topic = client.topic(2)
     first = workers.join(topic)
     workers.settle(*keys(topic, 2))
@@ -103,7 +109,9 @@ def test_a_slow_callback_holds_its_partitions_but_not_its_heartbeats(client: Cli
     def slow(what: str, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if what == "revoke":
             before = len(client.cluster.requests_of(HEARTBEAT))
-            wait_for(lambda: len(client.cluster.requests_of(HEARTBEAT)) > before + 10, "heartbeats go on")
+            wait_for(
+                lambda: len(client.cluster.requests_of(HEARTBEAT)) > before + 10, "heartbeats go on"
+            )
             heartbeats.append(len(second.owned))
 
     first.on_call = slow
@@ -113,7 +121,9 @@ def test_a_slow_callback_holds_its_partitions_but_not_its_heartbeats(client: Cli
     assert first.heard("lost") == []
 
 
-def test_unsubscribe_gives_everything_back_and_subscribe_joins_again(client: Client, workers: Workers) -> None:
+def test_unsubscribe_gives_everything_back_and_subscribe_joins_again(
+    client: Client, workers: Workers
+) -> None:
     topic = client.topic(2)
     reader = workers.join(topic)
     workers.settle(*keys(topic, 2))
@@ -186,7 +196,9 @@ def test_a_topic_without_a_name_yet_is_not_stranded(client: Client, workers: Wor
     workers.settle((f"{prefix}-a", 0))
 
 
-def test_a_topic_that_is_deleted_and_made_again_is_read_from_its_beginning(client: Client, workers: Workers) -> None:
+def test_a_topic_that_is_deleted_and_made_again_is_read_from_its_beginning(
+    client: Client, workers: Workers
+) -> None:
     topic = client.topic(1)
     fill(client, topic, 5, partition=0)
     reader = workers.join(topic)
@@ -195,10 +207,14 @@ def test_a_topic_that_is_deleted_and_made_again_is_read_from_its_beginning(clien
     workers.until(lambda: not reader.owned, "revoked")
     client.cluster.create_topic(topic, 1)
     fill(client, topic, 3, partition=0)
-    workers.until(lambda: reader.read[topic, 0, 0] == 2 and reader.read[topic, 0, 2] == 2, "the new messages")
+    workers.until(
+        lambda: reader.read[topic, 0, 0] == 2 and reader.read[topic, 0, 2] == 2, "the new messages"
+    )
 
 
-def test_an_invalid_expression_is_an_error_and_another_subscription_helps(client: Client, workers: Workers) -> None:
+def test_an_invalid_expression_is_an_error_and_another_subscription_helps(
+    client: Client, workers: Workers
+) -> None:
     topic = client.topic(1)
     reader = workers.join("^(unclosed")
     workers.until(lambda: reader.errors, "an error")
@@ -211,7 +227,9 @@ def test_an_invalid_expression_is_an_error_and_another_subscription_helps(client
 
 
 @pytest.mark.parametrize("how", ["fence", "expel"])
-def test_a_fenced_member_loses_its_partitions_and_comes_back(client: Client, workers: Workers, how: str) -> None:
+def test_a_fenced_member_loses_its_partitions_and_comes_back(
+    client: Client, workers: Workers, how: str
+) -> None:
     topic = client.topic(2)
     reader = workers.join(topic)
     workers.settle(*keys(topic, 2))
@@ -237,7 +255,9 @@ def test_lost_offsets_are_not_committed(client: Client, workers: Workers) -> Non
     workers.until(lambda: reader.read[topic, 0, 9] == 2, "read again")  # they were never committed
 
 
-def test_an_application_that_does_not_poll_is_out_until_it_does(client: Client, workers: Workers) -> None:
+def test_an_application_that_does_not_poll_is_out_until_it_does(
+    client: Client, workers: Workers
+) -> None:
     topic = client.topic(2)
     slow = workers.join(topic, **{"max.poll.interval.ms": 600})
     workers.settle(*keys(topic, 2))
@@ -283,7 +303,9 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held_and_the_epoch_moves
             assert process.stdout.readline() == "soon\n"
             ctypes.PyDLL(None).sleep(4)  # a C call that keeps the interpreter lock
             until = time.monotonic() + 2.5
-            workers.until(lambda: time.monotonic() > until, "whoever was expelled would have heard of it")
+            workers.until(
+                lambda: time.monotonic() > until, "whoever was expelled would have heard of it"
+            )
             assert [what for what, _ in reader.log] == ["assign"]
             assert reader.errors == []
     finally:
@@ -314,7 +336,9 @@ def test_a_static_member_comes_back_to_its_partitions(client: Client, workers: W
     assert workers.readers[0].heard("revoke") == [] or len(workers.readers[0].heard("revoke")) == 1
 
 
-def test_a_second_instance_is_refused_and_the_first_goes_on(client: Client, workers: Workers) -> None:
+def test_a_second_instance_is_refused_and_the_first_goes_on(
+    client: Client, workers: Workers
+) -> None:
     topic = client.topic(1)
     first = workers.join(topic, **{"group.instance.id": "same"})
     workers.settle((topic, 0))
@@ -330,7 +354,9 @@ def test_a_second_instance_is_refused_and_the_first_goes_on(client: Client, work
 # --- coordinators ---
 
 
-def test_a_coordinator_that_moves_is_followed_without_a_rebalance(client: Client, workers: Workers) -> None:
+def test_a_coordinator_that_moves_is_followed_without_a_rebalance(
+    client: Client, workers: Workers
+) -> None:
     topic = client.topic(2)
     reader = workers.join(topic)
     workers.settle(*keys(topic, 2))
@@ -338,15 +364,22 @@ def test_a_coordinator_that_moves_is_followed_without_a_rebalance(client: Client
     for broker in (1, 2, 3, 1):
         client.cluster.move_coordinator(workers.group, broker)
         client.cluster.clear_requests()
-        workers.until(lambda b=broker: len(client.cluster.requests_of(HEARTBEAT, b)) > 2, f"heartbeats to {broker}")  # type: ignore[misc]
+        workers.until(
+            lambda b=broker: len(client.cluster.requests_of(HEARTBEAT, b)) > 2,
+            f"heartbeats to {broker}",
+        )  # type: ignore[misc]
     client.cluster.move_coordinator(workers.group, None)
     assert reader.log == calls
     assert reader.errors == []
     assert list(client.cluster.group(workers.group).members) == [reader.member_id]
 
 
-@pytest.mark.parametrize("code", [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, -195])
-def test_passing_errors_of_heartbeats_are_no_matter(client: Client, workers: Workers, code: int) -> None:
+@pytest.mark.parametrize(
+    "code", [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, -195]
+)
+def test_passing_errors_of_heartbeats_are_no_matter(
+    client: Client, workers: Workers, code: int
+) -> None:
     topic = client.topic(2)
     client.cluster.push_request_errors(HEARTBEAT, [code] * 2)
     reader = workers.join(topic)
@@ -355,7 +388,9 @@ def test_passing_errors_of_heartbeats_are_no_matter(client: Client, workers: Wor
     client.cluster.clear_requests()
     workers.until(lambda: len(client.cluster.requests_of(HEARTBEAT)) > 6, "heartbeats go on")
     assert [what for what, _ in reader.log] == ["assign"]
-    assert reader.errors == [] or {error.code() for error in reader.errors} <= {KafkaError._TRANSPORT}
+    assert reader.errors == [] or {error.code() for error in reader.errors} <= {
+        KafkaError._TRANSPORT
+    }
 
 
 def test_an_answer_that_gets_lost_does_not_fence(client: Client, workers: Workers) -> None:
@@ -392,7 +427,12 @@ def slowest(client: Client) -> float:
 
 
 @pytest.mark.parametrize(
-    "code", [KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.UNSUPPORTED_ASSIGNOR, KafkaError.INVALID_REQUEST]
+    "code",
+    [
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_ASSIGNOR,
+        KafkaError.INVALID_REQUEST,
+    ],
 )
 def test_fatal_errors_are_fatal(client: Client, workers: Workers, code: int) -> None:
     topic = client.topic(1)
@@ -441,12 +481,29 @@ def test_an_old_broker_says_what_to_do(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy", "group.protocol.type"]
+    "name",
+    [
+        "session.timeout.ms",
+        "heartbeat.interval.ms",
+        "partition.assignment.strategy",
+        "group.protocol.type",
+    ],
 )
 def test_classic_properties_are_refused(name: str) -> None:
-    value: Any = {"partition.assignment.strategy": "range", "group.protocol.type": "consumer"}.get(name, 6000)
-    with pytest.raises(KafkaException, match=f"`{name}` is not supported for `group.protocol=consumer`"):
-        Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "group.protocol": "consumer", name: value})
+    value: Any = {"partition.assignment.strategy": "range", "group.protocol.type": "consumer"}.get(
+        name, 6000
+    )
+    with pytest.raises(
+        KafkaException, match=f"`{name}` is not supported for `group.protocol=consumer`"
+    ):
+        Consumer(
+            {
+                "bootstrap.servers": "127.0.0.1:1",
+                "group.id": "g",
+                "group.protocol": "consumer",
+                name: value,
+            }
+        )
 
 
 # --- from one protocol to the other ---

@@ -49,7 +49,10 @@ def first_of(client: Client, topic: str) -> Message:
 
 def copied(cluster: MockCluster, topic: str) -> list[tuple[bytes, bytes | None]]:
     """Return the headers of the last record, with their names as bytes."""
-    return [(name.encode("utf-8", "surrogateescape"), value) for name, value in cluster.messages(topic, 0)[-1].headers]
+    return [
+        (name.encode("utf-8", "surrogateescape"), value)
+        for name, value in cluster.messages(topic, 0)[-1].headers
+    ]
 
 
 def test_they_are_escaped_as_surrogates(client: Client, topic: str) -> None:
@@ -105,11 +108,14 @@ def test_columns_have_them_as_java_does(client: Client, topic: str) -> None:
 
 def test_many_of_them_in_columns(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
-    rows = [(1, None, b"v", [(b"\xff" * (number % 40), b"x"), ("kind", None)]) for number in range(500)]
+    rows = [
+        (1, None, b"v", [(b"\xff" * (number % 40), b"x"), ("kind", None)]) for number in range(500)
+    ]
     cluster.append_raw(topic, 0, encode_batch(rows), 500)
     with assigned(client, topic) as consumer:
         table = pyarrow.table(consumer.consume_arrow(500, WAIT_S, columns=["headers"]))
     table.validate(full=True)
     assert table.column("headers").to_pylist() == [
-        [{"key": "\ufffd" * (number % 40), "value": b"x"}, {"key": "kind", "value": None}] for number in range(500)
+        [{"key": "\ufffd" * (number % 40), "value": b"x"}, {"key": "kind", "value": None}]
+        for number in range(500)
     ]

@@ -58,7 +58,9 @@ def settings(cluster: MockCluster, **own: Any) -> dict[str, Any]:
 
 
 def endure_producing(cluster: MockCluster, siege: Siege | Flips, conf: dict[str, Any]) -> None:
-    """Produce until the attacks end and a message arrives after that. Each gets its report in time.
+    """Produce until the attacks end and a message arrives after that.
+
+    Each gets its report in time.
     """
     deadline = time.monotonic() + WAIT_S
     own = {"linger.ms": 0, "enable.idempotence": False, "message.timeout.ms": 2000}
@@ -68,7 +70,9 @@ def endure_producing(cluster: MockCluster, siege: Siege | Flips, conf: dict[str,
                 assert time.monotonic() < deadline, siege.left
                 at_peace = siege.left == 0
                 reports: list[KafkaError | None] = []
-                producer.produce("a", b"x", on_delivery=lambda error, _, reports=reports: reports.append(error))
+                producer.produce(
+                    "a", b"x", on_delivery=lambda error, _, reports=reports: reports.append(error)
+                )
                 assert producer.flush(WAIT_S) == 0
                 (report,) = reports
                 if at_peace and report is None:
@@ -86,7 +90,11 @@ def endure_consuming(cluster: MockCluster, siege: Siege, conf: dict[str, Any]) -
         assert producer.flush(10) == 0
     for number in itertools.count():
         at_peace = siege.left == 0
-        own = {"group.id": f"g{number}", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        own = {
+            "group.id": f"g{number}",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
         with Consumer({**conf, **own}) as consumer:
             consumer.subscribe(["a"])
             patience = deadline if at_peace else time.monotonic() + 0.5
@@ -101,7 +109,9 @@ def endure_consuming(cluster: MockCluster, siege: Siege, conf: dict[str, Any]) -
             return
 
 
-@pytest.mark.parametrize("api_key", [ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE], ids=lambda key: key.name)
+@pytest.mark.parametrize(
+    "api_key", [ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE], ids=lambda key: key.name
+)
 def test_producer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
     cluster.create_topic("a")
     siege = Siege(cluster, api_key, seed=int(api_key))
@@ -128,11 +138,18 @@ def test_consumer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
 
 def test_tls_endures_wrong_bits() -> None:
     flips = Flips(seed=7, connections=30, bytes_max=2000)
-    with MockCluster(1, security=ListenerSecurity("ssl")) as cluster, Proxy(cluster.address(1), flips) as proxy:
+    with (
+        MockCluster(1, security=ListenerSecurity("ssl")) as cluster,
+        Proxy(cluster.address(1), flips) as proxy,
+    ):
         cluster.create_topic("a")
         cluster.advertise(1, proxy.address)
         trusting = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem}
-        endure_producing(cluster, flips, settings(cluster, **trusting, **{"socket.connection.setup.timeout.ms": 1000}))
+        endure_producing(
+            cluster,
+            flips,
+            settings(cluster, **trusting, **{"socket.connection.setup.timeout.ms": 1000}),
+        )
         assert {record.value for record in cluster.messages("a", 0)} == {b"x"}
         assert any(one.error for one in cluster.handshakes)
 
@@ -147,7 +164,9 @@ def test_what_is_announced_and_never_sent_costs_no_memory(cluster: MockCluster) 
 
     with contextlib.ExitStack() as stack:
         clients = [
-            stack.enter_context(Producer(settings(cluster, **{"receive.message.max.bytes": 100_000_000})))
+            stack.enter_context(
+                Producer(settings(cluster, **{"receive.message.max.bytes": 100_000_000}))
+            )
             for _ in range(3)
         ]
         cluster.rewrite_responses(ApiKey.METADATA, announce, count=3)
@@ -161,7 +180,11 @@ def test_what_is_announced_and_never_sent_costs_no_memory(cluster: MockCluster) 
 
 # --- before and while the client logs in ---
 
-PASSWORD = {"security.protocol": "sasl_plaintext", "sasl.username": "alice", "sasl.password": "secret"}
+PASSWORD = {
+    "security.protocol": "sasl_plaintext",
+    "sasl.username": "alice",
+    "sasl.password": "secret",
+}
 TOKEN = {
     "security.protocol": "sasl_plaintext",
     "enable.sasl.oauthbearer.unsecure.jwt": True,
@@ -172,18 +195,24 @@ LOGINS = {"PLAIN": PASSWORD, "SCRAM-SHA-512": PASSWORD, "OAUTHBEARER": TOKEN}
 
 @pytest.fixture
 def guarded() -> Iterator[MockCluster]:
-    with MockCluster(1, security=ListenerSecurity("sasl_plaintext", tuple(LOGINS), {"alice": "secret"})) as running:
+    with MockCluster(
+        1, security=ListenerSecurity("sasl_plaintext", tuple(LOGINS), {"alice": "secret"})
+    ) as running:
         yield running
 
 
 @pytest.mark.parametrize("mechanism", LOGINS)
 @pytest.mark.parametrize(
-    "api_key", [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE], ids=lambda key: key.name
+    "api_key",
+    [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE],
+    ids=lambda key: key.name,
 )
 def test_login_endures(api_key: ApiKey, mechanism: str, guarded: MockCluster) -> None:
     guarded.create_topic("a")
     siege = Siege(guarded, api_key, seed=int(api_key))
-    endure_producing(guarded, siege, settings(guarded, **LOGINS[mechanism], **{"sasl.mechanism": mechanism}))
+    endure_producing(
+        guarded, siege, settings(guarded, **LOGINS[mechanism], **{"sasl.mechanism": mechanism})
+    )
 
 
 @pytest.mark.parametrize("how", get_args(AuthenticationFault))
@@ -191,7 +220,9 @@ def test_login_is_tried_again_after(how: AuthenticationFault, guarded: MockClust
     guarded.create_topic("a")
     guarded.break_authentication(how)
     errors: list[KafkaError] = []
-    conf = settings(guarded, **PASSWORD, **{"sasl.mechanism": "SCRAM-SHA-512", "error_cb": errors.append})
+    conf = settings(
+        guarded, **PASSWORD, **{"sasl.mechanism": "SCRAM-SHA-512", "error_cb": errors.append}
+    )
     reports: list[KafkaError | None] = []
     with Producer(conf) as producer:
         producer.produce("a", b"x", on_delivery=lambda error, _: reports.append(error))

@@ -49,7 +49,9 @@ class Numbered:
 
 
 def headers_of(cluster: MockCluster, topic: str) -> list[records.BatchHeader]:
-    return [header for batch in cluster.batches(topic, 0) for header in records.batch_headers(batch)]
+    return [
+        header for batch in cluster.batches(topic, 0) for header in records.batch_headers(batch)
+    ]
 
 
 def stored(cluster: MockCluster, topic: str) -> list[int]:
@@ -57,9 +59,13 @@ def stored(cluster: MockCluster, topic: str) -> list[int]:
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_batches_carry_producer_id_epoch_and_rising_sequences(cluster: MockCluster, client: Client, codec: str):
+def test_batches_carry_producer_id_epoch_and_rising_sequences(
+    cluster: MockCluster, client: Client, codec: str
+):
     topic = client.topic()
-    with client.producer(**CONFIG, **{"compression.codec": codec, "batch.num.messages": 100}) as producer:
+    with client.producer(
+        **CONFIG, **{"compression.codec": codec, "batch.num.messages": 100}
+    ) as producer:
         stream = Numbered(producer, topic)
         stream.send(MANY)
         assert producer.flush(15) == 0
@@ -75,10 +81,14 @@ def test_batches_carry_producer_id_epoch_and_rising_sequences(cluster: MockClust
 
 
 @pytest.mark.parametrize("after_bytes", [2, 40])
-def test_answers_lost_on_the_way_write_nothing_twice(cluster: MockCluster, client: Client, after_bytes: int):
+def test_answers_lost_on_the_way_write_nothing_twice(
+    cluster: MockCluster, client: Client, after_bytes: int
+):
     topic = client.topic()
     leader = cluster.leader(topic, 0)
-    with client.producer(**CONFIG, **{"batch.num.messages": 50, "reconnect.backoff.max.ms": 100}) as producer:
+    with client.producer(
+        **CONFIG, **{"batch.num.messages": 50, "reconnect.backoff.max.ms": 100}
+    ) as producer:
         stream = Numbered(producer, topic)
         for _ in range(10):
             cluster.close_mid_frame(leader, after_bytes, ApiKey.PRODUCE)
@@ -129,7 +139,9 @@ def test_leaders_that_move_all_the_time(cluster: MockCluster, client: Client):
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_PRODUCER_ID])
-def test_numbering_starts_anew_when_the_oldest_batch_is_refused(cluster: MockCluster, client: Client, code: ErrorCode):
+def test_numbering_starts_anew_when_the_oldest_batch_is_refused(
+    cluster: MockCluster, client: Client, code: ErrorCode
+):
     topic = client.topic()
     with client.producer(**CONFIG, **{"batch.num.messages": 10}) as producer:
         stream = Numbered(producer, topic)
@@ -163,14 +175,20 @@ def test_duplicate_sequence_is_a_delivery_without_an_offset(cluster: MockCluster
     reports = []
     with client.producer(**CONFIG) as producer:
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.DUPLICATE_SEQUENCE_NUMBER])
-        producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append((error, message.offset())))
+        producer.produce(
+            topic,
+            b"x",
+            on_delivery=lambda error, message: reports.append((error, message.offset())),
+        )
         assert producer.flush(15) == 0
     assert reports == [(None, None)]
 
 
 def test_messages_wait_for_a_producer_id(cluster: MockCluster, client: Client):
     topic = client.topic()
-    cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 3)
+    cluster.push_request_errors(
+        ApiKey.INIT_PRODUCER_ID, [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 3
+    )
     with client.producer(**CONFIG) as producer:
         stream = Numbered(producer, topic)
         stream.send(10)
@@ -194,7 +212,12 @@ def test_batch_too_large_for_the_broker_is_split_until_it_fits(
     cluster: MockCluster, client: Client, codec: str, idempotence: bool
 ):
     topic = client.topic()
-    conf = {**CONFIG, "enable.idempotence": idempotence, "compression.codec": codec, "linger.ms": 50}
+    conf = {
+        **CONFIG,
+        "enable.idempotence": idempotence,
+        "compression.codec": codec,
+        "linger.ms": 50,
+    }
     with client.producer(**conf, **{"batch.num.messages": 64}) as producer:
         stream = Numbered(producer, topic)
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.MESSAGE_TOO_LARGE] * 3)
@@ -206,7 +229,9 @@ def test_batch_too_large_for_the_broker_is_split_until_it_fits(
     headers = headers_of(cluster, topic)
     assert len(headers) > 4
     if idempotence:
-        assert [header.base_sequence for header in headers] == [header.base_offset for header in headers]
+        assert [header.base_sequence for header in headers] == [
+            header.base_offset for header in headers
+        ]
 
 
 def test_single_message_too_large_for_the_broker_fails_alone(cluster: MockCluster, client: Client):
@@ -228,7 +253,9 @@ def test_single_message_too_large_for_the_broker_fails_alone(cluster: MockCluste
 
 
 @pytest.mark.parametrize("idempotence", [True, False])
-@pytest.mark.parametrize("bad", [{0}, {3, 4, 5, 9}, {99}, set(range(100))], ids=["first", "some", "last", "all"])
+@pytest.mark.parametrize(
+    "bad", [{0}, {3, 4, 5, 9}, {99}, set(range(100))], ids=["first", "some", "last", "all"]
+)
 def test_records_that_the_broker_refuses_fail_alone(
     cluster: MockCluster, client: Client, idempotence: bool, bad: set[int]
 ):
@@ -243,10 +270,14 @@ def test_records_that_the_broker_refuses_fail_alone(
                 if error is not None:
                     failed[number] = error
 
-            producer.produce(topic, str(number), None if number in bad else b"key", on_delivery=note)
+            producer.produce(
+                topic, str(number), None if number in bad else b"key", on_delivery=note
+            )
         assert producer.flush(15) == 0
     assert failed.keys() == bad
     assert {error.code() for error in failed.values()} == {KafkaError.INVALID_RECORD}
     assert all("without a key" in error.str() for error in failed.values())
     found = stored(cluster, topic)
-    assert (found if idempotence else sorted(found)) == [number for number in range(200) if number not in bad]
+    assert (found if idempotence else sorted(found)) == [
+        number for number in range(200) if number not in bad
+    ]

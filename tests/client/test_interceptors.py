@@ -43,7 +43,9 @@ class Sending(ProducerInterceptor):
         return None
 
     def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
-        self.heard.append((self.name, "ack", error and error.name(), message.value(), message.offset()))
+        self.heard.append(
+            (self.name, "ack", error and error.name(), message.value(), message.offset())
+        )
 
     def close(self) -> None:
         self.heard.append((self.name, "close"))
@@ -81,7 +83,9 @@ class Reading(ConsumerInterceptor):
         self.heard.append((self.name, [message.value() for message in messages]))
 
     def on_commit(self, offsets: list[TopicPartition], error: KafkaError | None) -> None:
-        self.heard.append((self.name, "commit", [each.offset for each in offsets], error and error.name()))
+        self.heard.append(
+            (self.name, "commit", [each.offset for each in offsets], error and error.name())
+        )
 
     def close(self) -> None:
         self.heard.append((self.name, "close"))
@@ -94,7 +98,11 @@ def test_interceptors_are_called_in_order_and_before_the_callbacks(client: Clien
     heard: Heard = []
     topic = client.topic()
     with client.producer(interceptors=[Sending("a", heard), Sending("b", heard)]) as producer:
-        producer.produce(topic, "v", on_delivery=lambda error, message: heard.append(("own", error, message.value())))
+        producer.produce(
+            topic,
+            "v",
+            on_delivery=lambda error, message: heard.append(("own", error, message.value())),
+        )
         assert heard == [("a", "send", "v"), ("b", "send", "va")]
         producer.flush(WAIT_S)
     assert heard[2:] == [
@@ -114,7 +122,9 @@ def test_record_that_is_returned_is_sent(client: Client) -> None:
             return ProducerRecord(other, b"new", b"key", 1, [("h", b"1")], 12345)
 
     delivered: list[Message] = []
-    with client.producer(interceptors=[Moved()], on_delivery=lambda error, message: delivered.append(message)) as p:
+    with client.producer(
+        interceptors=[Moved()], on_delivery=lambda error, message: delivered.append(message)
+    ) as p:
         p.produce(topic, "v")
     [message] = delivered
     assert (message.topic(), message.partition(), message.value()) == (other, 1, b"new")
@@ -138,7 +148,10 @@ def test_errors_only_is_for_callbacks_and_not_for_interceptors(client: Client) -
     heard: Heard = []
     reported: list[Any] = []
     topic = client.topic()
-    conf = {"delivery.report.only.error": True, "on_delivery": lambda error, message: reported.append(error)}
+    conf = {
+        "delivery.report.only.error": True,
+        "on_delivery": lambda error, message: reported.append(error),
+    }
     with client.producer(interceptors=[Sending("a", heard)], **conf) as producer:
         producer.produce(topic, "1")
         producer.produce(topic, "2", on_delivery=lambda error, message: reported.append(error))
@@ -146,7 +159,9 @@ def test_errors_only_is_for_callbacks_and_not_for_interceptors(client: Client) -
     assert reported == []
 
 
-def test_one_that_raises_is_logged_and_changes_nothing(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_raises_is_logged_and_changes_nothing(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     heard: Heard = []
     topic = client.topic()
     with client.producer(interceptors=[Broken(), Sending("a", heard), Broken()]) as producer:
@@ -173,7 +188,8 @@ def test_message_that_is_refused_is_acknowledged_with_the_error(client: Client) 
     heard: Heard = []
     topic = client.topic()
     with client.producer(
-        interceptors=[Sending("a", heard, mark=False)], **{"message.max.bytes": 2000, "linger.ms": 60_000}
+        interceptors=[Sending("a", heard, mark=False)],
+        **{"message.max.bytes": 2000, "linger.ms": 60_000},
     ) as producer:
         with pytest.raises(KafkaException):
             producer.produce(topic, b"x" * 3000)
@@ -231,7 +247,9 @@ def test_produce_many_shows_each_message(client: Client) -> None:
     ],
     ids=repr,
 )
-def test_produce_many_refuses_what_it_refuses_without(client: Client, arguments: tuple[Any, ...]) -> None:
+def test_produce_many_refuses_what_it_refuses_without(
+    client: Client, arguments: tuple[Any, ...]
+) -> None:
     raised = []
     for conf in ({}, {"interceptors": [ProducerInterceptor()]}):
         with client.producer(**conf) as producer, pytest.raises((TypeError, ValueError)) as caught:
@@ -261,10 +279,16 @@ def test_produce_batch_shows_each_message_and_keeps_the_dicts(client: Client) ->
         {"value": "x" * 3000},
         {"value": "3", "key": "k", "_error": "an old one"},
     ]
-    with client.producer(interceptors=[Sending("a", heard)], **{"message.max.bytes": 2000}) as producer:
+    with client.producer(
+        interceptors=[Sending("a", heard)], **{"message.max.bytes": 2000}
+    ) as producer:
         assert producer.produce_batch(topic, batch) == 2
         assert heard[3][:3] == ("a", "ack", "MSG_SIZE_TOO_LARGE")
-    assert [sorted(each) for each in batch] == [["on_delivery", "value"], ["_error", "value"], ["key", "value"]]
+    assert [sorted(each) for each in batch] == [
+        ["on_delivery", "value"],
+        ["_error", "value"],
+        ["key", "value"],
+    ]
     assert batch[0]["value"] == "1"
     assert own == [(b"1a",)]
     assert [each[3] for each in heard if each[1] == "ack"][1:] == [b"1a", b"3a"]
@@ -315,11 +339,19 @@ def test_every_way_of_reading_shows_each_message_once(client: Client) -> None:
         assert len(consumer.consume(2, WAIT_S)) == 2
         assert next(consumer).value() == b"3"
         seen: list[Any] = []
-        assert consumer.consume_callback(lambda message: seen.append((message.value(), len(heard))), 2, WAIT_S) == 2
+        assert (
+            consumer.consume_callback(
+                lambda message: seen.append((message.value(), len(heard))), 2, WAIT_S
+            )
+            == 2
+        )
         assert consumer.poll(0) is None
         assert consumer.consume(5, 0) == []
     expected = [[b"0"], [b"1", b"2"], [b"3"], [b"4"], [b"5"]]
-    assert heard == [(name, values) for values in expected for name in "ab"] + [("a", "close"), ("b", "close")]
+    assert heard == [(name, values) for values in expected for name in "ab"] + [
+        ("a", "close"),
+        ("b", "close"),
+    ]
     assert seen == [(b"4", 8), (b"5", 10)], "the interceptors come first"
 
 
@@ -354,7 +386,9 @@ def test_values_may_be_changed_on_the_way(client: Client) -> None:
     assert heard[0] == ("a", ["0"])
 
 
-def test_reader_that_raises_is_logged_and_nothing_is_lost(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_reader_that_raises_is_logged_and_nothing_is_lost(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = client.topic()
     fill(client, topic, 3)
     heard: Heard = []
@@ -399,14 +433,21 @@ def test_commits_of_a_group_are_told_with_and_without_on_commit(client: Client) 
             consumer.poll(0.1)
         consumer.on_commit = None
         consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
-    assert heard[1:] == [("a", "commit", [3], None), ("own",), ("a", "commit", [1], None), ("a", "close")]
+    assert heard[1:] == [
+        ("a", "commit", [3], None),
+        ("own",),
+        ("a", "commit", [1], None),
+        ("a", "close"),
+    ]
 
 
 # --- configuration ---
 
 
 @pytest.mark.parametrize("role", [Producer, Consumer])
-@pytest.mark.parametrize("value", ["text", 5, Broken(), [5], [Broken], [object()]], ids=without_addresses)
+@pytest.mark.parametrize(
+    "value", ["text", 5, Broken(), [5], [Broken], [object()]], ids=without_addresses
+)
 def test_what_is_no_list_of_interceptors_is_refused(role: Any, value: Any) -> None:
     with pytest.raises(KafkaException, match='Configuration property "interceptors"') as caught:
         role({"bootstrap.servers": "localhost:1", "interceptors": value})

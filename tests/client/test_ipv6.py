@@ -29,7 +29,11 @@ def ipv6_bootstrap(cluster: MockCluster) -> Iterator[str]:
 def test_bootstrap_over_ipv6(client: Client, ipv6_bootstrap: str, family: str) -> None:
     errors: list[KafkaError] = []
     topic = client.topic()
-    conf = {"bootstrap.servers": ipv6_bootstrap, "broker.address.family": family, "error_cb": errors.append}
+    conf = {
+        "bootstrap.servers": ipv6_bootstrap,
+        "broker.address.family": family,
+        "error_cb": errors.append,
+    }
     with Producer(conf) as producer:
         # the brokers advertise 127.0.0.1, so only the bootstrap server can be reached
         if family == "v6":
@@ -43,7 +47,11 @@ def test_bootstrap_over_ipv6(client: Client, ipv6_bootstrap: str, family: str) -
 
 def test_family_v4_does_not_reach_an_ipv6_server(ipv6_bootstrap: str) -> None:
     errors: list[KafkaError] = []
-    conf = {"bootstrap.servers": ipv6_bootstrap, "broker.address.family": "v4", "error_cb": errors.append}
+    conf = {
+        "bootstrap.servers": ipv6_bootstrap,
+        "broker.address.family": "v4",
+        "error_cb": errors.append,
+    }
     with Producer(conf) as producer:
         producer.produce("t", b"x")
         while not errors:

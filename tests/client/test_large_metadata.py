@@ -27,7 +27,9 @@ TIMES_MAX = 8
 """How often the response's size may be in memory, in any form."""
 Topic = MetadataResponse.Topic
 VERSIONS = [
-    ApiVersionsResponse.ApiVersion(api_key=ApiKey.METADATA, min_version=VERSION, max_version=VERSION),
+    ApiVersionsResponse.ApiVersion(
+        api_key=ApiKey.METADATA, min_version=VERSION, max_version=VERSION
+    ),
     ApiVersionsResponse.ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=3),
 ]
 CLIENT = """
@@ -59,7 +61,10 @@ print(len(cluster.topics), partitions, memory.grown_bytes(), longest, took)
 def metadata(topics: int, partitions: int) -> bytes:
     """Return a response with so many topics and partitions, three replicas each."""
     topic = Topic.Partition
-    each = [topic(partition_index=n, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]) for n in range(partitions)]
+    each = [
+        topic(partition_index=n, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3])
+        for n in range(partitions)
+    ]
     named = [Topic(name=f"topic-{number:06}", partitions=each) for number in range(topics)]
     return MetadataResponse(topics=named, cluster_id="c").encode(VERSION)
 
@@ -71,7 +76,9 @@ def answer(connection: socket.socket, body: bytes) -> None:
         request = io.BytesIO(requests.read(*struct.unpack(">i", head)))
         api_key, version, correlation_id = struct.unpack(">hhi", request.read(8))
         if api_key == ApiKey.API_VERSIONS:
-            frame = ApiVersionsResponse(api_keys=VERSIONS).encode(version, struct.pack(">i", correlation_id))
+            frame = ApiVersionsResponse(api_keys=VERSIONS).encode(
+                version, struct.pack(">i", correlation_id)
+            )
         else:
             frame = struct.pack(">ib", correlation_id, 0) + body
         connection.sendall(struct.pack(">i", len(frame)) + frame)
@@ -96,9 +103,13 @@ def broker_with(body: bytes) -> Iterator[int]:
 
 
 @pytest.mark.skipif("KN_SANITIZE" in os.environ, reason="a sanitizer's own memory would be counted")
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells the high-water mark of a process")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux tells the high-water mark of a process"
+)
 @pytest.mark.parametrize(("topics", "partitions"), [(500, 1000), (250_000, 1)])
-def test_a_large_answer_costs_a_few_times_its_bytes_and_lets_others_run(topics: int, partitions: int) -> None:
+def test_a_large_answer_costs_a_few_times_its_bytes_and_lets_others_run(
+    topics: int, partitions: int
+) -> None:
     body = metadata(topics, partitions)
     with broker_with(body) as port:
         command = [sys.executable, "-c", CLIENT, str(port)]
@@ -125,7 +136,12 @@ def test_partitions_are_there_whether_or_not_they_were_made_at_once(topics: int)
     assert topic.partitions is topic.partitions
     assert vars(topic) == {"topic": "topic-000007", "partitions": topic.partitions, "error": None}
     partition = topic.partitions[49]
-    assert (partition.id, partition.replicas, partition.isrs, partition.error) == (49, [1, 2, 3], [1, 2, 3], None)
+    assert (partition.id, partition.replicas, partition.isrs, partition.error) == (
+        49,
+        [1, 2, 3],
+        [1, 2, 3],
+        None,
+    )
     partition.isrs.append(4)
     assert topic.partitions[49].isrs == [1, 2, 3, 4]
     assert topic.partitions[48].isrs == partition.replicas == [1, 2, 3]
@@ -135,7 +151,9 @@ def test_partitions_are_there_whether_or_not_they_were_made_at_once(topics: int)
 
 
 def test_more_brokers_than_any_cluster_has_are_refused() -> None:
-    brokers = [MetadataResponse.Broker(node_id=number, host="h", port=1) for number in range(20_000)]
+    brokers = [
+        MetadataResponse.Broker(node_id=number, host="h", port=1) for number in range(20_000)
+    ]
     body = MetadataResponse(brokers=brokers, cluster_id="c").encode(VERSION)
     before = threading.active_count()
     with pytest.raises(KafkaException, match="names 20000 brokers") as caught:

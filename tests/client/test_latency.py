@@ -18,7 +18,9 @@ PAUSE_S = 0.15
 def three(client: Client, topic: str, known: bool, **message: Any) -> list[float]:
     """Return the latencies of three messages of one batch, produced with pauses."""
     reports: list[Message] = []
-    with client.producer(**{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)) as producer:
+    with client.producer(
+        **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
+    ) as producer:
         if known:
             producer.produce(topic, b"", timestamp=1)
             assert producer.flush(10) == 0
@@ -52,7 +54,9 @@ def test_timestamps_of_the_application_say_nothing_about_latency(client: Client,
 def test_one_timestamp_of_the_application_is_enough(client: Client):
     reports: list[Message] = []
     topic = client.topic()
-    with client.producer(**{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)) as producer:
+    with client.producer(
+        **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
+    ) as producer:
         producer.produce(topic, b"a")
         time.sleep(PAUSE_S)
         producer.produce(topic, b"b", timestamp=int(time.time() * 1000))
@@ -66,7 +70,9 @@ def test_log_append_time_leaves_the_first_one_s(cluster: MockCluster, client: Cl
     cluster.delete_topic(topic)
     cluster.create_topic(topic, 1, configs={"message.timestamp.type": "LogAppendTime"})
     reports: list[Message] = []
-    with client.producer(**{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)) as producer:
+    with client.producer(
+        **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
+    ) as producer:
         producer.produce(topic, b"a")
         time.sleep(PAUSE_S)
         producer.produce(topic, b"b")
@@ -79,7 +85,9 @@ def test_log_append_time_leaves_the_first_one_s(cluster: MockCluster, client: Cl
 def test_produce_many_has_it_as_well(client: Client):
     reports: list[Message] = []
     topic = client.topic()
-    with client.producer(**{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)) as producer:
+    with client.producer(
+        **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
+    ) as producer:
         producer.produce(topic, b"a")
         time.sleep(PAUSE_S)
         assert producer.produce_many(topic, [b"b", b"c"]) == 2

@@ -33,7 +33,11 @@ from .log_support import Plain, heard
 from .support import Client
 
 ROOT = Path(__file__).parents[2]
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 10}
+NOWHERE = {
+    "bootstrap.servers": "127.0.0.1:1",
+    "reconnect.backoff.ms": 5,
+    "reconnect.backoff.max.ms": 10,
+}
 VALUE = "a value that no log may show"
 KEY = "a key that no log may show"
 
@@ -49,14 +53,18 @@ def in_vain(producer: Producer) -> None:
 
 
 def produces(client: Client, topic: str, **conf: Any) -> None:
-    with client.producer(**{"interceptors": [Seeing()], "enable.idempotence": True, **conf}) as producer:
+    with client.producer(
+        **{"interceptors": [Seeing()], "enable.idempotence": True, **conf}
+    ) as producer:
         producer.produce(topic, VALUE, KEY)
         assert producer.flush(30) == 0
 
 
 def consumes(client: Client, topic: str, **conf: Any) -> None:
     produces(client, topic)
-    with client.consumer(**{"group.id": f"of-{topic}", "auto.offset.reset": "earliest", **conf}) as consumer:
+    with client.consumer(
+        **{"group.id": f"of-{topic}", "auto.offset.reset": "earliest", **conf}
+    ) as consumer:
         consumer.subscribe([topic])
         message = consumer.poll(30)
         assert message is not None
@@ -83,23 +91,44 @@ def pushes(client: Client, topic: str, **conf: Any) -> None:
 
 SUBJECTS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "generic": (produces, (r"a producer of kafka_native", r"closed$")),
-    "broker": (produces, (r"connecting \(attempt 1", r": up$", r"closed: .*closed on request|: up$")),
-    "topic": (produces, (r"topic-\d+ \[0\]: leader \d \(epoch 0\), was -1", r"1 partition\(s\), id [0-9a-f]{32}")),
+    "broker": (
+        produces,
+        (r"connecting \(attempt 1", r": up$", r"closed: .*closed on request|: up$"),
+    ),
+    "topic": (
+        produces,
+        (r"topic-\d+ \[0\]: leader \d \(epoch 0\), was -1", r"1 partition\(s\), id [0-9a-f]{32}"),
+    ),
     "metadata": (produces, (r"asking for 1 topic", r"brokers 1, 2, 3, controller \d")),
     "feature": (produces, (r"bootstrap: PRODUCE 0-\d+, FETCH",)),
     "queue": (produces, (r"1 message\(s\) of 1 partition\(s\) leave the queue",)),
     "msg": (
         produces,
-        (r"topic-\d+ \[0\]: a batch of 1 message\(s\), \d+ bytes", r"1 message\(s\) written from offset 0"),
+        (
+            r"topic-\d+ \[0\]: a batch of 1 message\(s\), \d+ bytes",
+            r"1 message\(s\) written from offset 0",
+        ),
     ),
     "protocol": (
         produces,
-        (r"PRODUCE v\d+ request sent: correlation id \d+", r"METADATA v\d+ response: .* \d+\.\d+ ms"),
+        (
+            r"PRODUCE v\d+ request sent: correlation id \d+",
+            r"METADATA v\d+ response: .* \d+\.\d+ ms",
+        ),
     ),
-    "cgrp": (consumes, (r"its coordinator is broker", r"rebalance: assign topic-\d+ \[0\]", r"rebalance: revoke")),
-    "fetch": (consumes, (r"\[0\]: fetched from offset 0 on", r"fetch of 1 partition", r"bytes from offset 0 on")),
+    "cgrp": (
+        consumes,
+        (r"its coordinator is broker", r"rebalance: assign topic-\d+ \[0\]", r"rebalance: revoke"),
+    ),
+    "fetch": (
+        consumes,
+        (r"\[0\]: fetched from offset 0 on", r"fetch of 1 partition", r"bytes from offset 0 on"),
+    ),
     "interceptor": (produces, (r"called in this order: Seeing", r"Seeing is closed")),
-    "consumer": (consumes, (r"subscribes to", r"\[0\]: assigned", r"offset 1 is committed", r"not assigned any more")),
+    "consumer": (
+        consumes,
+        (r"subscribes to", r"\[0\]: assigned", r"offset 1 is committed", r"not assigned any more"),
+    ),
     "admin": (administers, (r"MetadataRequest|DescribeTopicPartitionsRequest", r"is done")),
     "eos": (produces, (r"producer id \d+, epoch 0",)),
     "assignor": (consumes, (r"range gives 1 partition\(s\) to",)),
@@ -107,7 +136,11 @@ SUBJECTS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "conf": (produces, (r"enable.idempotence = True", r"debug = conf")),
     "telemetry": (
         pushes,
-        (r"metrics go to ", r"subscription \d+: 10 metric\(s\) each 60 s", r"pushes \d+ bytes.* last ones"),
+        (
+            r"metrics go to ",
+            r"subscription \d+: 10 metric\(s\) each 60 s",
+            r"pushes \d+ bytes.* last ones",
+        ),
     ),
 }
 AT_BROKERS = {"security"}
@@ -123,7 +156,9 @@ def test_contexts_are_the_propertys_and_numbered_as_in_the_core() -> None:
     assert [name.lower() for name in re.findall(r"KN_LOG_(\w+)", enum)] == list(CONTEXTS)
     row = PROPERTIES["debug"]
     assert row.state is State.EFFECTIVE
-    assert all(context in row.note for context in NO_SUBJECT), "the row says which contexts have nothing to say"
+    assert all(context in row.note for context in NO_SUBJECT), (
+        "the row says which contexts have nothing to say"
+    )
 
 
 @pytest.mark.parametrize("context", SUBJECTS)
@@ -140,14 +175,18 @@ def test_each_context_says_something_on_a_logger_of_its_own(context: str, client
         assert not log.matching("no log may show"), "keys and values are nobody's business"
 
 
-def test_without_debug_a_client_that_works_says_nothing_and_starts_no_thread(client: Client) -> None:
+def test_without_debug_a_client_that_works_says_nothing_and_starts_no_thread(
+    client: Client,
+) -> None:
     with heard() as log:
         logging.getLogger(f"kafka_native.{log.client_id}").setLevel(logging.DEBUG)
         topic = client.topic()
         with client.producer(**{"client.id": log.client_id}) as producer:
             producer.produce(topic, VALUE)
             assert producer.flush(30) == 0
-            assert not [each.name for each in threading.enumerate() if f"log {log.client_id}" in each.name]
+            assert not [
+                each.name for each in threading.enumerate() if f"log {log.client_id}" in each.name
+            ]
         assert log.lines == []
 
 
@@ -212,15 +251,23 @@ def test_remarks_about_the_configuration_go_the_same_way() -> None:
     assert silent.calls == []
 
 
-@pytest.mark.parametrize(("level", "conf", "expected"), [(2, {}, 0), (3, {}, 1), (2, {"debug": "broker"}, 2)])
-def test_log_level_is_a_syslog_level_and_debug_raises_it(level: int, conf: dict[str, str], expected: int) -> None:
+@pytest.mark.parametrize(
+    ("level", "conf", "expected"), [(2, {}, 0), (3, {}, 1), (2, {"debug": "broker"}, 2)]
+)
+def test_log_level_is_a_syslog_level_and_debug_raises_it(
+    level: int, conf: dict[str, str], expected: int
+) -> None:
     logger = Plain()
     with Producer({**NOWHERE, "logger": logger, "log_level": level, **conf}) as producer:
         in_vain(producer)
         producer.purge()
         producer.flush(0)
     levels = {call[0] for call in logger.calls}
-    assert levels == ({logging.ERROR, logging.DEBUG}, {logging.ERROR})[expected == 1] if expected else not levels
+    assert (
+        levels == ({logging.ERROR, logging.DEBUG}, {logging.ERROR})[expected == 1]
+        if expected
+        else not levels
+    )
 
 
 def test_levels_are_pythons() -> None:
@@ -277,7 +324,9 @@ class Stuck(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def test_handler_that_blocks_holds_up_neither_deliveries_nor_heartbeats(client: Client, cluster: MockCluster) -> None:
+def test_handler_that_blocks_holds_up_neither_deliveries_nor_heartbeats(
+    client: Client, cluster: MockCluster
+) -> None:
     stuck = Stuck()
     logger = logging.getLogger("stuck")
     logger.propagate = False
@@ -292,7 +341,9 @@ def test_handler_that_blocks_holds_up_neither_deliveries_nor_heartbeats(client: 
         with client.producer(**{"batch.num.messages": 10, **conf}) as producer:
             assert stuck.entered.wait(30)
             for number in range(5000):
-                producer.produce(topic, str(number), on_delivery=lambda error, message: delivered.append(error))
+                producer.produce(
+                    topic, str(number), on_delivery=lambda error, message: delivered.append(error)
+                )
             assert producer.flush(60) == 0
             assert delivered == [None] * 5000
             read = 0
@@ -340,11 +391,18 @@ def test_names_of_others_stay_in_their_line() -> None:
 
 
 def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) -> None:
-    """While the control thread is blocked, the broker's thread counts dropped lines and works on.
+    """While the control thread is blocked, the broker's thread counts dropped lines and works
+    on.
     """
     logger, held, go_on = Plain(), threading.Event(), threading.Event()
     delivered: list[Any] = []
-    conf = {"debug": "msg", "logger": logger, "linger.ms": 0, "batch.num.messages": 1, "enable.idempotence": False}
+    conf = {
+        "debug": "msg",
+        "logger": logger,
+        "linger.ms": 0,
+        "batch.num.messages": 1,
+        "enable.idempotence": False,
+    }
     with client.producer(**conf) as producer:
         topic = client.topic()
         producer.produce(topic, VALUE)
@@ -353,20 +411,26 @@ def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) ->
         assert held.wait(30)
         try:
             for _ in range(2500):
-                producer.produce(topic, VALUE, on_delivery=lambda error, message: delivered.append(error))
+                producer.produce(
+                    topic, VALUE, on_delivery=lambda error, message: delivered.append(error)
+                )
             wait_for(lambda: [producer.poll(0.05), len(delivered) == 2500][1], timeout_s=60)
         finally:
             go_on.set()
     assert len(logger.calls) < 2500
     dropped = [
-        int(match[1]) for text in logger.texts() if (match := re.search(r"(\d+) log lines were dr", text))
+        int(match[1])
+        for text in logger.texts()
+        if (match := re.search(r"(\d+) log lines were dr", text))
     ]
     assert sum(dropped) + len(logger.calls) - len(dropped) == 2 * 2501, (
         "a line when it is sent, and one when it is written"
     )
 
 
-def test_handler_that_raises_ends_nothing_and_is_told_once(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_handler_that_raises_ends_nothing_and_is_told_once(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Broken(Plain):
         def log(self, *args: Any) -> None:
             super().log(*args)
@@ -401,7 +465,9 @@ def test_after_close_the_caller_tells_the_logger_and_in_a_forked_child_nobody() 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 
-def test_where_no_thread_can_be_started_the_caller_tells_the_logger(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_thread_can_be_started_the_caller_tells_the_logger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The interpreter refuses threads while it ends."""
     told: list[str] = []
     logs = Logs("x", lambda name, line: told.append(line.text))
@@ -431,7 +497,8 @@ def test_finaliser_that_comes_after_the_logs_own_is_told(before: int) -> None:
     logs.close()
     assert told.count("first") == before
     wait_for(
-        lambda: not [each for each in threading.enumerate() if each.name == "kafka-native log x"], "the threads' end"
+        lambda: not [each for each in threading.enumerate() if each.name == "kafka-native log x"],
+        "the threads' end",
     )
 
 
@@ -459,7 +526,9 @@ def test_contexts_may_be_written_with_blanks_and_in_capitals() -> None:
 # --- secrets ---
 
 
-@pytest.mark.parametrize("name", sorted(name for name, declared in PROPERTIES.items() if declared.sensitive))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, declared in PROPERTIES.items() if declared.sensitive)
+)
 def test_secrets_are_in_no_line_and_no_error(name: str) -> None:
     logger, secret, shown = Plain(), "s3cret-canary", ""
     try:
@@ -481,7 +550,9 @@ def closes(log_level: int, lines: list[Any]) -> list[Any]:
     return [call for call in lines if call[0] == log_level and "closed the connection" in call[-1]]
 
 
-def test_broker_that_closes_an_idle_connection_is_not_worth_a_word(client: Client, cluster: MockCluster) -> None:
+def test_broker_that_closes_an_idle_connection_is_not_worth_a_word(
+    client: Client, cluster: MockCluster
+) -> None:
     errors: list[KafkaError] = []
     logger, topic = Plain(), client.topic()
     with client.producer(logger=logger, debug="broker", error_cb=errors.append) as producer:
@@ -504,14 +575,24 @@ def test_connection_closed_under_a_request_is_a_warning_unless_unwanted(
     topic, logger, errors = client.topic(), Plain(), []
     leader = cluster.leader(topic, 0)
     for conf in ({"logger": logger, "debug": "broker"}, {"error_cb": errors.append}):
-        with client.consumer(**{"log.connection.close": tells, "fetch.wait.max.ms": 10_000, **conf}) as consumer:
+        with client.consumer(
+            **{"log.connection.close": tells, "fetch.wait.max.ms": 10_000, **conf}
+        ) as consumer:
             consumer.assign([TopicPartition(topic, 0, 0)])
             cluster.clear_requests()
-            wait_for(lambda consumer=consumer: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH, leader)][1])  # type: ignore[misc]
+            wait_for(
+                lambda consumer=consumer: [
+                    consumer.poll(0.01),
+                    cluster.requests_of(ApiKey.FETCH, leader),
+                ][1]
+            )  # type: ignore[misc]
             cluster.disconnect(leader)
             # fetched from again: what there was to say has been said
             wait_for(
-                lambda consumer=consumer: [consumer.poll(0.01), len(cluster.requests_of(ApiKey.FETCH, leader)) > 1][1]
+                lambda consumer=consumer: [
+                    consumer.poll(0.01),
+                    len(cluster.requests_of(ApiKey.FETCH, leader)) > 1,
+                ][1]
             )  # type: ignore[misc]
             consumer.poll(0)
     assert len(closes(logging.WARNING, logger.calls)) == expected

@@ -50,7 +50,9 @@ def test_room_comes_without_poll(client: Client):
         assert reports == []  # no poll()
         assert producer.flush(20) == 0
     assert reports == [None] * 500
-    assert [m.value() for m in read_all(client, topic, 500)] == [str(number).encode() for number in range(500)]
+    assert [m.value() for m in read_all(client, topic, 500)] == [
+        str(number).encode() for number in range(500)
+    ]
 
 
 def test_what_holds_the_room_does_not_linger(client: Client):
@@ -65,7 +67,9 @@ def test_what_holds_the_room_does_not_linger(client: Client):
 
 def test_bytes_are_waited_for_too(client: Client):
     topic = client.topic()
-    with client.producer(**{"queue.buffering.max.kbytes": 4, "max.block.ms": 20_000, "linger.ms": 0}) as producer:
+    with client.producer(
+        **{"queue.buffering.max.kbytes": 4, "max.block.ms": 20_000, "linger.ms": 0}
+    ) as producer:
         for _ in range(50):
             producer.produce(topic, bytes(3000), headers={"size": "3000"})
         assert producer.flush(20) == 0
@@ -168,7 +172,12 @@ def test_many_threads_wait_in_order_and_lose_nothing(client: Client):
 
         def work(thread: int) -> None:
             for number in range(300):
-                producer.produce(topic, f"{thread}:{number}", partition=thread % 4, headers=[("thread", str(thread))])
+                producer.produce(
+                    topic,
+                    f"{thread}:{number}",
+                    partition=thread % 4,
+                    headers=[("thread", str(thread))],
+                )
 
         waiting = [in_thread(lambda thread=thread: work(thread)) for thread in range(8)]
         for thread, outcome in waiting:
@@ -188,7 +197,12 @@ def test_produce_many_waits_in_the_middle(client: Client):
     values = [str(number) for number in range(1000)]
     before = int(time.time() * 1000)
     with client.producer(**SMALL, **{"max.block.ms": 20_000, "linger.ms": 0}) as producer:
-        assert producer.produce_many(topic, values, keys=values, headers=[{"n": value} for value in values]) == 1000
+        assert (
+            producer.produce_many(
+                topic, values, keys=values, headers=[{"n": value} for value in values]
+            )
+            == 1000
+        )
         assert producer.flush(20) == 0
     messages = read_all(client, topic, 1000)
     assert [m.value() for m in messages] == [value.encode() for value in values]
@@ -225,7 +239,9 @@ def test_produce_batch_waits_and_after_the_time_marks_the_rest_at_once():
 def test_produce_in_a_callback_waits_as_well(client: Client):
     topic = client.topic()
     done: list[bytes] = []
-    with client.producer(**{"queue.buffering.max.messages": 1, "max.block.ms": 20_000, "linger.ms": 0}) as producer:
+    with client.producer(
+        **{"queue.buffering.max.messages": 1, "max.block.ms": 20_000, "linger.ms": 0}
+    ) as producer:
 
         def again(error, message):
             done.append(message.value())

@@ -33,7 +33,9 @@ def resident_bytes() -> int:
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/statm")
 @pytest.mark.skipif("KN_SANITIZE" in os.environ, reason="a sanitizer's own memory would be counted")
-def test_a_full_queue_is_little_more_than_its_bytes_and_goes_back(cluster: MockCluster, client: Client):
+def test_a_full_queue_is_little_more_than_its_bytes_and_goes_back(
+    cluster: MockCluster, client: Client
+):
     topic = client.topic(partitions=2)
     conf = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2_000_000}
     # sent messages are in this process too: the mock cluster's

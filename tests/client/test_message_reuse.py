@@ -66,7 +66,12 @@ def test_what_was_set_ends_with_its_message(consumer: Consumer, topic: str) -> N
     del messages, message
     assert sys.getrefcount(mark) == counted
     for message in read_again(consumer, topic):
-        assert (message.topic(), message.key(), message.headers(), message.error()) == (topic, None, None, None)
+        assert (message.topic(), message.key(), message.headers(), message.error()) == (
+            topic,
+            None,
+            None,
+            None,
+        )
         assert isinstance(message.value(), bytes)
 
 

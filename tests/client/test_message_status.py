@@ -20,7 +20,9 @@ ONCE: dict[str, Any] = {"retries": 0, "linger.ms": 0}
 def report_of(producer: Producer, topic: str) -> tuple[int, Message]:
     """Return the error code (0 for none) and the report of one message."""
     found: list[tuple[KafkaError | None, Message]] = []
-    producer.produce(topic, b"value", on_delivery=lambda error, message: found.append((error, message)))
+    producer.produce(
+        topic, b"value", on_delivery=lambda error, message: found.append((error, message))
+    )
     assert producer.flush(15) == 0
     [(error, message)] = found
     return (0 if error is None else error.code()), message
@@ -54,7 +56,9 @@ def test_delivered(client: Client, acks: str, status: MessageStatus):
         (CLOSE_CONNECTION, True, MessageStatus.POSSIBLY_PERSISTED),
     ],
 )
-def test_failed(cluster: MockCluster, client: Client, answer: int, done: bool, status: MessageStatus):
+def test_failed(
+    cluster: MockCluster, client: Client, answer: int, done: bool, status: MessageStatus
+):
     topic = client.topic()
     with client.producer(**ONCE) as producer:
         assert report_of(producer, topic)[0] == 0

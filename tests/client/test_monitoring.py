@@ -45,7 +45,11 @@ def samples(collector: ClientCollector) -> dict[tuple[str, tuple[tuple[str, str]
 
 
 def value_of(found: dict[Any, float], name: str, **labels: str) -> float:
-    return sum(value for (own, given), value in found.items() if own == name and labels.items() <= dict(given).items())
+    return sum(
+        value
+        for (own, given), value in found.items()
+        if own == name and labels.items() <= dict(given).items()
+    )
 
 
 # --- measurements ---
@@ -59,7 +63,9 @@ def test_every_measurement_is_a_field_or_said_to_be_more(client: Client) -> None
         producer.produce(topic, b"x")
         assert producer.flush(WAIT_S) == 0
         names |= {each.spec.name for each in measurements(producer.metrics())}
-    with client.consumer(**{"group.id": f"of-{topic}", "auto.offset.reset": "earliest"}) as consumer:
+    with client.consumer(
+        **{"group.id": f"of-{topic}", "auto.offset.reset": "earliest"}
+    ) as consumer:
         consumer.subscribe([topic])
         assert len(consumer.consume(4, WAIT_S)) == 4
         consumer.commit(asynchronous=False)
@@ -96,22 +102,46 @@ def test_a_scrape_has_the_figures_of_all_clients(client: Client) -> None:
             name = producer._client.name
             assert value_of(found, "kafka_native_client_txmsgs_total", client=name) == 10
             assert value_of(found, "kafka_native_client_txmsg_bytes_total", client=name) == 50
-            assert value_of(found, "kafka_native_partition_txmsgs_total", client=name, topic=topic, partition="1") == 5
-            assert value_of(found, "kafka_native_client_rxmsgs_total", client=consumer._client.name) == 5
+            assert (
+                value_of(
+                    found,
+                    "kafka_native_partition_txmsgs_total",
+                    client=name,
+                    topic=topic,
+                    partition="1",
+                )
+                == 5
+            )
+            assert (
+                value_of(found, "kafka_native_client_rxmsgs_total", client=consumer._client.name)
+                == 5
+            )
             place = {"client": consumer._client.name, "topic": topic, "partition": "0"}
             assert value_of(found, "kafka_native_partition_app_offset", **place) == 5
             assert value_of(found, "kafka_native_partition_hi_offset", **place) == 5
             lags = [
-                key for key in found if key[0] == "kafka_native_partition_consumer_lag" and ("topic", topic) in key[1]
+                key
+                for key in found
+                if key[0] == "kafka_native_partition_consumer_lag" and ("topic", topic) in key[1]
             ]
             assert lags == []  # nothing was committed: unknown
-            assert value_of(found, "kafka_native_broker_req_total", client=name, request="Produce") >= 2
+            assert (
+                value_of(found, "kafka_native_broker_req_total", client=name, request="Produce")
+                >= 2
+            )
             assert value_of(found, "kafka_native_broker_up", client=name) >= 1
-            assert 0 < value_of(found, "kafka_native_topic_batchcnt", client=name, topic=topic, stat="avg") <= 5
+            assert (
+                0
+                < value_of(
+                    found, "kafka_native_topic_batchcnt", client=name, topic=topic, stat="avg"
+                )
+                <= 5
+            )
             most = value_of(found, "kafka_native_broker_rtt_seconds", client=name, stat="max")
             assert 0 < most < WAIT_S * 10
             assert (
-                value_of(samples(collector), "kafka_native_topic_batchcnt", client=name, stat="avg") == 0
+                value_of(samples(collector), "kafka_native_topic_batchcnt", client=name, stat="avg")
+                == 0
             )  # a new window
 
 
@@ -125,22 +155,32 @@ def test_closed_and_dropped_clients_are_left_out(client: Client) -> None:
 
 
 def test_who_is_no_client_is_refused() -> None:
-    with pytest.raises(TypeError, match="a producer, consumer or admin client is expected, not str"):
+    with pytest.raises(
+        TypeError, match="a producer, consumer or admin client is expected, not str"
+    ):
         ClientCollector("producer")
 
 
 def test_asyncio_clients_are_asked_from_another_thread(client: Client) -> None:
     producer = AIOProducer({"bootstrap.servers": client.bootstrap})
     found = samples(ClientCollector(producer))
-    assert value_of(found, "kafka_native_client_msg_max", client=producer._core._client.name) == 100_000
+    assert (
+        value_of(found, "kafka_native_client_msg_max", client=producer._core._client.name)
+        == 100_000
+    )
     producer._core.close(0)
 
 
 @pytest.mark.parametrize(
     ("module", "package", "extra"),
-    [("prometheus", "prometheus_client", "prometheus"), ("opentelemetry", "opentelemetry", "opentelemetry")],
+    [
+        ("prometheus", "prometheus_client", "prometheus"),
+        ("opentelemetry", "opentelemetry", "opentelemetry"),
+    ],
 )
-def test_a_missing_package_is_named(module: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(
+    module: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delitem(sys.modules, f"kafka_native.{module}")
     for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
@@ -177,7 +217,9 @@ def test_a_messages_trace_goes_from_produce_to_process(client: Client, spans: An
     tracing = ProducerTracing(tracer_provider=provider, attributes={"deployment": "test"})
     with client.producer(interceptors=[tracing]) as producer:
         with provider.get_tracer("test").start_as_current_span("checkout") as checkout:
-            producer.produce(topic, b"x", key="k", headers={"own": "1", "traceparent": "stale"}, partition=0)
+            producer.produce(
+                topic, b"x", key="k", headers={"own": "1", "traceparent": "stale"}, partition=0
+            )
         assert producer.flush(WAIT_S) == 0
     assert tracing._open == {}
     [sent] = named(exporter, f"send {topic}")
@@ -230,11 +272,17 @@ def test_what_fails_has_an_error_in_its_span(client: Client, spans: Any) -> None
         producer.purge()
         assert producer.flush(WAIT_S) == 0
     [purged] = named(exporter, f"send no-such-topic-{topic}")
-    assert (purged.attributes or {})["error.type"] in ("_PURGE_QUEUE", "_PURGE_INFLIGHT", "_MSG_TIMED_OUT")
+    assert (purged.attributes or {})["error.type"] in (
+        "_PURGE_QUEUE",
+        "_PURGE_INFLIGHT",
+        "_MSG_TIMED_OUT",
+    )
     assert tracing._open == {}
 
 
-def test_many_at_once_have_a_span_each_and_one_when_they_are_read(client: Client, spans: Any) -> None:
+def test_many_at_once_have_a_span_each_and_one_when_they_are_read(
+    client: Client, spans: Any
+) -> None:
     provider, exporter = spans
     topic = client.topic(1)
     with client.producer(interceptors=[ProducerTracing(tracer_provider=provider)]) as producer:
@@ -253,7 +301,9 @@ def test_many_at_once_have_a_span_each_and_one_when_they_are_read(client: Client
     assert sorted(linked) == sorted(span.get_span_context().span_id for span in sent)
 
 
-def test_spans_that_are_not_sampled_keep_nothing_and_still_carry_their_context(client: Client) -> None:
+def test_spans_that_are_not_sampled_keep_nothing_and_still_carry_their_context(
+    client: Client,
+) -> None:
     provider = TracerProvider(sampler=ALWAYS_OFF)
     topic = client.topic(1)
     tracing = ProducerTracing(tracer_provider=provider)
@@ -296,8 +346,16 @@ def test_observed_clients_are_collected(client: Client) -> None:
 
     def collected() -> dict[str, list[Any]]:
         data = reader.get_metrics_data()
-        scopes = [] if data is None else [scope for each in data.resource_metrics for scope in each.scope_metrics]
-        return {metric.name: [metric, *metric.data.data_points] for scope in scopes for metric in scope.metrics}
+        scopes = (
+            []
+            if data is None
+            else [scope for each in data.resource_metrics for scope in each.scope_metrics]
+        )
+        return {
+            metric.name: [metric, *metric.data.data_points]
+            for scope in scopes
+            for metric in scope.metrics
+        }
 
     with client.producer(**{"statistics.interval.ms": 3_600_000}) as producer:
         observe(producer, meter_provider=provider, max_age_s=0.5)
@@ -307,9 +365,14 @@ def test_observed_clients_are_collected(client: Client) -> None:
         found = collected()
         metric, *points = found["kafka_native.client_txmsgs"]
         assert metric.unit == "{message}"
-        assert [(point.value, point.attributes["client"]) for point in points] == [(4, producer._client.name)]
+        assert [(point.value, point.attributes["client"]) for point in points] == [
+            (4, producer._client.name)
+        ]
         batches = found["kafka_native.topic_batchcnt"][1:]
         assert {point.attributes["stat"] for point in batches} >= {"p50", "p99"}
         assert found["kafka_native.broker_rtt_seconds"][0].unit == "s"
-        wait_for(lambda: "kafka_native.topic_batchcnt" not in collected(), "the next snapshot: its window is empty")
+        wait_for(
+            lambda: "kafka_native.topic_batchcnt" not in collected(),
+            "the next snapshot: its window is empty",
+        )
     provider.shutdown()

@@ -49,7 +49,11 @@ def values(consumer: Consumer, count: int) -> list[int]:
 
 def manual(client: Client, group: str, **conf: Any) -> Consumer:
     """Return a consumer that commits only on command."""
-    settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"} | conf
+    settings = {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+    } | conf
     return client.consumer(**settings)
 
 
@@ -76,7 +80,10 @@ def test_metadata_and_leader_epoch_are_kept_with_an_offset(client, group):
     topic = client.topic(2)
     with manual(client, group) as consumer:
         wanted = [TopicPartition(topic, 0, 5, "my note", 0), TopicPartition(topic, 1, 6)]
-        assert [each.error for each in consumer.commit(offsets=wanted, asynchronous=False)] == [None, None]
+        assert [each.error for each in consumer.commit(offsets=wanted, asynchronous=False)] == [
+            None,
+            None,
+        ]
         found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], WAIT_S)
         assert [(each.offset, each.metadata, each.leader_epoch) for each in found] == [
             (5, "my note", 0),
@@ -136,8 +143,12 @@ def test_stale_member_epoch_never_leads_to_a_reset(client, cluster, group):
 def test_asynchronous_commits_end_in_their_order_and_the_last_one_counts(client, cluster, group):
     topic = client.topic()
     told: list[int] = []
-    with manual(client, group, on_commit=lambda error, parts: told.append(parts[0].offset)) as consumer:
-        cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 2)
+    with manual(
+        client, group, on_commit=lambda error, parts: told.append(parts[0].offset)
+    ) as consumer:
+        cluster.push_request_errors(
+            ApiKey.OFFSET_COMMIT, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 2
+        )
         for offset in range(1, 101):
             consumer.commit(offsets=[TopicPartition(topic, 0, offset)])
         poll_until(lambda: len(told) == 100, consumer)
@@ -180,7 +191,9 @@ def test_consumer_that_waits_for_more_has_everything_committed(client, group):
     ):
         consumer.assign([TopicPartition(topic, 0)])
         assert values(consumer, 3) == [0, 1, 2]
-        poll_until(lambda: watcher.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 3, consumer)
+        poll_until(
+            lambda: watcher.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 3, consumer
+        )
 
 
 def test_offset_of_another_members_partition_is_taken_and_unknown_topics_are_refused(client, group):
@@ -200,7 +213,10 @@ def test_forbidden_group_is_a_clear_error(client, cluster, group):
         with pytest.raises(KafkaException) as caught:
             consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
         assert caught.value.args[0] == KafkaError.GROUP_AUTHORIZATION_FAILED
-        assert consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)[0].error is None
+        assert (
+            consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)[0].error
+            is None
+        )
 
 
 # --- offset reset ---
@@ -321,7 +337,12 @@ def test_leader_that_moves_without_a_loss_changes_nothing(client, cluster, group
 
 def fetched_from(cluster: MockCluster) -> list[int]:
     """Return the brokers that got a Fetch, in order, without repetitions."""
-    return [broker for broker, _ in itertools.groupby(each.broker for each in cluster.requests_of(ApiKey.FETCH))]
+    return [
+        broker
+        for broker, _ in itertools.groupby(
+            each.broker for each in cluster.requests_of(ApiKey.FETCH)
+        )
+    ]
 
 
 def test_consumer_fetches_from_the_replica_in_its_rack(client, cluster, group):
@@ -378,7 +399,9 @@ def test_offsets_for_times_of_many_partitions(client):
     with client.producer() as producer:
         for partition in (0, 1):
             for number in range(5):
-                producer.produce(topic, "x", partition=partition, timestamp=1_000_000 + number * 1000)
+                producer.produce(
+                    topic, "x", partition=partition, timestamp=1_000_000 + number * 1000
+                )
                 producer.flush()
     with client.consumer() as consumer:
         wanted = [TopicPartition(topic, number, 1_002_500) for number in range(3)]
@@ -386,7 +409,9 @@ def test_offsets_for_times_of_many_partitions(client):
         assert [each.offset for each in found] == [3, 3, OFFSET_END]
         assert [each.error for each in found] == [None] * 3
         assert consumer.get_watermark_offsets(TopicPartition(topic, 1), WAIT_S) == (0, 5)
-        some = consumer.offsets_for_times([TopicPartition(topic, 0, 0), TopicPartition(topic, 9, 0)], 0.5)
+        some = consumer.offsets_for_times(
+            [TopicPartition(topic, 0, 0), TopicPartition(topic, 9, 0)], 0.5
+        )
         assert some[0].offset == 0
         assert some[1].error == KafkaError._UNKNOWN_PARTITION
 
@@ -406,7 +431,11 @@ def test_offsets_for_times_follow_a_leader_that_moves(client, cluster):
 def test_offsets_in_files_need_no_group(client, cluster, tmp_path):
     topic = client.topic()
     fill(client, topic, 20)
-    conf = {"offset.store.method": "file", "offset.store.path": str(tmp_path), "auto.offset.reset": "earliest"}
+    conf = {
+        "offset.store.method": "file",
+        "offset.store.path": str(tmp_path),
+        "auto.offset.reset": "earliest",
+    }
     cluster.clear_requests()
     with client.consumer(**conf) as consumer:
         consumer.assign([TopicPartition(topic, 0)])

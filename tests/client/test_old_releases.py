@@ -29,7 +29,11 @@ def old_cluster(release: str) -> MockCluster:
 def told(release: str, **config: Any) -> dict[str, Any]:
     """Return the configuration of a client of such a cluster."""
     asked = not release.startswith(("0.8.", "0.9."))
-    return {} if asked else {"api.version.request": False, "broker.version.fallback": release, **config}
+    return (
+        {}
+        if asked
+        else {"api.version.request": False, "broker.version.fallback": release, **config}
+    )
 
 
 @pytest.fixture(scope="module", params=list(RELEASES))
@@ -44,23 +48,37 @@ def cluster(release: str) -> Iterator[MockCluster]:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_round_trip_in_the_form_of_the_release(cluster: MockCluster, client: Client, release: str, codec: str):
+def test_round_trip_in_the_form_of_the_release(
+    cluster: MockCluster, client: Client, release: str, codec: str
+):
     topic = client.topic()
-    with client.producer(**told(release), **{"compression.type": codec, "linger.ms": 20}) as producer:
+    with client.producer(
+        **told(release), **{"compression.type": codec, "linger.ms": 20}
+    ) as producer:
         for number in range(COUNT):
             producer.produce(
-                topic, f"value {number} " * 3, f"key {number}", headers=[("h", b"x")], timestamp=1000 + number
+                topic,
+                f"value {number} " * 3,
+                f"key {number}",
+                headers=[("h", b"x")],
+                timestamp=1000 + number,
             )
     headers = [
-        header for batch in cluster.batches(topic, 0) for header in records.batch_headers(batch, check_crcs=True)
+        header
+        for batch in cluster.batches(topic, 0)
+        for header in records.batch_headers(batch, check_crcs=True)
     ]
     magic = MAGIC.get(release, 0)
     assert {header.magic for header in headers} == {magic}
     assert {header.codec for header in headers} == {codec}
     messages = read_all(client, topic, COUNT, **told(release))
     assert [message.offset() for message in messages] == list(range(COUNT))
-    assert [message.value() for message in messages] == [f"value {number} ".encode() * 3 for number in range(COUNT)]
-    assert [message.key() for message in messages] == [f"key {number}".encode() for number in range(COUNT)]
+    assert [message.value() for message in messages] == [
+        f"value {number} ".encode() * 3 for number in range(COUNT)
+    ]
+    assert [message.key() for message in messages] == [
+        f"key {number}".encode() for number in range(COUNT)
+    ]
     assert messages[7].timestamp() == ((1, 1007) if magic else (0, 0))
     assert {bool(message.headers()) for message in messages} == {magic == 2}
 
@@ -87,7 +105,9 @@ def test_all_topics_are_listed(cluster: MockCluster, client: Client, release: st
 def test_idempotence_is_refused_before_0_11(cluster: MockCluster, client: Client, release: str):
     topic = client.topic()
     reports: list[Any] = []
-    with client.producer(**told(release), **{"enable.idempotence": True, "error_cb": lambda error: None}) as producer:
+    with client.producer(
+        **told(release), **{"enable.idempotence": True, "error_cb": lambda error: None}
+    ) as producer:
         try:
             producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
         except KafkaException as error:  # the answer was quicker
@@ -107,11 +127,15 @@ def test_idempotence_is_refused_before_0_11(cluster: MockCluster, client: Client
         assert cluster.watermarks(topic, 0) == (0, 0)
 
 
-def test_zstd_is_refused_where_there_are_message_sets(cluster: MockCluster, client: Client, release: str):
+def test_zstd_is_refused_where_there_are_message_sets(
+    cluster: MockCluster, client: Client, release: str
+):
     topic = client.topic()
     reports: list[Any] = []
     with client.producer(**told(release), **{"compression.type": "zstd"}) as producer:
-        producer.produce(topic, b"x" * 100, on_delivery=lambda error, message: reports.append(error))
+        producer.produce(
+            topic, b"x" * 100, on_delivery=lambda error, message: reports.append(error)
+        )
         assert producer.flush(10) == 0
     if release == "0.11.0":  # goes out uncompressed
         assert reports == [None]
@@ -133,7 +157,9 @@ def test_closed_connection_is_understood_within_the_fallbacks_time():
         assert len(read_all(client, topic, 50, **config)) == 50
         # Three clients, each with a bootstrap connection to one broker: five of eight connections
         # send it.
-        asked = [len(cluster.requests_of(ApiKey.API_VERSIONS, broker)) for broker in cluster.broker_ids]
+        asked = [
+            len(cluster.requests_of(ApiKey.API_VERSIONS, broker)) for broker in cluster.broker_ids
+        ]
         assert min(asked) >= 1
         assert sum(asked) <= 6
 
@@ -154,7 +180,9 @@ def test_upgraded_broker_is_asked_again_when_the_time_is_over():
     with old_cluster("0.9.0") as cluster:
         client = Client(cluster)
         topic = client.topic()
-        with client.producer(**{"broker.version.fallback": "0.9.0", "api.version.fallback.ms": 300}) as producer:
+        with client.producer(
+            **{"broker.version.fallback": "0.9.0", "api.version.fallback.ms": 300}
+        ) as producer:
             producer.produce(topic, b"old", partition=0)
             assert producer.flush(10) == 0
             cluster.versions = ranges({}, client_metrics=False, two_phase=False)
@@ -163,5 +191,9 @@ def test_upgraded_broker_is_asked_again_when_the_time_is_over():
                 cluster.disconnect(broker)
             producer.produce(topic, b"new", partition=0)
             assert producer.flush(10) == 0
-        stored = [header.magic for batch in cluster.batches(topic, 0) for header in records.batch_headers(batch)]
+        stored = [
+            header.magic
+            for batch in cluster.batches(topic, 0)
+            for header in records.batch_headers(batch)
+        ]
         assert stored == [0, 2]

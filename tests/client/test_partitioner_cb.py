@@ -1,4 +1,5 @@
-"""partitioner_cb: a Python function chooses the partition on the caller's thread, before queueing.
+"""partitioner_cb: a Python function chooses the partition on the caller's thread, before
+queueing.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ def test_every_call_asks_it_with_key_bytes_and_partition_count(client: Client):
         assert producer.produce_many(topic, ["4", "5"], keys=["a", None]) == 2
         assert producer.produce_many(topic, ["named", "6"], keys=["b", "c"], partition=[4, -1]) == 2
         assert producer.produce_many(topic, ["named"], partition=4) == 1
-        batch = [{"value": "7", "key": "d"}, {"value": "named", "partition": 4}, {"value": "8", "partition": -1}]
+        batch = [
+            {"value": "7", "key": "d"},
+            {"value": "named", "partition": 4},
+            {"value": "8", "partition": -1},
+        ]
         assert producer.produce_batch(topic, batch) == 3
         assert producer.flush(10) == 0
     keys = [b"text", b"buffer", None, b"a", None, b"c", b"d", None]
@@ -84,7 +89,14 @@ def test_its_exception_comes_out_and_nothing_is_queued(client: Client):
 
 @pytest.mark.parametrize(
     ("answer", "kind"),
-    [(None, TypeError), ("1", TypeError), (1.0, TypeError), (-1, ValueError), (3, ValueError), (1 << 70, ValueError)],
+    [
+        (None, TypeError),
+        ("1", TypeError),
+        (1.0, TypeError),
+        (-1, ValueError),
+        (3, ValueError),
+        (1 << 70, ValueError),
+    ],
 )
 def test_what_is_no_partition_is_refused(client: Client, answer: object, kind: type[Exception]):
     topic = client.topic(partitions=3)
@@ -100,7 +112,9 @@ def test_what_is_no_partition_is_refused(client: Client, answer: object, kind: t
             assert topic in text
             assert repr(answer) in text
             assert "0 to 2" in text
-        with pytest.raises(kind, match=r"^message 0 \(nothing is queued\): partitioner_cb returned"):
+        with pytest.raises(
+            kind, match=r"^message 0 \(nothing is queued\): partitioner_cb returned"
+        ):
             producer.produce_many(topic, ["x"])
         assert len(producer) == 0
 
@@ -139,10 +153,14 @@ def test_it_may_produce_itself(client: Client):
         producer.produce(topic, "x", key=str(number))
     producer.close()
     assert [m.partition() for m in read_all(client, topic, 10)] == [1] * 10
-    assert [m.value() for m in read_all(client, other, 10)] == [str(number).encode() for number in range(10)]
+    assert [m.value() for m in read_all(client, other, 10)] == [
+        str(number).encode() for number in range(10)
+    ]
 
 
-def test_first_message_waits_for_the_partitions_and_the_topic_is_created(cluster: MockCluster, client: Client):
+def test_first_message_waits_for_the_partitions_and_the_topic_is_created(
+    cluster: MockCluster, client: Client
+):
     counts: list[int] = []
 
     def choose(topic: str, key: bytes | None, count: int) -> int:
@@ -161,7 +179,9 @@ def test_new_partitions_are_counted_once_they_are_known(cluster: MockCluster, cl
     topic = client.topic(partitions=2)
     counts: list[int] = []
     conf = {"topic.metadata.refresh.interval.ms": 100}
-    with client.producer(partitioner_cb=lambda t, k, count: counts.append(count) or count - 1, **conf) as producer:
+    with client.producer(
+        partitioner_cb=lambda t, k, count: counts.append(count) or count - 1, **conf
+    ) as producer:
         producer.produce(topic, "x")
         cluster.create_partitions(topic, 6)
         until = time.monotonic() + 10
@@ -175,7 +195,9 @@ def test_new_partitions_are_counted_once_they_are_known(cluster: MockCluster, cl
 
 
 def test_unknown_partitions_are_waited_for_as_long_as_max_block_ms():
-    with Producer({**NOWHERE, "partitioner_cb": lambda *question: 0, "max.block.ms": 300}) as producer:
+    with Producer(
+        {**NOWHERE, "partitioner_cb": lambda *question: 0, "max.block.ms": 300}
+    ) as producer:
         for call in (
             lambda: producer.produce("t", "x"),
             lambda: producer.produce_many("t", ["x"]),
@@ -193,13 +215,20 @@ def test_unknown_partitions_are_waited_for_as_long_as_max_block_ms():
 
 
 def test_topic_that_cannot_be_had_says_why(client: Client):
-    conf = {"allow.auto.create.topics": False, "topic.metadata.propagation.max.ms": 300, "max.block.ms": 20_000}
+    conf = {
+        "allow.auto.create.topics": False,
+        "topic.metadata.propagation.max.ms": 300,
+        "max.block.ms": 20_000,
+    }
     with client.producer(partitioner_cb=lambda *question: 0, **conf) as producer:
         started = time.monotonic()
         with pytest.raises(KafkaException) as caught:
             producer.produce("no/such/topic", "x")
         assert time.monotonic() - started < 10
-        assert caught.value.args[0].code() in (KafkaError.TOPIC_EXCEPTION, KafkaError._UNKNOWN_TOPIC)
+        assert caught.value.args[0].code() in (
+            KafkaError.TOPIC_EXCEPTION,
+            KafkaError._UNKNOWN_TOPIC,
+        )
         assert len(producer) == 0
         topic = client.topic()
         producer.produce(topic, "x")
@@ -262,7 +291,9 @@ def test_threads_choose_at_once(client: Client):
 def test_round_robin_whatever_the_key(client: Client):
     topic = client.topic(partitions=4)
     numbers = itertools.count()
-    with client.producer(partitioner_cb=lambda topic, key, count: next(numbers) % count) as producer:
+    with client.producer(
+        partitioner_cb=lambda topic, key, count: next(numbers) % count
+    ) as producer:
         for number in range(100):
             producer.produce(topic, str(number), key="always the same")
     messages = read_all(client, topic, 100)

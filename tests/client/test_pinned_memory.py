@@ -33,12 +33,18 @@ RECEIVED_BYTES = COUNT * VALUE_BYTES
 """One message in a thousand, at any place, pins nearly all of it."""
 
 
-def content(number: int) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]:
+def content(
+    number: int,
+) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]:
     """Return key, value and headers of the message at this offset, in all forms."""
     drawn = random.Random(number)
     key = None if number % 3 == 0 else b"k%d" % number
     value = None if number % 7 == 0 else drawn.randbytes(drawn.randrange(2 * VALUE_BYTES))
-    return key, value, [("name", b"%d" % number), ("none", None), ("name", b"")] if number % 2 else None
+    return (
+        key,
+        value,
+        [("name", b"%d" % number), ("none", None), ("name", b"")] if number % 2 else None,
+    )
 
 
 def seen(message: Message) -> tuple[Any, ...]:
@@ -49,7 +55,9 @@ def fill_mixed(client: Client, topic: str, **conf: Any) -> None:
     with client.producer(**{"linger.ms": 20, "batch.num.messages": 500, **conf}) as producer:
         for number in range(COUNT):
             key, value, headers = content(number)
-            producer.produce(topic, value, key, partition=0, timestamp=1000 + number, headers=headers)
+            producer.produce(
+                topic, value, key, partition=0, timestamp=1000 + number, headers=headers
+            )
 
 
 @contextmanager
@@ -93,7 +101,9 @@ def compressed(client: Client) -> str:
 
 
 @pytest.mark.parametrize("form", ["mixed", "compressed"])
-def test_kept_messages_pin_no_more_than_the_limit(client: Client, form: str, request: pytest.FixtureRequest) -> None:
+def test_kept_messages_pin_no_more_than_the_limit(
+    client: Client, form: str, request: pytest.FixtureRequest
+) -> None:
     topic = request.getfixturevalue(form)
     kept: list[Message] = []
     with reading(client, topic, **LIMIT) as consumer:
@@ -127,7 +137,9 @@ def test_what_is_all_kept_is_not_copied(client: Client, mixed: str) -> None:
     with reading(client, mixed, **LIMIT) as consumer:
         messages = list(take(consumer, COUNT))
         assert pinned_bytes(consumer) > RECEIVED_BYTES // 2  # a copy would take more than it saves
-        assert [seen(message) for message in messages] == [content(number) for number in range(COUNT)]
+        assert [seen(message) for message in messages] == [
+            content(number) for number in range(COUNT)
+        ]
         del messages[1:]
         consumer.seek(TopicPartition(mixed, 0, 0))
         for message in take(consumer, COUNT):
@@ -183,7 +195,11 @@ def test_headers_are_read_while_the_collector_takes_more_messages(client: Client
 
         def take_more(phase: str, info: dict[str, int]) -> None:
             nonlocal taken
-            if phase == "start" and threading.current_thread() is threading.main_thread() and taken < 100:
+            if (
+                phase == "start"
+                and threading.current_thread() is threading.main_thread()
+                and taken < 100
+            ):
                 # the chunk of the first belongs to another message now
                 taken += len(consumer.consume(5, WAIT_S))
 
@@ -236,14 +252,17 @@ def test_kept_messages_of_a_share_group_pin_no_more_than_the_limit(client: Clien
     fill_mixed(client, topic)
     kept: list[Message] = []
     count = most = 0
-    with sharing(client, group, topic, max_poll_records=1000, message_pinned_max_kbytes=256) as consumer:
+    with sharing(
+        client, group, topic, max_poll_records=1000, message_pinned_max_kbytes=256
+    ) as consumer:
         while count < COUNT:
             messages = consumer.poll(WAIT_S)
             count += len(messages)
             kept += [message for message in messages if message.offset() % ONE_IN == 0]
             del messages
             most = max(most, consumer._client.engine.pins.size_bytes)
-    # An answer has up to all that is left of the topic: two of them at a time, in buffers of up to twice that; of 40.
+    # An answer has up to all that is left of the topic: two of them at a time, in buffers of up to
+    # twice that; of 40.
     assert most < 4 * RECEIVED_BYTES
     for message in kept:
         assert seen(message) == content(message.offset())  # type: ignore[arg-type]
@@ -254,7 +273,11 @@ def test_kept_messages_of_a_share_group_pin_no_more_than_the_limit(client: Clien
 def test_kept_messages_of_message_sets_pin_no_more_than_the_limit(release: str) -> None:
     with MockCluster(max_versions=of_release(release)) as cluster:
         client = Client(cluster)
-        conf = {} if release == "0.10.0" else {"api.version.request": False, "broker.version.fallback": release}
+        conf = (
+            {}
+            if release == "0.10.0"
+            else {"api.version.request": False, "broker.version.fallback": release}
+        )
         topic = client.topic()
         with client.producer(**conf) as producer:
             for number in range(COUNT):
@@ -267,7 +290,9 @@ def test_kept_messages_of_message_sets_pin_no_more_than_the_limit(release: str) 
             assert (message.key(), message.value()) == content(message.offset())[:2]  # type: ignore[arg-type]
 
 
-def test_what_is_kept_outlives_the_client_and_is_let_go_anywhere(client: Client, mixed: str) -> None:
+def test_what_is_kept_outlives_the_client_and_is_let_go_anywhere(
+    client: Client, mixed: str
+) -> None:
     with reading(client, mixed, **LIMIT) as consumer:
         kept = [message for message in take(consumer, COUNT) if message.offset() % 100 == 0]  # type: ignore[operator]
     del consumer
@@ -318,7 +343,9 @@ print(resident_bytes() - before, len(kept))
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/statm")
 @pytest.mark.skipif("KN_SANITIZE" in os.environ, reason="a sanitizer's own memory would be counted")
 @pytest.mark.parametrize("what", ["messages", "reports"])
-def test_resident_memory_of_what_is_kept_stays_near_the_limit(cluster: MockCluster, client: Client, what: str) -> None:
+def test_resident_memory_of_what_is_kept_stays_near_the_limit(
+    cluster: MockCluster, client: Client, what: str
+) -> None:
     topic, total = client.topic(2), 2_000_000
     if what == "messages":
         with client.producer(**{"linger.ms": 20}) as producer:

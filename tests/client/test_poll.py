@@ -214,7 +214,8 @@ def test_consume_callback_may_seek_poll_wake_and_close(full: Consumer):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error"), [((None,), TypeError), ((print, -1), ValueError), ((print, "1"), TypeError)]
+    ("arguments", "error"),
+    [((None,), TypeError), ((print, -1), ValueError), ((print, "1"), TypeError)],
 )
 def test_consume_callback_checks_its_arguments(client: Client, arguments, error):
     with client.consumer() as consumer, pytest.raises(error):
@@ -443,7 +444,9 @@ def test_what_consume_has_is_not_lost_when_a_signal_handler_raises(client: Clien
         assert values(take(consumer, 4)) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("begin", [lambda consumer: consumer.consume(100, 60), lambda consumer: list(consumer)])
+@pytest.mark.parametrize(
+    "begin", [lambda consumer: consumer.consume(100, 60), lambda consumer: list(consumer)]
+)
 def test_close_in_another_thread_ends_waits(client: Client, begin):
     topic = client.topic()
     fill(client, topic, 5, partition=0)
@@ -479,7 +482,11 @@ def test_a_fatal_error_is_a_message_and_iteration_raises_it_each_time(client: Cl
 
 
 @pytest.mark.parametrize(
-    "begin", [lambda consumer, timeout: consumer.poll(timeout), lambda consumer, timeout: consumer.consume(1, timeout)]
+    "begin",
+    [
+        lambda consumer, timeout: consumer.poll(timeout),
+        lambda consumer, timeout: consumer.consume(1, timeout),
+    ],
 )
 def test_timeouts_that_make_no_sense(client: Client, begin):
     with client.consumer() as consumer:
@@ -525,7 +532,11 @@ def test_a_partition_with_much_to_read_does_not_starve_others(cluster: MockClust
     fill(client, topic, 6000, partition=0, **{"batch.num.messages": 500})
     for number in small:
         fill(client, topic, 50, partition=number)
-    settings = {"max.partition.fetch.bytes": 10_000, "fetch.max.bytes": 10_000, "message.max.bytes": 9_000}
+    settings = {
+        "max.partition.fetch.bytes": 10_000,
+        "fetch.max.bytes": 10_000,
+        "message.max.bytes": 9_000,
+    }
     with client.consumer(**settings) as consumer:
         consumer.assign([TopicPartition(topic, number, 0) for number in (0, *small)])
         found = take(consumer, 6100, 60)
@@ -536,7 +547,9 @@ def test_a_partition_with_much_to_read_does_not_starve_others(cluster: MockClust
         assert len(order) - 1 - order[::-1].index(number) < 4000
 
 
-def test_news_of_a_quiet_partition_comes_before_the_end_of_a_busy_one(cluster: MockCluster, client: Client):
+def test_news_of_a_quiet_partition_comes_before_the_end_of_a_busy_one(
+    cluster: MockCluster, client: Client
+):
     # led by the same broker as partition 0: both are in its answers
     quiet = len(cluster.broker_ids)
     topic = client.topic(partitions=quiet + 1)

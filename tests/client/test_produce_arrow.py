@@ -1,4 +1,5 @@
-"""produce_arrow(): all Arrow libraries and layouts give the same messages, with one report a call.
+"""produce_arrow(): all Arrow libraries and layouts give the same messages, with one report a
+call.
 """
 
 from __future__ import annotations
@@ -9,21 +10,39 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_native import ArrowReport, KafkaError, KafkaException, Message, Producer, ProducerInterceptor
+from kafka_native import (
+    ArrowReport,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    ProducerInterceptor,
+)
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
 from .support import Client, read_all
 
-HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
-VALUES = [b"one", b"", None, b"a value that is longer than a view holds inline", b"\xff\x00", "zwölf".encode()]
+HEADERS = pa.list_(
+    pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+)
+VALUES = [
+    b"one",
+    b"",
+    None,
+    b"a value that is longer than a view holds inline",
+    b"\xff\x00",
+    "zwölf".encode(),
+]
 TEXTS = ["one", "", None, "a text that is longer than a view holds inline", "zwölf", "x"]
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
 
 
 def values_of(messages: list[Message]) -> list[bytes | None]:
     """Return the values in the order of one partition."""
-    return [message.value() for message in sorted(messages, key=lambda message: message.offset() or 0)]
+    return [
+        message.value() for message in sorted(messages, key=lambda message: message.offset() or 0)
+    ]
 
 
 def sent(client: Client, data: Any, count: int, **arguments: Any) -> list[Message]:
@@ -53,26 +72,39 @@ def test_binary_of_every_layout_arrives(client: Client, kind: pa.DataType):
         column = pa.DictionaryArray.from_arrays(encoded.indices.cast(kind.index_type), words)
     else:
         column = column.cast(kind)
-    assert [message.value() for message in sent(client, pa.table({"value": column}), len(VALUES))] == VALUES
+    assert [
+        message.value() for message in sent(client, pa.table({"value": column}), len(VALUES))
+    ] == VALUES
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_text_of_every_layout_arrives_as_utf8(client: Client, kind: pa.DataType):
-    table = pa.table({"k": pa.array(TEXTS, pa.string()).cast(kind), "v": pa.array(TEXTS, pa.string()).cast(kind)})
+    table = pa.table(
+        {"k": pa.array(TEXTS, pa.string()).cast(kind), "v": pa.array(TEXTS, pa.string()).cast(kind)}
+    )
     messages = sent(client, table, len(TEXTS), value="v", key="k")
     expected = [None if text is None else text.encode() for text in TEXTS]
-    assert [(message.key(), message.value()) for message in messages] == [(each, each) for each in expected]
+    assert [(message.key(), message.value()) for message in messages] == [
+        (each, each) for each in expected
+    ]
 
 
 def test_fixed_size_and_null_columns_arrive(client: Client):
     table = pa.table({"key": pa.array([b"abc", None, b"xyz"], pa.binary(3)), "value": pa.nulls(3)})
     messages = sent(client, table, 3, key=0, value=1)
-    assert [(message.key(), message.value()) for message in messages] == [(b"abc", None), (None, None), (b"xyz", None)]
+    assert [(message.key(), message.value()) for message in messages] == [
+        (b"abc", None),
+        (None, None),
+        (b"xyz", None),
+    ]
 
 
 def test_value_none_sends_nulls(client: Client):
     messages = sent(client, pa.table({"key": ["a", "b"]}), 2, key="key", value=None)
-    assert [(message.key(), message.value()) for message in messages] == [(b"a", None), (b"b", None)]
+    assert [(message.key(), message.value()) for message in messages] == [
+        (b"a", None),
+        (b"b", None),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +112,11 @@ def test_value_none_sends_nulls(client: Client):
 )
 def test_headers_arrive(client: Client, kind: pa.DataType):
     rows = [[("a", b"1"), ("b", None)], [], None, [("ü", b""), ("a", b"x" * 300)]]
-    data = rows if pa.types.is_map(kind) else [row and [{"key": k, "value": v} for k, v in row] for row in rows]
+    data = (
+        rows
+        if pa.types.is_map(kind)
+        else [row and [{"key": k, "value": v} for k, v in row] for row in rows]
+    )
     table = pa.table({"value": [b"x"] * 4, "headers": pa.array(data, kind)})
     messages = sent(client, table, 4, headers="headers")
     assert [message.headers() for message in messages] == [rows[0], None, None, rows[3]]
@@ -119,18 +155,29 @@ def test_one_timestamp_for_all(client: Client):
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()], ids=str
+    "kind",
+    [pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()],
+    ids=str,
 )
 def test_partitions_of_every_integer(client: Client, kind: pa.DataType):
     topic = client.topic(4)
-    table = pa.table({"value": [str(n % 4) for n in range(100)], "p": pa.array([n % 4 for n in range(100)], kind)})
+    table = pa.table(
+        {
+            "value": [str(n % 4) for n in range(100)],
+            "p": pa.array([n % 4 for n in range(100)], kind),
+        }
+    )
     with client.producer() as producer:
         assert producer.produce_arrow(topic, table, partition="p") == 100
-    assert all(int(message.value() or b"") == message.partition() for message in read_all(client, topic, 100))
+    assert all(
+        int(message.value() or b"") == message.partition()
+        for message in read_all(client, topic, 100)
+    )
 
 
 @pytest.mark.parametrize(
-    "partitioner", ["consistent_random", "murmur2_random", "fnv1a", "murmur2", "consistent", "fnv1a_random"]
+    "partitioner",
+    ["consistent_random", "murmur2_random", "fnv1a", "murmur2", "consistent", "fnv1a_random"],
 )
 def test_keys_go_where_produce_puts_them(client: Client, partitioner: str):
     one, other = client.topic(5), client.topic(5)
@@ -139,17 +186,23 @@ def test_keys_go_where_produce_puts_them(client: Client, partitioner: str):
         producer.produce_arrow(one, pa.table({"key": keys, "value": keys}), key="key")
         for key in keys:
             producer.produce(other, key, key)
-    places = [{(m.key(), m.partition()) for m in read_all(client, topic, 700)} for topic in (one, other)]
+    places = [
+        {(m.key(), m.partition()) for m in read_all(client, topic, 700)} for topic in (one, other)
+    ]
     assert places[0] == places[1]
 
 
 def test_order_of_a_key_is_kept(client: Client):
     topic = client.topic(3)
-    table = pa.table({"key": [f"{n % 17}" for n in range(20_000)], "value": [str(n) for n in range(20_000)]})
+    table = pa.table(
+        {"key": [f"{n % 17}" for n in range(20_000)], "value": [str(n) for n in range(20_000)]}
+    )
     with client.producer(**{"queue.buffering.max.messages": 1000, "linger.ms": 0}) as producer:
         assert producer.produce_arrow(topic, table, key="key") == 20_000
     seen: dict[tuple[bytes, int], int] = {}
-    for message in sorted(read_all(client, topic, 20_000), key=lambda m: (m.partition(), m.offset())):
+    for message in sorted(
+        read_all(client, topic, 20_000), key=lambda m: (m.partition(), m.offset())
+    ):
         key, number = message.key() or b"", int(message.value() or b"")
         assert seen.get((key, message.partition()), -1) < number
         seen[key, message.partition()] = number
@@ -161,7 +214,9 @@ def test_topics_by_column(client: Client, words: pa.DataType):
     topics = [client.topic() for _ in range(40)]
     other = client.topic()
     names = [topics[n * 7 % 40] if n % 5 else None for n in range(400)]
-    table = pa.table({"value": [str(n) for n in range(400)], "topic": pa.array(names, pa.string()).cast(words)})
+    table = pa.table(
+        {"value": [str(n) for n in range(400)], "topic": pa.array(names, pa.string()).cast(words)}
+    )
     with client.producer() as producer:
         assert producer.produce_arrow(other, table, topic_column="topic") == 400
     for topic in [*topics, other]:
@@ -170,7 +225,9 @@ def test_topics_by_column(client: Client, words: pa.DataType):
 
 
 def test_slices_leave_out_what_is_not_theirs(client: Client):
-    rows = [None if n % 3 == 0 else [{"key": str(n), "value": str(n).encode()}] for n in range(1000)]
+    rows = [
+        None if n % 3 == 0 else [{"key": str(n), "value": str(n).encode()}] for n in range(1000)
+    ]
     table = pa.table(
         {
             "value": pa.array([None if n % 7 == 0 else f"v{n}" for n in range(1000)]),
@@ -192,20 +249,33 @@ def test_slices_leave_out_what_is_not_theirs(client: Client):
         for number, message in enumerate(messages, first):
             assert message.value() == (None if number % 7 == 0 else f"v{number}".encode())
             assert message.key() == f"k{number % 5}".encode()
-            assert message.headers() == (None if number % 3 == 0 else [(str(number), str(number).encode())])
+            assert message.headers() == (
+                None if number % 3 == 0 else [(str(number), str(number).encode())]
+            )
 
 
 def test_a_single_column_is_the_value(client: Client):
-    assert [m.value() for m in sent(client, pa.chunked_array([["a"], [], ["b", "c"]]), 3)] == [b"a", b"b", b"c"]
+    assert [m.value() for m in sent(client, pa.chunked_array([["a"], [], ["b", "c"]]), 3)] == [
+        b"a",
+        b"b",
+        b"c",
+    ]
     assert [m.value() for m in sent(client, pa.array([b"a", None]), 2)] == [b"a", None]
 
 
 def test_one_report_counts_and_names_failed_rows(client: Client):
     topic = client.topic(2)
-    table = pa.table({"value": [b"x", b"y" * 5000, b"z"] * 400, "partition": [0, 1, 9, 0, 1, 1] * 200})
+    table = pa.table(
+        {"value": [b"x", b"y" * 5000, b"z"] * 400, "partition": [0, 1, 9, 0, 1, 1] * 200}
+    )
     reports: list[ArrowReport] = []
-    with client.producer(**{"message.max.bytes": 4000, "topic.metadata.propagation.max.ms": 1000}) as producer:
-        assert producer.produce_arrow(topic, table, partition="partition", on_delivery=reports.append) == 1200
+    with client.producer(
+        **{"message.max.bytes": 4000, "topic.metadata.propagation.max.ms": 1000}
+    ) as producer:
+        assert (
+            producer.produce_arrow(topic, table, partition="partition", on_delivery=reports.append)
+            == 1200
+        )
         assert producer.flush(20) == 0
     (report,) = reports
     assert report.rows == 1200
@@ -237,21 +307,34 @@ def test_reports_of_calls_and_messages_do_not_mix(client: Client):
     reports: list[tuple[int, ArrowReport]] = []
     single: list[bytes | None] = []
     everybody: list[bytes | None] = []
-    with client.producer(on_delivery=lambda error, message: everybody.append(message.value())) as producer:
+    with client.producer(
+        on_delivery=lambda error, message: everybody.append(message.value())
+    ) as producer:
         for number in range(60):
             table = pa.table({"value": [f"{number}"] * number})
             producer.produce_arrow(
-                topic, table, on_delivery=lambda report, number=number: reports.append((number, report))
+                topic,
+                table,
+                on_delivery=lambda report, number=number: reports.append((number, report)),
             )
-            producer.produce(topic, f"s{number}", on_delivery=lambda error, message: single.append(message.value()))
+            producer.produce(
+                topic,
+                f"s{number}",
+                on_delivery=lambda error, message: single.append(message.value()),
+            )
             producer.produce(topic, f"e{number}")
             producer.produce_arrow(topic, pa.table({"value": [f"a{number}"]}))
         assert producer.flush(20) == 0
     assert sorted(number for number, _ in reports) == list(range(60))
-    assert all(report.rows == report.delivered == number and report.error is None for number, report in reports)
+    assert all(
+        report.rows == report.delivered == number and report.error is None
+        for number, report in reports
+    )
     assert sorted(single) == sorted(f"s{number}".encode() for number in range(60))
     # Messages without their own report are reported normally.
-    assert sorted(everybody) == sorted(f"{kind}{number}".encode() for number in range(60) for kind in "ea")
+    assert sorted(everybody) == sorted(
+        f"{kind}{number}".encode() for number in range(60) for kind in "ea"
+    )
 
 
 def test_failures_and_messages_in_one_batch(client: Client):
@@ -259,16 +342,20 @@ def test_failures_and_messages_in_one_batch(client: Client):
     seen: list[tuple[KafkaError | None, bytes | None]] = []
     with Producer(NOWHERE) as producer:
         for number in range(5):
-            producer.produce_arrow("t", pa.table({"value": [f"r{number}"] * 3}), on_delivery=reports.append)
+            producer.produce_arrow(
+                "t", pa.table({"value": [f"r{number}"] * 3}), on_delivery=reports.append
+            )
             producer.produce(
-                "t", f"m{number}", on_delivery=lambda error, message: seen.append((error, message.value()))
+                "t",
+                f"m{number}",
+                on_delivery=lambda error, message: seen.append((error, message.value())),
             )
         assert len(producer) == 20
         producer.purge()
         assert producer.flush(10) == 0
-    assert [(report.rows, report.delivered, [row for row, _ in report.failed]) for report in reports] == [
-        (3, 0, [0, 1, 2])
-    ] * 5
+    assert [
+        (report.rows, report.delivered, [row for row, _ in report.failed]) for report in reports
+    ] == [(3, 0, [0, 1, 2])] * 5
     assert {report.error.code() for report in reports if report.error} == {KafkaError._PURGE_QUEUE}
     assert [value for _, value in seen] == [f"m{number}".encode() for number in range(5)]
 
@@ -276,7 +363,9 @@ def test_failures_and_messages_in_one_batch(client: Client):
 def test_rows_of_an_unknown_topic_fail_with_the_brokers_error(client: Client):
     reports: list[ArrowReport] = []
     with client.producer(**{"topic.metadata.propagation.max.ms": 500}) as producer:
-        producer.produce_arrow("no such topic!", pa.table({"value": ["a", "b"]}), on_delivery=reports.append)
+        producer.produce_arrow(
+            "no such topic!", pa.table({"value": ["a", "b"]}), on_delivery=reports.append
+        )
         assert producer.flush(20) == 0
     assert [row for row, _ in reports[0].failed] == [0, 1]
 
@@ -310,9 +399,13 @@ def test_a_producer_that_is_dropped_makes_no_report():
 def test_retries_do_not_count_twice(cluster: MockCluster, client: Client):
     topic = client.topic(2)
     reports: list[ArrowReport] = []
-    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.REQUEST_TIMED_OUT])
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.REQUEST_TIMED_OUT]
+    )
     with client.producer(**{"retry.backoff.ms": 10}) as producer:
-        producer.produce_arrow(topic, pa.table({"value": [str(n) for n in range(5000)]}), on_delivery=reports.append)
+        producer.produce_arrow(
+            topic, pa.table({"value": [str(n) for n in range(5000)]}), on_delivery=reports.append
+        )
         assert producer.flush(20) == 0
     assert (reports[0].rows, reports[0].delivered) == (5000, 5000)
     assert sorted(int(m.value() or b"") for m in read_all(client, topic, 5000)) == list(range(5000))
@@ -323,7 +416,9 @@ def test_a_batch_that_is_split_counts_once(cluster: MockCluster, client: Client)
     reports: list[ArrowReport] = []
     cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.MSG_SIZE_TOO_LARGE] * 2)
     with client.producer(**{"enable.idempotence": True}) as producer:
-        producer.produce_arrow(topic, pa.table({"value": [str(n) for n in range(1000)]}), on_delivery=reports.append)
+        producer.produce_arrow(
+            topic, pa.table({"value": [str(n) for n in range(1000)]}), on_delivery=reports.append
+        )
         assert producer.flush(20) == 0
     assert (reports[0].rows, reports[0].delivered) == (1000, 1000)
     assert values_of(read_all(client, topic, 1000)) == [str(n).encode() for n in range(1000)]
@@ -331,7 +426,12 @@ def test_a_batch_that_is_split_counts_once(cluster: MockCluster, client: Client)
 
 @pytest.mark.parametrize(
     "conf",
-    [{"acks": 0}, {"compression.type": "lz4"}, {"enable.idempotence": True}, {"delivery.report.only.error": True}],
+    [
+        {"acks": 0},
+        {"compression.type": "lz4"},
+        {"enable.idempotence": True},
+        {"delivery.report.only.error": True},
+    ],
     ids=str,
 )
 def test_reports_under_other_settings(client: Client, conf: dict[str, Any]):
@@ -346,7 +446,11 @@ def test_zero_rows_and_zero_chunks(client: Client):
     reports: list[ArrowReport] = []
     schema = pa.schema([("value", pa.binary())])
     with client.producer() as producer:
-        for data in (schema.empty_table(), pa.Table.from_batches([], schema), pa.RecordBatch.from_pylist([], schema)):
+        for data in (
+            schema.empty_table(),
+            pa.Table.from_batches([], schema),
+            pa.RecordBatch.from_pylist([], schema),
+        ):
             assert producer.produce_arrow("t", data, on_delivery=reports.append) == 0
         assert producer.flush(5) == 0
     assert [(report.rows, report.delivered, report.failed, report.error) for report in reports] == [
@@ -378,7 +482,9 @@ def test_callback_may_produce_again(client: Client):
         def again(report: ArrowReport) -> None:
             reports.append(report)
             if len(reports) < 20:
-                producer.produce_arrow(topic, pa.table({"value": ["a"] * 10}), on_delivery=again, timeout=20)
+                producer.produce_arrow(
+                    topic, pa.table({"value": ["a"] * 10}), on_delivery=again, timeout=20
+                )
 
         producer.produce_arrow(topic, pa.table({"value": ["a"] * 10}), on_delivery=again)
         assert producer.flush(20) == 0

@@ -23,13 +23,20 @@ def producer() -> Iterator[Producer]:
 
 
 def refused(
-    producer: Producer, kind: type[BaseException], match: str, data: Any, rows: int = 0, **arguments: Any
+    producer: Producer,
+    kind: type[BaseException],
+    match: str,
+    data: Any,
+    rows: int = 0,
+    **arguments: Any,
 ) -> None:
     """Check that the call raises, takes so many rows, and reports only those."""
     reports: list[ArrowReport] = []
     queued = len(producer)
     with pytest.raises(kind, match=match) as caught:
-        producer.produce_arrow(**{"topic": "t", "data": data, "on_delivery": reports.append, **arguments})
+        producer.produce_arrow(
+            **{"topic": "t", "data": data, "on_delivery": reports.append, **arguments}
+        )
     assert caught.value.rows == rows  # type: ignore[attr-defined]
     assert len(producer) == queued + rows
 
@@ -81,7 +88,9 @@ VALUE = {"value": pa.array([b"a", b"b", b"c"])}
     ],
     ids=str,
 )
-def test_calls_that_make_no_sense(producer: Producer, kind: type[BaseException], match: str, arguments: dict[str, Any]):
+def test_calls_that_make_no_sense(
+    producer: Producer, kind: type[BaseException], match: str, arguments: dict[str, Any]
+):
     data = pa.table({**VALUE, "n": pa.array([1, 2, 3])})
     refused(producer, kind, match, **{"data": data, **arguments})
 
@@ -121,21 +130,37 @@ def test_values_of_another_type(producer: Producer, column: pa.Array):
 )
 def test_timestamps_out_of_range(producer: Producer, column: pa.Array, row: int, what: str):
     data = table(value=pa.array([b"x"] * len(column)), t=column)
-    refused(producer, ValueError, rf"column 't' \(timestamp\), row {row}: .*{what}", data, timestamp="t")
+    refused(
+        producer, ValueError, rf"column 't' \(timestamp\), row {row}: .*{what}", data, timestamp="t"
+    )
 
 
 @pytest.mark.parametrize(
-    "column", [pa.array([0, -2], pa.int32()), pa.array([0, 2**31], pa.int64()), pa.array([0, 2**64 - 1], pa.uint64())]
+    "column",
+    [
+        pa.array([0, -2], pa.int32()),
+        pa.array([0, 2**31], pa.int64()),
+        pa.array([0, 2**64 - 1], pa.uint64()),
+    ],
 )
 def test_partitions_out_of_range(producer: Producer, column: pa.Array):
     data = table(value=pa.array([b"x"] * 2), p=column)
-    refused(producer, ValueError, r"column 'p' \(partition\), row 1: a partition out of range", data, partition="p")
+    refused(
+        producer,
+        ValueError,
+        r"column 'p' \(partition\), row 1: a partition out of range",
+        data,
+        partition="p",
+    )
 
 
 @pytest.mark.parametrize(
     ("headers", "what"),
     [
-        (pa.array([[], [{"key": "a", "value": b""}, {"key": None, "value": b""}]], HEADERS), "key is null"),
+        (
+            pa.array([[], [{"key": "a", "value": b""}, {"key": None, "value": b""}]], HEADERS),
+            "key is null",
+        ),
         (pa.array([None, [None]], HEADERS), "a header that is null"),
         (
             pa.array(
@@ -159,12 +184,20 @@ def test_headers_that_cannot_be(producer: Producer, headers: pa.Array, what: str
 @pytest.mark.parametrize("names", [["a", None], ["a", ""], ["a", "x" * 40_000]])
 def test_topics_that_cannot_be(producer: Producer, names: list[str | None]):
     data = table(value=pa.array([b"x"] * 2), t=pa.array(names))
-    refused(producer, ValueError, r"column 't' \(topic_column\), row 1: ", data, topic=None, topic_column="t")
+    refused(
+        producer,
+        ValueError,
+        r"column 't' \(topic_column\), row 1: ",
+        data,
+        topic=None,
+        topic_column="t",
+    )
 
 
 def test_the_row_counts_across_chunks_and_earlier_chunks_are_kept(producer: Producer):
     data = table(
-        value=pa.chunked_array([[b"a"], [], [b"b", b"c"], [b"d", b"e"]]), p=pa.chunked_array([[1], [], [1, 1], [1, -7]])
+        value=pa.chunked_array([[b"a"], [], [b"b", b"c"], [b"d", b"e"]]),
+        p=pa.chunked_array([[1], [], [1, 1], [1, -7]]),
     )
     refused(producer, ValueError, "row 4: a partition out of range", data, 3, partition="p")
 
@@ -172,11 +205,26 @@ def test_the_row_counts_across_chunks_and_earlier_chunks_are_kept(producer: Prod
 HOSTILE = [
     (array(pa.binary(), 2, ints(0, 5, 3), b"hello"), "row 1: offsets that fall"),
     (array(pa.binary(), 2, ints(-1, 1, 3), b"hello"), "row 0: offsets that fall"),
-    (array(pa.large_binary(), 2, ints(0, 1 << 40, 3, size=8), b"hello"), "row 1: offsets that fall"),
-    (array(pa.binary_view(), 1, ints(20, 0, 5, 0), b"x" * 30), "row 0: a view outside of its buffers"),
-    (array(pa.binary_view(), 1, ints(20, 0, 0, 15), b"x" * 30), "row 0: a view outside of its buffers"),
-    (array(pa.binary_view(), 1, ints(20, 0, 0, -1), b"x" * 30), "row 0: a view outside of its buffers"),
-    (array(pa.binary_view(), 1, ints(-1, 0, 0, 0), b"x" * 30), "row 0: a view outside of its buffers"),
+    (
+        array(pa.large_binary(), 2, ints(0, 1 << 40, 3, size=8), b"hello"),
+        "row 1: offsets that fall",
+    ),
+    (
+        array(pa.binary_view(), 1, ints(20, 0, 5, 0), b"x" * 30),
+        "row 0: a view outside of its buffers",
+    ),
+    (
+        array(pa.binary_view(), 1, ints(20, 0, 0, 15), b"x" * 30),
+        "row 0: a view outside of its buffers",
+    ),
+    (
+        array(pa.binary_view(), 1, ints(20, 0, 0, -1), b"x" * 30),
+        "row 0: a view outside of its buffers",
+    ),
+    (
+        array(pa.binary_view(), 1, ints(-1, 0, 0, 0), b"x" * 30),
+        "row 0: a view outside of its buffers",
+    ),
     (
         pa.DictionaryArray.from_arrays(pa.array([0, 3], pa.int8()), pa.array([b"a"]), safe=False),
         "row 1: a dictionary index that is out of range",
@@ -206,7 +254,10 @@ def test_offsets_at_the_limit_of_int32(producer: Producer):
     producer.purge()
     assert producer.flush(10) == 0
     for report in reports:
-        assert [(row, error.name()) for row, error in report.failed] == [(0, "_PURGE_QUEUE"), (1, "MSG_SIZE_TOO_LARGE")]
+        assert [(row, error.name()) for row, error in report.failed] == [
+            (0, "_PURGE_QUEUE"),
+            (1, "MSG_SIZE_TOO_LARGE"),
+        ]
     with pytest.raises(KafkaException, match=r"row 1 \(1 queued\)"):
         producer.produce_arrow("t", wide)
 
@@ -236,7 +287,10 @@ class Array(ctypes.Structure):
     """The fields of struct ArrowArray."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers", "n_children")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("length", "null_count", "offset", "n_buffers", "n_children")
+        ),
         ("buffers", ctypes.POINTER(ctypes.c_void_p)),
         ("children", ctypes.POINTER(ctypes.POINTER(ctypes.c_void_p))),
         ("dictionary", ctypes.c_void_p),

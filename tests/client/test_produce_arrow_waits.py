@@ -53,7 +53,9 @@ def test_room_comes_without_poll(client: Client):
         assert len(producer) <= 101
     assert (reports[0].rows, reports[0].delivered) == (20_000, 20_000)
     messages = sorted(read_all(client, topic, 20_000), key=lambda message: message.offset() or 0)
-    assert [message.value() for message in messages] == [str(number).encode() for number in range(20_000)]
+    assert [message.value() for message in messages] == [
+        str(number).encode() for number in range(20_000)
+    ]
 
 
 def test_time_over_tells_how_many_were_taken_and_the_rest_can_follow():
@@ -67,11 +69,15 @@ def test_time_over_tells_how_many_were_taken_and_the_rest_can_follow():
             assert caught.value.rows == (0 if timeout else 100)
         producer.purge()
         with pytest.raises(BufferError) as caught:
-            producer.produce_arrow("t", rows(1000).slice(100), on_delivery=reports.append, timeout=0)
+            producer.produce_arrow(
+                "t", rows(1000).slice(100), on_delivery=reports.append, timeout=0
+            )
         assert caught.value.rows == 100
         producer.purge()
     # A call without rows makes no report.
-    assert [(report.rows, report.delivered, len(report.failed)) for report in reports] == [(100, 0, 100)] * 2
+    assert [(report.rows, report.delivered, len(report.failed)) for report in reports] == [
+        (100, 0, 100)
+    ] * 2
 
 
 def test_max_block_is_for_each_time_that_nothing_moves(client: Client):

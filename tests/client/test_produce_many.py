@@ -18,7 +18,15 @@ from .support import Client, read_all
 # A producer that queues but doesn't send, so that queued messages can be counted.
 NOBODY: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
 
-VALUES = [b"bytes", "strüng", bytearray(b"array"), memoryview(b"view"), None, b"", b"\x00\xff" * 500]
+VALUES = [
+    b"bytes",
+    "strüng",
+    bytearray(b"array"),
+    memoryview(b"view"),
+    None,
+    b"",
+    b"\x00\xff" * 500,
+]
 PLAIN = [b"bytes", "strüng".encode(), b"array", b"view", None, b"", b"\x00\xff" * 500]
 
 
@@ -38,26 +46,48 @@ def known(client: Client, producer: Producer, topic: str) -> None:
 
 def test_everything_arrives_as_it_was_given(client: Client):
     topic = client.topic(partitions=3)
-    headers = [[("a", b"1"), ("a", None)], {"b": "ü"}, None, (), [("c", bytearray(b"3"))], {}, [("d", "")]]
+    headers = [
+        [("a", b"1"), ("a", None)],
+        {"b": "ü"},
+        None,
+        (),
+        [("c", bytearray(b"3"))],
+        {},
+        [("d", "")],
+    ]
     partitions = [0, 1, 2, 0, 1, 2, 0]
     timestamps = [1_000_000_000_000 + number for number in range(7)]
     with client.producer() as producer:
-        assert producer.produce_many(topic, VALUES, VALUES[::-1], partitions, headers, timestamps) == 7
+        assert (
+            producer.produce_many(topic, VALUES, VALUES[::-1], partitions, headers, timestamps) == 7
+        )
     messages = by_timestamp(client, topic, 7)
     assert [message.value() for message in messages] == PLAIN
     assert [message.key() for message in messages] == PLAIN[::-1]
     assert [message.partition() for message in messages] == partitions
     assert [message.timestamp()[1] for message in messages] == timestamps
-    expected = [[("a", b"1"), ("a", None)], [("b", "ü".encode())], [], [], [("c", b"3")], [], [("d", b"")]]
+    expected = [
+        [("a", b"1"), ("a", None)],
+        [("b", "ü".encode())],
+        [],
+        [],
+        [("c", b"3")],
+        [],
+        [("d", b"")],
+    ]
     assert [message.headers() or [] for message in messages] == expected
 
 
 def test_one_partition_and_one_timestamp_for_all(client: Client):
     topic = client.topic(partitions=3)
     with client.producer() as producer:
-        assert producer.produce_many(topic, ["a", "b"], partition=2, timestamps=1_234_567_890_123) == 2
+        assert (
+            producer.produce_many(topic, ["a", "b"], partition=2, timestamps=1_234_567_890_123) == 2
+        )
     messages = read_all(client, topic, 2)
-    assert [(message.partition(), message.timestamp()[1]) for message in messages] == [(2, 1_234_567_890_123)] * 2
+    assert [(message.partition(), message.timestamp()[1]) for message in messages] == [
+        (2, 1_234_567_890_123)
+    ] * 2
     assert [(message.value(), message.key(), message.headers()) for message in messages] == [
         (b"a", None, None),
         (b"b", None, None),
@@ -88,7 +118,9 @@ def test_keys_choose_the_partition_as_in_produce_and_order_holds(client: Client)
 
     for partition in range(4):
         found = [(record.key, record.value) for record in client.cluster.messages(many, partition)]
-        assert found == [(record.key, record.value) for record in client.cluster.messages(one, partition)]
+        assert found == [
+            (record.key, record.value) for record in client.cluster.messages(one, partition)
+        ]
         assert found == sorted(found, key=lambda pair: int(pair[1] or b""))
         assert found
 
@@ -96,9 +128,17 @@ def test_keys_choose_the_partition_as_in_produce_and_order_holds(client: Client)
 @pytest.mark.parametrize("make", [list, tuple, UserList])
 def test_sequences_of_every_kind(client: Client, make: Callable[[Any], Any]):
     topic = client.topic(partitions=2)
-    partitions, timestamps = array.array("i", [0, 1, 1]), range(1_000_000_000_001, 1_000_000_000_004)
+    partitions, timestamps = (
+        array.array("i", [0, 1, 1]),
+        range(1_000_000_000_001, 1_000_000_000_004),
+    )
     with client.producer() as producer:
-        assert producer.produce_many(topic, make("abc"), make("xyz"), partitions, make([None] * 3), timestamps) == 3
+        assert (
+            producer.produce_many(
+                topic, make("abc"), make("xyz"), partitions, make([None] * 3), timestamps
+            )
+            == 3
+        )
     messages = by_timestamp(client, topic, 3)
     assert [(message.key(), message.value(), message.partition()) for message in messages] == [
         (b"x", b"a", 0),
@@ -185,8 +225,16 @@ def test_wrong_arguments_queue_nothing(arguments: dict[str, Any], kind, text: st
         ("timestamps", 2**63, OverflowError, "too (large|big)"),
     ],
 )
-def test_wrong_item_is_named_and_what_came_before_is_queued(column: str, item: object, kind, text: str):
-    fine: dict[str, Any] = {"values": b"v", "keys": b"k", "headers": None, "partition": 0, "timestamps": 1}
+def test_wrong_item_is_named_and_what_came_before_is_queued(
+    column: str, item: object, kind, text: str
+):
+    fine: dict[str, Any] = {
+        "values": b"v",
+        "keys": b"k",
+        "headers": None,
+        "partition": 0,
+        "timestamps": 1,
+    }
     columns = {name: [one] * 5 for name, one in fine.items()}
     columns[column][3] = item
     reports: list[KafkaError] = []
@@ -207,7 +255,9 @@ def test_wrong_item_is_named_and_what_came_before_is_queued(column: str, item: o
 def test_message_over_the_limit_ends_it(client: Client):
     topic = client.topic()
     with client.producer(**{"message.max.bytes": 2000}) as producer:
-        with pytest.raises(KafkaException, match=r"message\.max\.bytes=2000.*message 2 \(2 queued\)") as caught:
+        with pytest.raises(
+            KafkaException, match=r"message\.max\.bytes=2000.*message 2 \(2 queued\)"
+        ) as caught:
             producer.produce_many(topic, [b"a", b"b", b"x" * 3000, b"d"])
         assert caught.value.args[0] == KafkaError.MSG_SIZE_TOO_LARGE
     assert [message.value() for message in read_all(client, topic, 2)] == [b"a", b"b"]
@@ -241,7 +291,9 @@ def test_full_queue_takes_what_fits_and_the_rest_later(client: Client):
         while done < len(values):
             producer.flush(10)
             done += producer.produce_many(topic, values[done:])
-    assert [message.value() for message in read_all(client, topic, 25)] == [value.encode() for value in values]
+    assert [message.value() for message in read_all(client, topic, 25)] == [
+        value.encode() for value in values
+    ]
 
 
 def test_each_message_is_reported(client: Client):
@@ -253,7 +305,9 @@ def test_each_message_is_reported(client: Client):
         own.append((error, message.value(), message.offset()))
 
     before = sys.getrefcount(on_delivery)
-    with client.producer(on_delivery=lambda error, message: everywhere.append(message.value())) as producer:
+    with client.producer(
+        on_delivery=lambda error, message: everywhere.append(message.value())
+    ) as producer:
         producer.produce_many(topic, ["a", "b"])
         producer.produce_many(topic, ["c", "d"], on_delivery=on_delivery)
         assert producer.flush(10) == 0
@@ -294,7 +348,9 @@ def test_batch_arrives_as_it_was_given(client: Client):
         for number, value in enumerate(VALUES)
     ]
     messages.append({"timestamp": 20})
-    messages.append(dict.fromkeys(("value", "key", "headers", "partition", "callback", "on_delivery"), None))
+    messages.append(
+        dict.fromkeys(("value", "key", "headers", "partition", "callback", "on_delivery"), None)
+    )
     messages[-1]["timestamp"] = 21
     with client.producer() as producer:
         assert producer.produce_batch(topic, messages, partition=1) == 9
@@ -304,7 +360,9 @@ def test_batch_arrives_as_it_was_given(client: Client):
     assert [message.key() for message in found] == [*PLAIN, None, None]
     assert [message.partition() for message in found] == [0, 1, 2, 0, 1, 2, 0, 1, 1]
     assert [message.timestamp()[1] for message in found] == [10, 11, 12, 13, 14, 15, 16, 20, 21]
-    assert [message.headers() for message in found[:7]] == [[("n", b"%d" % number)] for number in range(7)]
+    assert [message.headers() for message in found[:7]] == [
+        [("n", b"%d" % number)] for number in range(7)
+    ]
 
 
 def test_message_s_own_callback_goes_before_the_call_s(client: Client):
@@ -321,10 +379,18 @@ def test_message_s_own_callback_goes_before_the_call_s(client: Client):
             {"value": "c", "on_delivery": into("own")},
             {"value": "d", "on_delivery": into("own"), "callback": into("callback")},
         ]
-        assert producer.produce_batch(topic, own, on_delivery=into("never"), callback=into("call")) == 4
+        assert (
+            producer.produce_batch(topic, own, on_delivery=into("never"), callback=into("call"))
+            == 4
+        )
         assert producer.produce_batch(topic, [{"value": "e"}], callback=into("call")) == 1
         assert producer.produce_batch(topic, [{"value": "f"}]) == 1
-    assert reports == {"call": [b"a", b"e"], "callback": [b"b", b"d"], "own": [b"c"], "client": [b"f"]}
+    assert reports == {
+        "call": [b"a", b"e"],
+        "callback": [b"b", b"d"],
+        "own": [b"c"],
+        "client": [b"f"],
+    }
 
 
 def test_message_that_cannot_be_queued_has_its_error_and_the_rest_goes_on(client: Client):
@@ -338,7 +404,9 @@ def test_message_that_cannot_be_queued_has_its_error_and_the_rest_goes_on(client
     ]
     failed: list[KafkaError | None] = []
     limits = {"message.max.bytes": 2000, "topic.metadata.propagation.max.ms": 1000}
-    with client.producer(**limits, on_delivery=lambda error, message: failed.append(error)) as producer:
+    with client.producer(
+        **limits, on_delivery=lambda error, message: failed.append(error)
+    ) as producer:
         known(client, producer, topic)
         assert producer.produce_batch(topic, messages) == 3
     assert [error for error in failed if error is not None] == [KafkaError._UNKNOWN_PARTITION]
@@ -364,7 +432,9 @@ def test_full_queue_marks_what_is_left_for_another_try(client: Client):
         assert producer.flush(10) == 0
         assert producer.produce_batch(topic, left) == 5
         assert not any("_error" in message for message in messages)
-    assert [message.value() for message in read_all(client, topic, 15)] == [b"%d" % number for number in range(15)]
+    assert [message.value() for message in read_all(client, topic, 15)] == [
+        b"%d" % number for number in range(15)
+    ]
 
 
 @pytest.mark.parametrize(

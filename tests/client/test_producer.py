@@ -29,7 +29,9 @@ def test_topics_are_told_apart_by_name_whatever_objects_the_names_are(client: Cl
             # Each is a new object, mostly at the address of a freed one.
             producer.produce((str, Name, "".join)[number % 7 % 3](topic), str(number % 3))
     for number, topic in enumerate(topics):
-        assert [message.value() for message in read_all(client, topic, 1000)] == [str(number).encode()] * 1000
+        assert [message.value() for message in read_all(client, topic, 1000)] == [
+            str(number).encode()
+        ] * 1000
 
 
 def test_names_of_topics_are_kept_no_longer_than_the_producer_is_open(client: Client):
@@ -72,14 +74,20 @@ def test_report_says_where_the_message_went(client: Client):
     assert 0 < message.latency() < 30
     assert len(message) == 6
     again = pickle.loads(pickle.dumps(message))
-    assert (again.key(), again.value(), again.headers()) == (message.key(), message.value(), message.headers())
+    assert (again.key(), again.value(), again.headers()) == (
+        message.key(),
+        message.value(),
+        message.headers(),
+    )
     assert "offset=0" in repr(message)
 
 
 def test_own_callback_goes_before_the_client_wide_one(client: Client):
     topic = client.topic()
     everywhere, own = [], []
-    with client.producer(on_delivery=lambda error, message: everywhere.append(message.value())) as producer:
+    with client.producer(
+        on_delivery=lambda error, message: everywhere.append(message.value())
+    ) as producer:
         producer.produce(topic, "a")
         producer.produce(topic, "b", callback=lambda error, message: own.append(message.value()))
     assert (everywhere, own) == ([b"a"], [b"b"])
@@ -88,7 +96,10 @@ def test_own_callback_goes_before_the_client_wide_one(client: Client):
 def test_only_errors_are_reported_when_asked(client: Client):
     topic = client.topic()
     reports = []
-    conf = {"delivery.report.only.error": True, "on_delivery": lambda *report: reports.append(report)}
+    conf = {
+        "delivery.report.only.error": True,
+        "on_delivery": lambda *report: reports.append(report),
+    }
     with client.producer(**conf) as producer:
         producer.produce(topic, "a")
         producer.produce(topic, "b", on_delivery=lambda *report: reports.append(report))
@@ -138,7 +149,9 @@ def test_values_of_every_kind(client: Client, value):
     with client.producer() as producer:
         producer.produce(topic, value, key=value)
     [message] = read_all(client, topic, 1)
-    expected = None if value is None else bytes(value, "ascii") if isinstance(value, str) else bytes(value)
+    expected = (
+        None if value is None else bytes(value, "ascii") if isinstance(value, str) else bytes(value)
+    )
     assert message.value() == expected
     assert message.key() == expected
 
@@ -191,33 +204,54 @@ def test_partition_that_does_not_exist(client: Client):
     topic = client.topic(partitions=2)
     reports = []
     with client.producer(**{"topic.metadata.propagation.max.ms": 1000}) as producer:
-        producer.produce(topic, b"early", partition=7, on_delivery=lambda *report: reports.append(report))
-        producer.produce(topic, b"fine", partition=1, on_delivery=lambda *report: reports.append(report))
+        producer.produce(
+            topic, b"early", partition=7, on_delivery=lambda *report: reports.append(report)
+        )
+        producer.produce(
+            topic, b"fine", partition=1, on_delivery=lambda *report: reports.append(report)
+        )
         assert producer.flush(10) == 0
         outcome = {message.value(): error for error, message in reports}
         assert outcome[b"early"] == KafkaError._UNKNOWN_PARTITION
         assert outcome[b"fine"] is None
-        producer.produce(topic, b"late", partition=7, on_delivery=lambda *report: reports.append(report))
+        producer.produce(
+            topic, b"late", partition=7, on_delivery=lambda *report: reports.append(report)
+        )
         assert producer.flush(10) == 0
         error, message = reports[-1]
-        assert (error.code(), message.value(), message.partition()) == (KafkaError._UNKNOWN_PARTITION, b"late", 7)
+        assert (error.code(), message.value(), message.partition()) == (
+            KafkaError._UNKNOWN_PARTITION,
+            b"late",
+            7,
+        )
         assert "no such partition" in error.str()
 
 
-def test_partition_that_comes_to_be_takes_what_was_produced_to_it(client: Client, cluster: MockCluster):
+def test_partition_that_comes_to_be_takes_what_was_produced_to_it(
+    client: Client, cluster: MockCluster
+):
     topic = client.topic(partitions=1)
     reports: list[KafkaError | None] = []
     with client.producer() as producer:
         producer.produce(topic, b"old", partition=0)
         assert producer.flush(10) == 0
         for number in range(10):
-            producer.produce(topic, str(number), partition=2, on_delivery=lambda error, message: reports.append(error))
+            producer.produce(
+                topic,
+                str(number),
+                partition=2,
+                on_delivery=lambda error, message: reports.append(error),
+            )
         assert producer.flush(0.3) == 10
         cluster.create_partitions(topic, 3)
-        producer.produce(topic, "10", partition=2, on_delivery=lambda error, message: reports.append(error))
+        producer.produce(
+            topic, "10", partition=2, on_delivery=lambda error, message: reports.append(error)
+        )
         assert producer.flush(10) == 0
     assert reports == [None] * 11
-    assert [record.value for record in cluster.messages(topic, 2)] == [b"%d" % number for number in range(11)]
+    assert [record.value for record in cluster.messages(topic, 2)] == [
+        b"%d" % number for number in range(11)
+    ]
 
 
 def test_closed_producer_says_so(client: Client):
@@ -239,7 +273,9 @@ def test_closed_producer_says_so(client: Client):
 def test_close_without_waiting_reports_what_was_given_up(caplog):
     reports = []
     producer = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None})
-    producer.produce("t", b"x", on_delivery=lambda error, message: reports.append((error, message.value())))
+    producer.produce(
+        "t", b"x", on_delivery=lambda error, message: reports.append((error, message.value()))
+    )
     producer.produce("t", b"y")
     assert producer.close(0) is True
     assert reports == [(KafkaError._PURGE_QUEUE, b"x")]
@@ -267,7 +303,11 @@ def test_flush_returns_what_is_left_when_nobody_answers():
 
 def test_message_times_out_with_its_own_error():
     reports = []
-    conf = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 300, "error_cb": lambda error: None}
+    conf = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "message.timeout.ms": 300,
+        "error_cb": lambda error: None,
+    }
     with Producer(conf) as producer:
         producer.produce("t", b"x", on_delivery=lambda error, message: reports.append(error))
         assert producer.flush(20) == 0
@@ -314,7 +354,10 @@ def test_forked_child_is_told_and_the_parent_goes_on(client: Client):
         assert os.waitpid(child, 0)[1] == 0
         assert b"closed" in text or b"fork" in text
         producer.produce(topic, b"after")
-    assert sorted(message.value() for message in read_all(client, topic, 2)) == [b"after", b"before"]
+    assert sorted(message.value() for message in read_all(client, topic, 2)) == [
+        b"after",
+        b"before",
+    ]
 
 
 def test_many_threads_produce_at_once(client: Client):
@@ -325,7 +368,9 @@ def test_many_threads_produce_at_once(client: Client):
         def work(number):
             for index in range(2000):
                 producer.produce(
-                    topic, f"{number}-{index}", on_delivery=lambda error, message: reports.append(message.value())
+                    topic,
+                    f"{number}-{index}",
+                    on_delivery=lambda error, message: reports.append(message.value()),
                 )
                 if index % 500 == 0:
                     producer.poll(0)
@@ -349,7 +394,9 @@ def test_acks(client: Client, acks):
     with client.producer(acks=acks) as producer:
         for number in range(100):
             producer.produce(
-                topic, str(number), on_delivery=lambda error, message: reports.append((error, message.offset()))
+                topic,
+                str(number),
+                on_delivery=lambda error, message: reports.append((error, message.offset())),
             )
         assert producer.flush(10) == 0
     assert [error for error, _ in reports] == [None] * 100
@@ -379,7 +426,11 @@ def test_unknown_topic_fails_its_own_messages_only(cluster: MockCluster, client:
     reports = {}
     with client.producer(**{"topic.metadata.propagation.max.ms": 500}) as producer:
         for topic in (bad, good):
-            producer.produce(topic, b"x", on_delivery=lambda error, message: reports.update({message.topic(): error}))
+            producer.produce(
+                topic,
+                b"x",
+                on_delivery=lambda error, message: reports.update({message.topic(): error}),
+            )
         assert producer.flush(20) == 0
     assert reports[good] is None
     assert reports[bad] is not None
@@ -394,7 +445,9 @@ def test_list_topics(client: Client):
         assert len(cluster.brokers) == 3
         known = producer._client.main.run(lambda: set(producer._client.main.pool.nodes))
         assert known == set(cluster.brokers)  # so that a request can go to the controller next
-        assert list(producer.list_topics(topic).topics) == [topic], "without a timeout it waits as long as it takes"
+        assert list(producer.list_topics(topic).topics) == [topic], (
+            "without a timeout it waits as long as it takes"
+        )
         only = producer.list_topics(topic, 10)
         assert list(only.topics) == [topic]
         assert sorted(only.topics[topic].partitions) == [0, 1, 2]

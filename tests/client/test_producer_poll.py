@@ -28,7 +28,10 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a callback a message": ({}, {"on_delivery": report}),
     "a callback a client": ({"on_delivery": report}, {}),
     "only errors": ({"delivery.report.only.error": True}, {"on_delivery": report}),
-    "only errors, a callback a client": ({"delivery.report.only.error": True, "on_delivery": report}, {}),
+    "only errors, a callback a client": (
+        {"delivery.report.only.error": True, "on_delivery": report},
+        {},
+    ),
     "only errors, no callback": ({"delivery.report.only.error": True}, {}),
 }
 

@@ -1,4 +1,5 @@
-"""produce(), poll() and flush() in callbacks, threads and close(): each report once, no deadlock.
+"""produce(), poll() and flush() in callbacks, threads and close(): each report once, no
+deadlock.
 """
 
 from __future__ import annotations
@@ -175,7 +176,9 @@ def test_threads_produce_poll_and_flush_at_once(client: Client):
 
         def work(thread: int) -> None:
             for number in range(500):
-                producer.produce(topic, f"{thread}:{number}", on_delivery=on_delivery, headers={"t": str(thread)})
+                producer.produce(
+                    topic, f"{thread}:{number}", on_delivery=on_delivery, headers={"t": str(thread)}
+                )
                 if number % 7 == thread:
                     producer.poll(0)
                 if number % 100 == 99:
@@ -184,7 +187,9 @@ def test_threads_produce_poll_and_flush_at_once(client: Client):
         assert together(*(lambda t=t: work(t) for t in range(THREADS))) == [None] * THREADS
         assert producer.flush(20) == 0
     assert errors == []
-    assert seen == Counter(f"{thread}:{number}".encode() for thread in range(THREADS) for number in range(500))
+    assert seen == Counter(
+        f"{thread}:{number}".encode() for thread in range(THREADS) for number in range(500)
+    )
     for message in read_all(client, topic, THREADS * 500):
         assert message.headers() == [("t", message.value().split(b":")[0])]
 
@@ -222,12 +227,18 @@ def test_threads_serve_failed_batches_while_their_errors_are_made(
         before = len(client.cluster.messages(topic, 0))
         for number in range(600):
             partition = number % 3
-            producer.produce(topic, str(number), key=str(partition), partition=partition, on_delivery=on_delivery)
+            producer.produce(
+                topic, str(number), key=str(partition), partition=partition, on_delivery=on_delivery
+            )
         producer.purge(in_flight=False)
-        served = together(*(lambda: [producer.poll(0.05) for _ in range(40)] for _ in range(THREADS)))
+        served = together(
+            *(lambda: [producer.poll(0.05) for _ in range(40)] for _ in range(THREADS))
+        )
         assert all(isinstance(outcome, list) for outcome in served), served
         assert producer.flush(20) == 0
-        arrived = sum(len(client.cluster.messages(topic, partition)) for partition in range(3)) - before
+        arrived = (
+            sum(len(client.cluster.messages(topic, partition)) for partition in range(3)) - before
+        )
     assert Counter(seen) == Counter(str(number).encode() for number in range(600))
     assert Counter(codes) == Counter({KafkaError._PURGE_QUEUE: 600 - arrived, None: arrived})
     assert places == {(topic, partition, str(partition).encode()) for partition in range(3)}
@@ -276,7 +287,9 @@ def test_one_thread_waits_in_poll_while_others_produce(client: Client):
 def test_a_busy_producer_lets_poll_and_flush_go(client: Client):
     topic = client.topic()
     stop = threading.Event()
-    with client.producer(**{"linger.ms": 0, "queue.buffering.max.messages": 1000, "max.block.ms": 20_000}) as producer:
+    with client.producer(
+        **{"linger.ms": 0, "queue.buffering.max.messages": 1000, "max.block.ms": 20_000}
+    ) as producer:
 
         def send() -> None:
             while not stop.is_set():
@@ -335,10 +348,17 @@ def test_close_while_others_produce_poll_and_flush(client: Client, client_is_up:
         queued: list[bytes] = []
         producer = client.producer(**{"linger.ms": 0}) if client_is_up else Producer(NOWHERE)
 
-        def send(thread: int, producer: Producer = producer, queued: list[bytes] = queued, seen: Any = seen) -> None:
+        def send(
+            thread: int,
+            producer: Producer = producer,
+            queued: list[bytes] = queued,
+            seen: Any = seen,
+        ) -> None:
             for number in itertools.count():
                 value = f"{thread}:{number}".encode()
-                producer.produce(topic, value, on_delivery=lambda error, message: seen.update([message.value()]))
+                producer.produce(
+                    topic, value, on_delivery=lambda error, message: seen.update([message.value()])
+                )
                 queued.append(value)
 
         def close(producer: Producer = producer) -> None:
@@ -353,7 +373,9 @@ def test_close_while_others_produce_poll_and_flush(client: Client, client_is_up:
             while True:
                 producer.flush(0.01)
 
-        outcomes = together(close, *(lambda t=t: send(t) for t in range(3)), poll, poll, flush, flush)
+        outcomes = together(
+            close, *(lambda t=t: send(t) for t in range(3)), poll, poll, flush, flush
+        )
         assert outcomes[0] is None
         for outcome in outcomes[1:]:
             assert isinstance(outcome, (RuntimeError, BufferError)), outcome
@@ -370,7 +392,9 @@ def test_close_from_many_threads(client: Client):
     for _ in range(100):
         producer.produce(topic, b"x")
     outcomes = together(*(lambda: producer.close(10) for _ in range(THREADS)))
-    assert all(outcome is True or isinstance(outcome, RuntimeError) for outcome in outcomes), outcomes
+    assert all(outcome is True or isinstance(outcome, RuntimeError) for outcome in outcomes), (
+        outcomes
+    )
     assert len(read_all(client, topic, 100)) == 100
 
 

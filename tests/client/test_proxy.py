@@ -27,7 +27,9 @@ BOUND = b"\x00\x01" + bytes(6)
 
 
 @contextmanager
-def hidden(protocol: str = "plaintext", brokers: int = 2) -> Iterator[tuple[MockCluster, dict[str, str]]]:
+def hidden(
+    protocol: str = "plaintext", brokers: int = 2
+) -> Iterator[tuple[MockCluster, dict[str, str]]]:
     """Yield a cluster whose brokers' names only a proxy can resolve."""
     names = {f"broker-{number}.invalid": "127.0.0.1" for number in range(1, brokers + 1)}
     names["localhost"] = "127.0.0.1"
@@ -55,7 +57,9 @@ def round_trip(cluster: MockCluster, conf: dict[str, Any]) -> None:
 @pytest.mark.parametrize("protocol", ["plaintext", "ssl"])
 @pytest.mark.parametrize("login", [None, LOGIN], ids=["open", "login"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_connection_goes_through_the_proxy(kind: type[Tunnels], login: Any, protocol: str) -> None:
+def test_every_connection_goes_through_the_proxy(
+    kind: type[Tunnels], login: Any, protocol: str
+) -> None:
     with hidden(protocol) as (cluster, names), kind(login, names=names) as proxy:
         url = proxy.url(USER, QUOTED) if login else proxy.url()
         conf = {"proxy.url": url, "security.protocol": protocol}
@@ -63,7 +67,9 @@ def test_every_connection_goes_through_the_proxy(kind: type[Tunnels], login: Any
             conf["ssl.ca.pem"] = cluster.ca_pem
         round_trip(cluster, conf)
         hosts = {tuple(server.rsplit(":", 1)) for server in cluster.bootstrap_servers.split(",")}
-        assert {(host, str(port)) for host, port in proxy.asked} == hosts, "in the brokers' own names"
+        assert {(host, str(port)) for host, port in proxy.asked} == hosts, (
+            "in the brokers' own names"
+        )
         assert set(proxy.logins) == ({LOGIN} if login else set())
         if protocol == "ssl":
             assert {seen.server_name for seen in cluster.handshakes} == {"localhost"}
@@ -74,7 +80,9 @@ def test_names_are_looked_up_here_with_socks5(cluster: MockCluster) -> None:
         for number, server in enumerate(cluster.bootstrap_servers.split(","), 1):
             cluster.advertise(number, f"localhost:{server.rpartition(':')[2]}")
         try:
-            round_trip(cluster, {"proxy.url": proxy.url(scheme="socks5"), "broker.address.family": "v4"})
+            round_trip(
+                cluster, {"proxy.url": proxy.url(scheme="socks5"), "broker.address.family": "v4"}
+            )
         finally:
             for number in (1, 2, 3):
                 cluster.advertise(number, None)
@@ -86,7 +94,9 @@ def test_certificate_has_to_be_the_brokers_and_not_the_proxys() -> None:
         port = cluster.bootstrap_servers.rpartition(":")[2]
         cluster.advertise(1, f"broker-1.invalid:{port}")
         conf = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem}
-        told = first_error({"bootstrap.servers": cluster.bootstrap_servers, "proxy.url": proxy.url(), **conf})
+        told = first_error(
+            {"bootstrap.servers": cluster.bootstrap_servers, "proxy.url": proxy.url(), **conf}
+        )
         assert told.code() == KafkaError._SSL
         assert "not broker-1.invalid" in told.str()
 
@@ -99,11 +109,19 @@ def test_nothing_is_lost_when_the_proxy_breaks_and_is_gone_for_a_while(kind: typ
         proxy = kind(LOGIN, names=names)
         port, count = proxy.port, 4000
         reports: list[KafkaError | None] = []
-        conf = {"proxy.url": proxy.url(USER, QUOTED), "linger.ms": 1, "batch.num.messages": 20, **QUICK}
+        conf = {
+            "proxy.url": proxy.url(USER, QUOTED),
+            "linger.ms": 1,
+            "batch.num.messages": 20,
+            **QUICK,
+        }
         with client.producer(**conf) as producer:
             for number in range(count):
                 producer.produce(
-                    topic, b"%d" % number, partition=number % 2, on_delivery=lambda error, _: reports.append(error)
+                    topic,
+                    b"%d" % number,
+                    partition=number % 2,
+                    on_delivery=lambda error, _: reports.append(error),
                 )
                 if number % 500 == 250:
                     wait_for(lambda: [producer.poll(0.005), len(proxy.asked)][1])
@@ -116,7 +134,9 @@ def test_nothing_is_lost_when_the_proxy_breaks_and_is_gone_for_a_while(kind: typ
         found = read_all(client, topic, count, **conf)
         proxy.__exit__(None, None, None)
     for partition in (0, 1):
-        values = [int(message.value() or b"") for message in found if message.partition() == partition]
+        values = [
+            int(message.value() or b"") for message in found if message.partition() == partition
+        ]
         assert values == list(range(partition, count, 2)), "once, and in order"
 
 
@@ -152,7 +172,9 @@ SOCKS_WORDS = {
 def test_what_socks5_answers_is_said_with_the_proxys_address(code: int, words: str) -> None:
     with Socks5(refuse=lambda host: code) as proxy:
         told = error_behind(proxy.url())
-        assert told.startswith(f"b1.invalid:9092/bootstrap: connect failed: proxy {proxy.address}: ")
+        assert told.startswith(
+            f"b1.invalid:9092/bootstrap: connect failed: proxy {proxy.address}: "
+        )
         assert words in told
         assert f"(SOCKS5 says {code})" in told
 
@@ -191,7 +213,9 @@ def test_proxy_that_is_not_there_is_named() -> None:
     with Socks5() as proxy:
         address = proxy.address
     assert f"proxy {address}: Connection refused" in error_behind(f"socks5h://{address}")
-    told = first_error({"bootstrap.servers": "b1.invalid:9092", "proxy.url": "socks5h://proxy.invalid:1080"})
+    told = first_error(
+        {"bootstrap.servers": "b1.invalid:9092", "proxy.url": "socks5h://proxy.invalid:1080"}
+    )
     assert "cannot resolve the proxy's name" in told.str()
 
 
@@ -209,7 +233,10 @@ def test_proxy_that_says_nothing_is_given_up_in_time(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", OPEN)
 def test_broker_that_says_nothing_behind_the_proxy_is_given_up_in_time(scheme: str) -> None:
-    with Canned(OPEN[scheme], stays=True) as proxy, MockCluster(1, security=ListenerSecurity("ssl")) as cluster:
+    with (
+        Canned(OPEN[scheme], stays=True) as proxy,
+        MockCluster(1, security=ListenerSecurity("ssl")) as cluster,
+    ):
         tls = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem}
         told = error_behind(f"{scheme}://{proxy.address}", **SILENT, **tls)
         assert "no answer of the broker behind it within 1000 ms" in told
@@ -238,7 +265,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("piece_bytes", [1000, 1 << 20])
-@pytest.mark.parametrize(("scheme", "says"), [(scheme, says) for scheme, each in HOSTILE.items() for says in each])
+@pytest.mark.parametrize(
+    ("scheme", "says"), [(scheme, says) for scheme, each in HOSTILE.items() for says in each]
+)
 def test_hostile_proxy_is_refused_and_the_client_goes_on(
     scheme: str, says: bytes, piece_bytes: int, client: Client
 ) -> None:
@@ -251,13 +280,23 @@ def test_hostile_proxy_is_refused_and_the_client_goes_on(
 
 
 def everything_said(conf: dict[str, Any]) -> list[str]:
-    """Return all output of a client besides its log, until a delivery or an error.
-    """
+    """Return all output of a client besides its log, until a delivery or an error."""
     told: list[Any] = []
-    conf = {**QUICK, **conf, "statistics.interval.ms": 50, "stats_cb": told.append, "error_cb": told.append}
+    conf = {
+        **QUICK,
+        **conf,
+        "statistics.interval.ms": 50,
+        "stats_cb": told.append,
+        "error_cb": told.append,
+    }
     with Producer(conf) as producer:
         producer.produce("t", b"x")
-        wait_for(lambda: [producer.poll(0.01), not len(producer) or any(type(each) is KafkaError for each in told)][1])
+        wait_for(
+            lambda: [
+                producer.poll(0.01),
+                not len(producer) or any(type(each) is KafkaError for each in told),
+            ][1]
+        )
         before = len(told)
         wait_for(lambda: [producer.poll(0.01), len(told) > before][1])
         told += [producer, producer.metrics()]
@@ -284,7 +323,13 @@ def test_secrets_are_in_nothing_that_comes_out(capfd: pytest.CaptureFixture[str]
         shown = f"connections go through Proxy(http://[redacted]@{http.address})"
     printed = capfd.readouterr()
     everything = "\n".join([*logger.texts(), *said, printed.out, printed.err])
-    for line in ("proxy.url = [redacted]", shown, "it refuses the user and password", "(HTTP says 403)", "txmsgs=1,"):
+    for line in (
+        "proxy.url = [redacted]",
+        shown,
+        "it refuses the user and password",
+        "(HTTP says 403)",
+        "txmsgs=1,",
+    ):
         assert line in everything, "everything is said"
     assert [secret for secret in (SECRET, QUOTED, BASIC) if secret in everything] == []
 

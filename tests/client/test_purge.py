@@ -24,7 +24,9 @@ def test_purge_gives_up_what_waits(blocking: bool):
     with Producer(NOWHERE) as producer:
         for number in range(10):
             producer.produce(
-                "t", str(number), on_delivery=lambda error, message: reports.append((error, message.value()))
+                "t",
+                str(number),
+                on_delivery=lambda error, message: reports.append((error, message.value())),
             )
         producer.purge(in_flight=False, blocking=blocking)
         assert producer.flush(5) == 0
@@ -34,14 +36,20 @@ def test_purge_gives_up_what_waits(blocking: bool):
 
 
 @pytest.mark.parametrize("idempotence", [True, False])
-def test_purge_gives_up_what_is_in_flight_and_the_rest_goes_on(cluster: MockCluster, client: Client, idempotence: bool):
+def test_purge_gives_up_what_is_in_flight_and_the_rest_goes_on(
+    cluster: MockCluster, client: Client, idempotence: bool
+):
     topic = client.topic()
     leader = cluster.leader(topic, 0)
     codes: list[int | None] = []
     with client.producer(**{"enable.idempotence": idempotence, "linger.ms": 0}) as producer:
 
         def send() -> None:
-            producer.produce(topic, b"x", on_delivery=lambda error, _: codes.append(error.code() if error else None))
+            producer.produce(
+                topic,
+                b"x",
+                on_delivery=lambda error, _: codes.append(error.code() if error else None),
+            )
 
         send()
         assert producer.flush(10) == 0
@@ -105,20 +113,26 @@ def test_a_throttle_time_that_is_too_long_is_cut_and_warned_of(
 ):
     topic = client.topic()
     events: list[ThrottleEvent] = []
-    with client.producer(**{"throttle_cb": events.append, "linger.ms": 0, "logger": logging.getLogger("cut")}) as one:
+    with client.producer(
+        **{"throttle_cb": events.append, "linger.ms": 0, "logger": logging.getLogger("cut")}
+    ) as one:
         cluster.throttle_responses(cluster.leader(topic, 0), milliseconds)
         one.produce(topic, b"x")
         assert one.flush(WAIT_S) == 0
         wait_for(lambda: one.poll(0.01) >= 0 and bool(events))
     assert [event.throttle_time for event in events] == [60.0]
-    assert [each.levelname for each in caplog.records if "throttle" in each.getMessage()] == ["WARNING"]
+    assert [each.levelname for each in caplog.records if "throttle" in each.getMessage()] == [
+        "WARNING"
+    ]
 
 
 def claim_throttled(reply: MetadataResponse) -> None:
     reply.throttle_time_ms = 400
 
 
-def test_throttled_admin_request_holds_the_next_one_back_and_tells(cluster: MockCluster, client: Client):
+def test_throttled_admin_request_holds_the_next_one_back_and_tells(
+    cluster: MockCluster, client: Client
+):
     topic = client.topic()
     events: list[ThrottleEvent] = []
     with client.producer(throttle_cb=events.append) as producer:

@@ -32,7 +32,9 @@ def batches_of(consumer: Consumer) -> FetchedBatches:
     return batches
 
 
-def relay_all(client: Client, producer: Producer, topic: str, target: str, count: int, **conf: object) -> Relay:
+def relay_all(
+    client: Client, producer: Producer, topic: str, target: str, count: int, **conf: object
+) -> Relay:
     """Relay so many records, and wait for their delivery."""
     with keeping(client, topic, **conf) as consumer, producer._relay(target, 0) as relay:
         while relay.rows < count:
@@ -63,10 +65,16 @@ def test_batches_arrive_and_their_offsets_are_told(client: Client, cluster: Mock
     assert relay.runs == [(0, 0, 3000)]
     assert relay.placed == [(0, 1, 3000)]
     assert relay.bytes == sum(map(len, cluster.batches(topic, 0)))
-    assert [header.codec for batch in cluster.batches(target, 0)[1:-1] for header in batch_headers(batch)] == ["gzip"]
+    assert [
+        header.codec
+        for batch in cluster.batches(target, 0)[1:-1]
+        for header in batch_headers(batch)
+    ] == ["gzip"]
 
 
-def test_batch_that_the_broker_finds_too_large_is_split(client: Client, cluster: MockCluster) -> None:
+def test_batch_that_the_broker_finds_too_large_is_split(
+    client: Client, cluster: MockCluster
+) -> None:
     topic, target = client.topic(), client.topic()
     fill(client, topic, 1000, **{"compression.type": "gzip"})
     cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.MSG_SIZE_TOO_LARGE], topic=target)
@@ -90,7 +98,9 @@ def test_lost_answer_costs_nothing(client: Client, cluster: MockCluster) -> None
 def test_refused_batch_is_told_row_by_row(client: Client, cluster: MockCluster) -> None:
     topic, target = client.topic(), client.topic()
     fill(client, topic, 500)
-    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=target)
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=target
+    )
     with client.producer() as producer:
         relay = relay_all(client, producer, topic, target, 500)
     assert relay.error is not None
@@ -114,26 +124,38 @@ def test_record_larger_than_the_whole_queue_is_named(client: Client, cluster: Mo
     with client.producer() as producer:
         producer.produce(topic, "small")
         producer.produce(topic, bytes(2000))
-    with client.producer(**{"queue.buffering.max.kbytes": 1}) as producer, keeping(client, topic) as consumer:
+    with (
+        client.producer(**{"queue.buffering.max.kbytes": 1}) as producer,
+        keeping(client, topic) as consumer,
+    ):
         with producer._relay(target, 0) as relay:
             relay.give(batches_of(consumer), 0, 1 << 60)
-            with pytest.raises(BufferError, match=r"offset 1 is larger than queue\.buffering\.max\.kbytes"):
+            with pytest.raises(
+                BufferError, match=r"offset 1 is larger than queue\.buffering\.max\.kbytes"
+            ):
                 relay.run(1 << 40, WAIT_S)
         assert producer.flush(WAIT_S) == 0
     assert values(cluster, target) == [b"small"]
 
 
-def test_damaged_batch_is_refused_also_where_consumers_do_not_look(client: Client, cluster: MockCluster) -> None:
+def test_damaged_batch_is_refused_also_where_consumers_do_not_look(
+    client: Client, cluster: MockCluster
+) -> None:
     topic, target = client.topic(), client.topic()
     fill(client, topic, 100)
     damaged = bytearray(cluster.batches(topic, 0)[0])
     damaged[:8] = (100).to_bytes(8, "big")
     damaged[-3] ^= 1
     cluster.append_raw(topic, 0, bytes(damaged), record_count=100)
-    with client.producer() as producer, keeping(client, topic, 100, **{"check.crcs": False}) as consumer:
+    with (
+        client.producer() as producer,
+        keeping(client, topic, 100, **{"check.crcs": False}) as consumer,
+    ):
         with producer._relay(target, 0) as relay:
             relay.give(batches_of(consumer), 0, 1 << 60)
-            with pytest.raises(KafkaException, match="the record at offset 100 can't be relayed") as caught:
+            with pytest.raises(
+                KafkaException, match="the record at offset 100 can't be relayed"
+            ) as caught:
                 relay.run(1 << 40, 1.0)
         assert caught.value.args[0].code() == KafkaError._BAD_MSG
         producer.flush(WAIT_S)
@@ -141,7 +163,9 @@ def test_damaged_batch_is_refused_also_where_consumers_do_not_look(client: Clien
     assert values(cluster, target) == []
 
 
-def test_transaction_of_the_target_takes_only_what_was_committed(client: Client, cluster: MockCluster) -> None:
+def test_transaction_of_the_target_takes_only_what_was_committed(
+    client: Client, cluster: MockCluster
+) -> None:
     topic, target = client.topic(), client.topic()
     with client.producer(**{"transactional.id": topic}) as producer:
         producer.init_transactions(WAIT_S)
@@ -179,7 +203,9 @@ def test_consumer_that_keeps_batches_has_nothing_else(client: Client) -> None:
         take_batches(consumer, 0)
 
 
-def test_ends_of_partitions_and_errors_come_as_with_columns(client: Client, cluster: MockCluster) -> None:
+def test_ends_of_partitions_and_errors_come_as_with_columns(
+    client: Client, cluster: MockCluster
+) -> None:
     topic = client.topic()
     fill(client, topic, 10)
     with keeping(client, topic, **{"enable.partition.eof": True}) as consumer:
@@ -189,7 +215,9 @@ def test_ends_of_partitions_and_errors_come_as_with_columns(client: Client, clus
             batches = take_batches(consumer, WAIT_S)
         assert batches.ends == [(topic, 0, 10)]
         assert not batches
-        cluster.push_request_errors(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic)
+        cluster.push_request_errors(
+            ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic
+        )
         with pytest.raises(KafkaException) as caught:
             take_batches(consumer, WAIT_S)
         assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED

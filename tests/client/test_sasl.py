@@ -43,7 +43,11 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def conf(cluster: MockCluster, mechanism: str, **more: Any) -> dict[str, Any]:
-    found = {"bootstrap.servers": cluster.bootstrap_servers, "security.protocol": "sasl_plaintext", **QUICK}
+    found = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "security.protocol": "sasl_plaintext",
+        **QUICK,
+    }
     found["sasl.mechanism"] = mechanism
     if mechanism in PASSWORDS:
         found |= {"sasl.username": "alice", "sasl.password": SECRET}
@@ -82,28 +86,43 @@ def refusals(config: dict[str, Any], code: int = KafkaError._AUTHENTICATION) -> 
 @pytest.mark.parametrize("mechanism", PASSWORDS)
 def test_password(mechanism: str, cluster: MockCluster) -> None:
     sends(conf(cluster, mechanism))
-    assert {(login.mechanism, login.principal) for login in cluster.logins} == {(mechanism, "User:alice")}
+    assert {(login.mechanism, login.principal) for login in cluster.logins} == {
+        (mechanism, "User:alice")
+    }
 
 
 @pytest.mark.parametrize("mechanism", PASSWORDS)
-def test_a_password_that_goes_over_the_network_as_it_is_is_warned_of(mechanism: str, cluster: MockCluster) -> None:
+def test_a_password_that_goes_over_the_network_as_it_is_is_warned_of(
+    mechanism: str, cluster: MockCluster
+) -> None:
     logger = Plain()
     sends(conf(cluster, mechanism, **{"security.protocol": "SASL_PLAINTEXT", "logger": logger}))
-    warned = [text for text in logger.texts() if "PLAIN without TLS: anyone who can read the network traffic" in text]
+    warned = [
+        text
+        for text in logger.texts()
+        if "PLAIN without TLS: anyone who can read the network traffic" in text
+    ]
     assert len(warned) == (mechanism == "PLAIN")
 
 
 def test_delegation_token(cluster: MockCluster) -> None:
-    config = conf(cluster, "SCRAM-SHA-512", **{"sasl.username": "token-1", "sasl.password": TOKEN_SECRET})
+    config = conf(
+        cluster, "SCRAM-SHA-512", **{"sasl.username": "token-1", "sasl.password": TOKEN_SECRET}
+    )
     sends({**config, "sasl.scram.tokenauth": True})
     assert {login.principal for login in cluster.logins} == {"User:alice"}
     assert refusals(config)
 
 
 def test_unsecured_token(cluster: MockCluster) -> None:
-    config = {"enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": "principal=bob extension_id=x"}
+    config = {
+        "enable.sasl.oauthbearer.unsecure.jwt": True,
+        "sasl.oauthbearer.config": "principal=bob extension_id=x",
+    }
     sends(conf(cluster, "OAUTHBEARER", **config))
-    assert {(login.principal, login.extensions["id"]) for login in cluster.logins} == {("User:bob", "x")}
+    assert {(login.principal, login.extensions["id"]) for login in cluster.logins} == {
+        ("User:bob", "x")
+    }
 
 
 def test_aws(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,16 +130,22 @@ def test_aws(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", AWS_SECRET)
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
     sends(conf(cluster, "AWS_MSK_IAM", **{"sasl.aws.region": "eu-west-1"}))
-    assert {(login.principal, login.extensions["region"]) for login in cluster.logins} == {("User:AKIA1", "eu-west-1")}
+    assert {(login.principal, login.extensions["region"]) for login in cluster.logins} == {
+        ("User:AKIA1", "eu-west-1")
+    }
 
 
 def test_consumer_admin_and_aio_clients(cluster: MockCluster) -> None:
     config = conf(cluster, "SCRAM-SHA-256")
     sends(config, 3)
-    with kafka_native.Consumer({**config, "group.id": "g", "auto.offset.reset": "earliest"}) as consumer:
+    with kafka_native.Consumer(
+        {**config, "group.id": "g", "auto.offset.reset": "earliest"}
+    ) as consumer:
         consumer.subscribe(["t"])
         found: list[Any] = []
-        wait_for(lambda: found.extend(consumer.consume(10, 0.1)) or len(found) == 3, "three messages")
+        wait_for(
+            lambda: found.extend(consumer.consume(10, 0.1)) or len(found) == 3, "three messages"
+        )
     with AdminClient(config) as admin:
         assert "t" in admin.list_topics(timeout=WAIT_S).topics
 
@@ -128,7 +153,9 @@ def test_consumer_admin_and_aio_clients(cluster: MockCluster) -> None:
         async with AIOProducer({**config, "sasl.password": "another"}) as producer:
             await producer.set_sasl_credentials("alice", SECRET)
             assert (await (await producer.produce("t", b"y"))).offset() == 3
-        async with AIOConsumer({**config, "group.id": "aio", "sasl.password": "another"}) as consumer:
+        async with AIOConsumer(
+            {**config, "group.id": "aio", "sasl.password": "another"}
+        ) as consumer:
             await consumer.set_sasl_credentials("alice", SECRET)
             assert await consumer.subscribe(["t"]) is None
 
@@ -152,7 +179,9 @@ def test_consumer_admin_and_aio_clients(cluster: MockCluster) -> None:
         ("mandatory_extension", "not a SCRAM message"),
     ],
 )
-def test_a_broker_that_errs_or_lies_lets_nobody_in_and_is_quoted(how: str, words: str, cluster: MockCluster) -> None:
+def test_a_broker_that_errs_or_lies_lets_nobody_in_and_is_quoted(
+    how: str, words: str, cluster: MockCluster
+) -> None:
     cluster.break_authentication(how, count=10_000)
     [error, *_] = refusals(conf(cluster, "SCRAM-SHA-256"))
     assert words in error.str()
@@ -181,8 +210,12 @@ def test_who_was_refused_gets_in_once_the_password_is_mended(cluster: MockCluste
     assert [error.code() for error in errors].count(KafkaError._AUTHENTICATION) == 1
 
 
-def test_other_credentials_are_taken_by_the_next_connection_and_checked(cluster: MockCluster) -> None:
-    with kafka_native.Producer(conf(cluster, "SCRAM-SHA-512", **{"sasl.password": "another"})) as producer:
+def test_other_credentials_are_taken_by_the_next_connection_and_checked(
+    cluster: MockCluster,
+) -> None:
+    with kafka_native.Producer(
+        conf(cluster, "SCRAM-SHA-512", **{"sasl.password": "another"})
+    ) as producer:
         producer.produce("t", b"x")
         wait_for(lambda: any(login.error for login in cluster.logins), "a refusal")
         with pytest.raises(TypeError, match="argument 1 must be str, not None"):
@@ -208,8 +241,14 @@ def test_a_slow_log_in_is_waited_for(cluster: MockCluster) -> None:
     [
         ({}, "No provider|GSSAPI"),
         ({"sasl.mechanism": "PLAIN"}, "sasl.username and sasl.password must be set"),
-        ({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "sasl.username and sasl.password must be set"),
-        ({"sasl.mechanism": "SCRAM-SHA-256", "sasl.password": "a"}, "sasl.username and sasl.password must be set"),
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.username": "a"},
+            "sasl.username and sasl.password must be set",
+        ),
+        (
+            {"sasl.mechanism": "SCRAM-SHA-256", "sasl.password": "a"},
+            "sasl.username and sasl.password must be set",
+        ),
         ({"sasl.mechanism": "plain"}, "Unsupported SASL mechanism: plain"),
     ],
 )
@@ -229,7 +268,9 @@ def test_what_cannot_work_is_refused_at_construction(
 # --- tokens ---
 
 
-def test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll(cluster: MockCluster) -> None:
+def test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll(
+    cluster: MockCluster,
+) -> None:
     threads: list[str] = []
     given: list[Any] = []
 
@@ -238,12 +279,17 @@ def test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll(clus
         given.append(config)
         return unsecured_jwt("alice", 3), time.time() + 3
 
-    config = conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb, **{"sasl.oauthbearer.config": "for the callback"})
+    config = conf(
+        cluster, "OAUTHBEARER", oauth_cb=oauth_cb, **{"sasl.oauthbearer.config": "for the callback"}
+    )
     with kafka_native.Producer(config) as producer:
         wait_for(lambda: len(threads) == 1, "a token although nothing is sent")
         producer.produce("t", b"x")
         assert producer.flush(WAIT_S) == 0
-        wait_for(lambda: len(threads) >= 2 and any(login.again for login in cluster.logins), "a renewal without poll()")
+        wait_for(
+            lambda: len(threads) >= 2 and any(login.again for login in cluster.logins),
+            "a renewal without poll()",
+        )
         producer.produce("t", b"y")
         assert producer.flush(WAIT_S) == 0
     assert all(name.startswith("kafka-native security ") for name in threads)
@@ -260,7 +306,9 @@ def test_an_oauth_cb_that_raises_is_told_and_asked_again(cluster: MockCluster) -
             raise ValueError("the provider is away")
         return unsecured_jwt(), time.time() + 600
 
-    with kafka_native.Producer(conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb, error_cb=errors.append)) as producer:
+    with kafka_native.Producer(
+        conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb, error_cb=errors.append)
+    ) as producer:
         producer.produce("t", b"x")
         assert producer.flush(WAIT_S) == 0
     assert errors[0].code() == KafkaError._AUTHENTICATION
@@ -314,7 +362,10 @@ def test_sessions_are_renewed_and_statistics_say_so(cluster: MockCluster) -> Non
 
         wait_for(is_renewed, "renewed sessions")
         cluster.delay_responses(1, 0.5, ApiKey.SASL_HANDSHAKE)
-        wait_for(lambda: "REAUTH" in {each.state for each in producer.metrics().brokers.values()}, "the state REAUTH")
+        wait_for(
+            lambda: "REAUTH" in {each.state for each in producer.metrics().brokers.values()},
+            "the state REAUTH",
+        )
         assert producer.flush(WAIT_S) == 0
     assert set(delivered) == {None}
     assert not any(login.error for login in cluster.logins)
@@ -346,7 +397,11 @@ def test_no_output_has_a_secret(
             if bad:
                 cluster.break_authentication("refuse")
             config = conf(cluster, mechanism, debug="all", error_cb=note, stats_cb=note)
-            config |= {"client.id": "leaks", "statistics.interval.ms": 20, "sasl.aws.region": "eu-west-1"}
+            config |= {
+                "client.id": "leaks",
+                "statistics.interval.ms": 20,
+                "sasl.aws.region": "eu-west-1",
+            }
             config |= {"sasl.oauthbearer.config": f"secret={SECRET}"}
             if mechanism == "OAUTHBEARER":
                 config["oauth_cb"] = oauth_cb
@@ -364,5 +419,11 @@ def test_no_output_has_a_secret(
     assert "is authenticated" in everything
     assert "failed: " in everything
     assert "[redacted]" in everything
-    for secret in (SECRET, AWS_SECRET, TOKEN_SECRET, *tokens, *(token.split(".")[1] for token in tokens)):
+    for secret in (
+        SECRET,
+        AWS_SECRET,
+        TOKEN_SECRET,
+        *tokens,
+        *(token.split(".")[1] for token in tokens),
+    ):
         assert secret not in everything

@@ -1,6 +1,7 @@
 """Retries wait, longer each time, and no longer than they are told: seen from the broker's side.
 
-Only lower bounds and orders of magnitude are asserted: a slow machine makes everything later, never earlier.
+Only lower bounds and orders of magnitude are asserted: a slow machine makes everything later, never
+earlier.
 """
 
 from __future__ import annotations
@@ -26,10 +27,17 @@ def pauses(cluster: MockCluster, api_key: int) -> list[float]:
 
 
 @pytest.mark.parametrize("idempotence", [False, True])
-def test_pauses_between_tries_double_up_to_the_most(cluster: MockCluster, client: Client, idempotence: bool) -> None:
+def test_pauses_between_tries_double_up_to_the_most(
+    cluster: MockCluster, client: Client, idempotence: bool
+) -> None:
     topic = client.topic()
     expected = [0.03, 0.06, 0.12, 0.24, 0.24]
-    conf = {"retry.backoff.ms": 30, "retry.backoff.max.ms": 240, "linger.ms": 0, "enable.idempotence": idempotence}
+    conf = {
+        "retry.backoff.ms": 30,
+        "retry.backoff.max.ms": 240,
+        "linger.ms": 0,
+        "enable.idempotence": idempotence,
+    }
     with client.producer(**conf) as producer:
         producer.produce(topic, b"warm up")
         assert producer.flush(10) == 0
@@ -94,7 +102,9 @@ def test_number_of_tries_ends_at_the_most(cluster: MockCluster, client: Client) 
 
 
 @pytest.mark.parametrize("api", [ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID])
-def test_control_requests_that_fail_wait_longer_each_time(client: Client, cluster: MockCluster, api: ApiKey) -> None:
+def test_control_requests_that_fail_wait_longer_each_time(
+    client: Client, cluster: MockCluster, api: ApiKey
+) -> None:
     topic = client.topic()
     tries = 5
     conf = {
@@ -116,10 +126,17 @@ def test_control_requests_that_fail_wait_longer_each_time(client: Client, cluste
     assert max(found[-2:]) > found[0]
 
 
-def test_connections_that_break_are_not_made_anew_without_a_pause(cluster: MockCluster, client: Client) -> None:
+def test_connections_that_break_are_not_made_anew_without_a_pause(
+    cluster: MockCluster, client: Client
+) -> None:
     topic = client.topic()
     tries = 5
-    conf = {"reconnect.backoff.ms": 40, "reconnect.backoff.max.ms": 40, "retry.backoff.ms": 1, "linger.ms": 0}
+    conf = {
+        "reconnect.backoff.ms": 40,
+        "reconnect.backoff.max.ms": 40,
+        "retry.backoff.ms": 1,
+        "linger.ms": 0,
+    }
     with client.producer(**conf, error_cb=lambda error: None) as producer:
         producer.produce(topic, b"warm up")
         assert producer.flush(10) == 0

@@ -28,7 +28,11 @@ POSSIBLE = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APP
 
 
 def epochs(cluster: MockCluster, topic: str) -> list[int]:
-    return [header.producer_epoch for raw in cluster.batches(topic, 0) for header in records.batch_headers(raw)]
+    return [
+        header.producer_epoch
+        for raw in cluster.batches(topic, 0)
+        for header in records.batch_headers(raw)
+    ]
 
 
 def settled(producer: Producer, seconds: float = 15) -> None:
@@ -160,7 +164,9 @@ def test_purge_of_what_is_in_flight(cluster: MockCluster, client: Client, done: 
     assert stored(cluster, topic) == (list("abcdef") if done else list("aef"))
 
 
-def test_purge_of_what_waits_leaves_what_is_in_flight_and_no_gap(cluster: MockCluster, client: Client) -> None:
+def test_purge_of_what_waits_leaves_what_is_in_flight_and_no_gap(
+    cluster: MockCluster, client: Client
+) -> None:
     topic = client.topic()
     leader = cluster.leader(topic, 0)
     with client.producer(**CONF, **{"max.in.flight": 1}) as producer:
@@ -186,17 +192,23 @@ def test_leader_moves_while_answers_are_lost(cluster: MockCluster, client: Clien
         reports = Reports(producer, topic, partition=0)
         for number in range(20):
             leader = cluster.leader(topic, 0)
-            cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], leader, done=number % 2 == 0)
+            cluster.push_request_errors(
+                ApiKey.PRODUCE, [CLOSE_CONNECTION], leader, done=number % 2 == 0
+            )
             reports.send(*(f"{number}.{part}" for part in range(5)))
             time.sleep(0.005)
             cluster.move_leader(topic, 0, leader % 3 + 1)
         settled(producer, 30)
     cluster.faults.clear()
-    assert stored(cluster, topic) == [f"{number}.{part}" for number in range(20) for part in range(5)]
+    assert stored(cluster, topic) == [
+        f"{number}.{part}" for number in range(20) for part in range(5)
+    ]
     assert sorted(reports.acked()) == sorted(stored(cluster, topic))
 
 
-def test_partition_that_lost_the_producer_of_settled_batches_goes_on(cluster: MockCluster, client: Client) -> None:
+def test_partition_that_lost_the_producer_of_settled_batches_goes_on(
+    cluster: MockCluster, client: Client
+) -> None:
     topic = client.topic()
     with client.producer(**CONF) as producer:
         reports = Reports(producer, topic, partition=0)
@@ -210,7 +222,9 @@ def test_partition_that_lost_the_producer_of_settled_batches_goes_on(cluster: Mo
     assert found[-1] > found[0]
 
 
-def test_records_deleted_under_the_producer_are_no_reason_to_stop(cluster: MockCluster, client: Client) -> None:
+def test_records_deleted_under_the_producer_are_no_reason_to_stop(
+    cluster: MockCluster, client: Client
+) -> None:
     """Old brokers forget a producer with its last record.
 
     New ones accept the next batch as its first.

@@ -16,7 +16,11 @@ from tests.waiting import WAIT_S, wait_for
 
 from .support import Client, Reports, stored
 
-FAST = {"topic.metadata.refresh.fast.interval.ms": 10, "retry.backoff.ms": 10, "retry.backoff.max.ms": 50}
+FAST = {
+    "topic.metadata.refresh.fast.interval.ms": 10,
+    "retry.backoff.ms": 10,
+    "retry.backoff.max.ms": 50,
+}
 
 
 @pytest.fixture
@@ -27,7 +31,9 @@ def strict() -> Iterator[MockCluster]:
 
 
 @pytest.mark.parametrize("idempotence", [False, True])
-def test_topic_that_appears_late_gets_what_was_waiting_in_order(strict: MockCluster, idempotence: bool) -> None:
+def test_topic_that_appears_late_gets_what_was_waiting_in_order(
+    strict: MockCluster, idempotence: bool
+) -> None:
     with Client(strict).producer(**FAST, **{"enable.idempotence": idempotence}) as producer:
         reports = Reports(producer)
         reports.send("1", "2", topic="late", partition=0)
@@ -47,7 +53,9 @@ def test_topic_that_never_comes_fails_after_its_time_and_not_before(strict: Mock
         start = time.monotonic()
         reports.send("1", "2", topic="never")
         reports.send("3", topic="there")
-        wait_for(lambda: producer.poll(0.01) >= 0 and "3" in reports.errors, "the topic that is there")
+        wait_for(
+            lambda: producer.poll(0.01) >= 0 and "3" in reports.errors, "the topic that is there"
+        )
         while "1" not in reports.errors:
             producer.poll(0.05)
             assert time.monotonic() < start + 15
@@ -68,7 +76,9 @@ def test_topic_that_never_comes_fails_after_its_time_and_not_before(strict: Mock
 def test_topic_that_may_not_be_seen_fails_at_once_and_others_go_on(strict: MockCluster) -> None:
     for name in ("secret", "open"):
         strict.create_topic(name)
-    strict.push_request_errors(ApiKey.METADATA, [ErrorCode.TOPIC_AUTHORIZATION_FAILED], topic="secret")
+    strict.push_request_errors(
+        ApiKey.METADATA, [ErrorCode.TOPIC_AUTHORIZATION_FAILED], topic="secret"
+    )
     with Client(strict).producer(**FAST) as producer:
         reports = Reports(producer)
         reports.send("1", topic="secret")
@@ -82,10 +92,14 @@ def test_topic_that_may_not_be_seen_fails_at_once_and_others_go_on(strict: MockC
 
 
 @pytest.mark.parametrize("idempotence", [False, True])
-def test_topic_that_may_not_be_written_to_fails_its_messages_alone(strict: MockCluster, idempotence: bool) -> None:
+def test_topic_that_may_not_be_written_to_fails_its_messages_alone(
+    strict: MockCluster, idempotence: bool
+) -> None:
     for name in ("read-only", "open"):
         strict.create_topic(name)
-    strict.push_request_errors(ApiKey.PRODUCE, [ErrorCode.TOPIC_AUTHORIZATION_FAILED], topic="read-only")
+    strict.push_request_errors(
+        ApiKey.PRODUCE, [ErrorCode.TOPIC_AUTHORIZATION_FAILED], topic="read-only"
+    )
     with Client(strict).producer(**FAST, **{"enable.idempotence": idempotence}) as producer:
         reports = Reports(producer)
         reports.send("1", topic="read-only")
@@ -120,9 +134,16 @@ def test_partition_without_a_leader_waits_for_one(strict: MockCluster) -> None:
 
 
 @pytest.mark.parametrize("idempotence", [False, True])
-def test_topic_deleted_and_made_again_while_producing_takes_the_rest(strict: MockCluster, idempotence: bool) -> None:
+def test_topic_deleted_and_made_again_while_producing_takes_the_rest(
+    strict: MockCluster, idempotence: bool
+) -> None:
     strict.create_topic("t", 1)
-    conf = {**FAST, "enable.idempotence": idempotence, "linger.ms": 0, "topic.metadata.refresh.interval.ms": 100}
+    conf = {
+        **FAST,
+        "enable.idempotence": idempotence,
+        "linger.ms": 0,
+        "topic.metadata.refresh.interval.ms": 100,
+    }
     with Client(strict).producer(**conf) as producer:
         reports = Reports(producer)
         for number in range(20):
@@ -152,7 +173,12 @@ def test_nothing_goes_to_a_topic_made_anew_before_what_was_sent_to_the_old_one_i
 ) -> None:
     strict.create_topic("elsewhere", 1)
     strict.move_leader("elsewhere", 0, 2)
-    conf = {**FAST, "enable.idempotence": idempotence, "linger.ms": 0, "topic.metadata.refresh.interval.ms": 100}
+    conf = {
+        **FAST,
+        "enable.idempotence": idempotence,
+        "linger.ms": 0,
+        "topic.metadata.refresh.interval.ms": 100,
+    }
     with Client(strict).producer(**conf) as producer:
         reports = Reports(producer)
         reports.send("so that both brokers are connected to", topic="elsewhere", partition=0)
@@ -187,9 +213,16 @@ def test_nothing_goes_to_a_topic_made_anew_before_what_was_sent_to_the_old_one_i
     assert set(reports.codes().values()) == {None}
 
 
-def test_partitions_that_are_added_while_producing_are_used_by_messages_without_a_key(strict: MockCluster) -> None:
+def test_partitions_that_are_added_while_producing_are_used_by_messages_without_a_key(
+    strict: MockCluster,
+) -> None:
     strict.create_topic("t", 1)
-    conf = {**FAST, "topic.metadata.refresh.interval.ms": 20, "linger.ms": 0, "batch.num.messages": 5}
+    conf = {
+        **FAST,
+        "topic.metadata.refresh.interval.ms": 20,
+        "linger.ms": 0,
+        "batch.num.messages": 5,
+    }
     with Client(strict).producer(**conf) as producer:
         reports = Reports(producer)
         reports.send(*(f"before {number}" for number in range(50)), topic="t")

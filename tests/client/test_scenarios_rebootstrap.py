@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
@@ -39,14 +46,24 @@ class Moving:
 
 @pytest.fixture
 def moving() -> Iterator[Moving]:
-    with MockCluster(brokers=2) as old, MockCluster(brokers=2) as new, Proxy(old.address(1)) as door:
+    with (
+        MockCluster(brokers=2) as old,
+        MockCluster(brokers=2) as new,
+        Proxy(old.address(1)) as door,
+    ):
         for cluster in (old, new):
             cluster.create_topic("t", 1)
         yield Moving(old, new, door)
 
 
 def producer_of(moving: Moving, **conf: object) -> Producer:
-    every = {"bootstrap.servers": moving.door.address, "linger.ms": 0, "retry.backoff.ms": 10, **CONF, **conf}
+    every = {
+        "bootstrap.servers": moving.door.address,
+        "linger.ms": 0,
+        "retry.backoff.ms": 10,
+        **CONF,
+        **conf,
+    }
     return Producer(every)
 
 
@@ -84,20 +101,28 @@ def test_strategy_none_waits_for_the_brokers_it_knows(moving: Moving) -> None:
 
 
 def test_metadata_that_never_come_lead_back_to_the_bootstrap_server(moving: Moving) -> None:
-    conf = {"metadata.recovery.rebootstrap.trigger.ms": 300, "topic.metadata.refresh.interval.ms": 50}
+    conf = {
+        "metadata.recovery.rebootstrap.trigger.ms": 300,
+        "topic.metadata.refresh.interval.ms": 50,
+    }
     with producer_of(moving, **conf) as producer:
         producer.produce("t", b"old")
         assert producer.flush(10) == 0
         moving.old.delay_responses(None, 60, ApiKey.METADATA)
         moving.move()
-        wait_for(lambda: bool(moving.new.requests_of(ApiKey.METADATA)), "a request to the new cluster")
+        wait_for(
+            lambda: bool(moving.new.requests_of(ApiKey.METADATA)), "a request to the new cluster"
+        )
         producer.produce("t", b"new")
         assert producer.flush(15) == 0
     assert moving.stored(moving.new)[-1:] == [b"new"]
 
 
 def test_metadata_that_come_in_time_keep_the_cluster(moving: Moving) -> None:
-    conf = {"metadata.recovery.rebootstrap.trigger.ms": 2000, "topic.metadata.refresh.interval.ms": 20}
+    conf = {
+        "metadata.recovery.rebootstrap.trigger.ms": 2000,
+        "topic.metadata.refresh.interval.ms": 20,
+    }
     with producer_of(moving, **conf) as producer:
         producer.produce("t", b"1")
         assert producer.flush(10) == 0
@@ -105,7 +130,10 @@ def test_metadata_that_come_in_time_keep_the_cluster(moving: Moving) -> None:
         start = time.monotonic()
         seen = len(moving.old.requests_of(ApiKey.METADATA))
         wait_for(
-            lambda: time.monotonic() > start + 2.5 and len(moving.old.requests_of(ApiKey.METADATA)) > seen + 3,
+            lambda: (
+                time.monotonic() > start + 2.5
+                and len(moving.old.requests_of(ApiKey.METADATA)) > seen + 3
+            ),
             "several refreshes",
         )
         producer.produce("t", b"2")
@@ -120,7 +148,9 @@ def test_broker_that_says_so_leads_back_to_the_bootstrap_server(moving: Moving) 
         assert producer.flush(10) == 0
         moving.move()
         moving.old.push_request_errors(ApiKey.METADATA, [ErrorCode.REBOOTSTRAP_REQUIRED])
-        wait_for(lambda: bool(moving.new.requests_of(ApiKey.METADATA)), "a request to the new cluster")
+        wait_for(
+            lambda: bool(moving.new.requests_of(ApiKey.METADATA)), "a request to the new cluster"
+        )
         producer.produce("t", b"new")
         assert producer.flush(15) == 0
     assert (moving.stored(moving.old), moving.stored(moving.new)) == ([b"old"], [b"new"])
@@ -190,7 +220,9 @@ def test_broker_that_leaves_metadata_is_disconnected_and_its_partitions_are_serv
         assert cluster.connection_count(3) == 1
         try:
             cluster.remove_broker(3)
-            wait_for(lambda: cluster.connection_count(3) == 0, "the connection to the broker that left")
+            wait_for(
+                lambda: cluster.connection_count(3) == 0, "the connection to the broker that left"
+            )
             for partition in range(3):
                 producer.produce(topic, b"2", partition=partition)
             assert producer.flush(10) == 0
@@ -207,7 +239,9 @@ def test_broker_that_leaves_metadata_is_disconnected_and_its_partitions_are_serv
         assert values == [b"1", b"2", b"3"][: 2 + (partition == 2)]
 
 
-def test_what_a_broker_was_asked_when_it_left_is_asked_of_another(cluster: MockCluster, client: Client) -> None:
+def test_what_a_broker_was_asked_when_it_left_is_asked_of_another(
+    cluster: MockCluster, client: Client
+) -> None:
     """A broker also leaves for a moment if it is slow to send its heartbeat to the controller."""
     topic = client.topic(partitions=3)
     for partition in range(3):
@@ -229,7 +263,9 @@ def test_what_a_broker_was_asked_when_it_left_is_asked_of_another(cluster: MockC
         cluster.broker_up(3)
 
 
-def test_broker_that_comes_back_on_another_port_is_connected_there(cluster: MockCluster, client: Client) -> None:
+def test_broker_that_comes_back_on_another_port_is_connected_there(
+    cluster: MockCluster, client: Client
+) -> None:
     topic = client.topic()
     with client.producer(**{"linger.ms": 0}) as producer:
         for number in range(3):

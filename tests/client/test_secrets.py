@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, pkcs12
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    pkcs12,
+)
 from cryptography.hazmat.primitives.serialization import load_pem_private_key as load_key
 from cryptography.x509 import load_pem_x509_certificates as load_certificates
 
@@ -19,7 +24,8 @@ from tests.harness.tunnels import HttpConnect
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD, WRONG, KEY_PASSWORD, STORE_PASSWORD, PROXY_PASSWORD, CLIENT_SECRET, IN_CONFIG = (
-    f"canary-{name}-0f1e2d3c" for name in ("sasl", "wrong", "key", "store", "proxy", "oidc", "oauthbearer")
+    f"canary-{name}-0f1e2d3c"
+    for name in ("sasl", "wrong", "key", "store", "proxy", "oidc", "oauthbearer")
 )
 SECRETS = (PASSWORD, WRONG, KEY_PASSWORD, STORE_PASSWORD, PROXY_PASSWORD, CLIENT_SECRET, IN_CONFIG)
 
@@ -27,11 +33,15 @@ SECRETS = (PASSWORD, WRONG, KEY_PASSWORD, STORE_PASSWORD, PROXY_PASSWORD, CLIENT
 def encrypted(identity: Any, folder: Path) -> tuple[str, str, str]:
     """Return a client's encrypted key, its body, and an encrypted keystore with both."""
     key = load_key(identity.key_pem.encode(), None)
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(KEY_PASSWORD.encode())).decode()
+    pem = key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(KEY_PASSWORD.encode())
+    ).decode()
     chain = load_certificates(identity.certificate_pem.encode())
     store = folder / "client.p12"
     encryption = BestAvailableEncryption(STORE_PASSWORD.encode())
-    store.write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, chain[0], chain[1:], encryption))  # type: ignore[arg-type]
+    store.write_bytes(
+        pkcs12.serialize_key_and_certificates(b"me", key, chain[0], chain[1:], encryption)
+    )  # type: ignore[arg-type]
     return pem, pem.splitlines()[1], str(store)
 
 
@@ -56,7 +66,11 @@ def test_nothing_that_comes_out_has_a_secret(tmp_path: Path) -> None:
             "sasl.username": "alice",
             "socket.connection.setup.timeout.ms": 5000,
         }
-        key = {"ssl.key.pem": pem, "ssl.key.password": KEY_PASSWORD, "ssl.certificate.pem": identity.certificate_pem}
+        key = {
+            "ssl.key.pem": pem,
+            "ssl.key.password": KEY_PASSWORD,
+            "ssl.certificate.pem": identity.certificate_pem,
+        }
         keystore = {"ssl.keystore.location": store, "ssl.keystore.password": STORE_PASSWORD}
         oidc = {
             "sasl.mechanism": "OAUTHBEARER",
@@ -84,9 +98,25 @@ def test_nothing_that_comes_out_has_a_secret(tmp_path: Path) -> None:
                 "sasl.mechanism": "PLAIN",
                 "sasl.password": PASSWORD,
             },
-            {**shared, **key, "ssl.key.password": WRONG, "sasl.mechanism": "PLAIN", "sasl.password": PASSWORD},
-            {**shared, "proxy.url": proxy.url("alice", WRONG), "sasl.mechanism": "PLAIN", "sasl.password": PASSWORD},
-            {**shared, "ssl.ca.pem": Certificates().ca_pem, "sasl.mechanism": "PLAIN", "sasl.password": PASSWORD},
+            {
+                **shared,
+                **key,
+                "ssl.key.password": WRONG,
+                "sasl.mechanism": "PLAIN",
+                "sasl.password": PASSWORD,
+            },
+            {
+                **shared,
+                "proxy.url": proxy.url("alice", WRONG),
+                "sasl.mechanism": "PLAIN",
+                "sasl.password": PASSWORD,
+            },
+            {
+                **shared,
+                "ssl.ca.pem": Certificates().ca_pem,
+                "sasl.mechanism": "PLAIN",
+                "sasl.password": PASSWORD,
+            },
             {**shared, **oidc},
         ]
         everything = said(good, bad)
@@ -94,7 +124,11 @@ def test_nothing_that_comes_out_has_a_secret(tmp_path: Path) -> None:
     assert "[redacted]" in everything
     assert "finished" in everything
     for secret in (*SECRETS, body):
-        for form in (secret, base64.b64encode(f"alice:{secret}".encode()).decode(), secret.encode().hex()):
+        for form in (
+            secret,
+            base64.b64encode(f"alice:{secret}".encode()).decode(),
+            secret.encode().hex(),
+        ):
             assert form not in everything
 
 
@@ -102,10 +136,14 @@ def said(good: list[dict[str, Any]], bad: list[dict[str, Any]]) -> str:
     """Return the program's output, and the process data that others can see."""
     command = [sys.executable, "-m", "tests.client.secretive"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True) as program:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True
+    ) as program:
         assert program.stdin is not None
         assert program.stdout is not None
-        program.stdin.write(json.dumps([(each, True) for each in good] + [(each, False) for each in bad]) + "\n")
+        program.stdin.write(
+            json.dumps([(each, True) for each in good] + [(each, False) for each in bad]) + "\n"
+        )
         program.stdin.flush()
         lines = []
         for line in program.stdout:
@@ -122,5 +160,7 @@ def said(good: list[dict[str, Any]], bad: list[dict[str, Any]]) -> str:
 
 def test_what_is_no_secret_is_found() -> None:
     with MockCluster(1) as cluster:
-        everything = said([{"bootstrap.servers": cluster.bootstrap_servers, "client.id": PASSWORD}], [])
+        everything = said(
+            [{"bootstrap.servers": cluster.bootstrap_servers, "client.id": PASSWORD}], []
+        )
     assert PASSWORD in everything

@@ -143,17 +143,45 @@ def asked(path: Path, what: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("packages", "command", "forked"),
     [
-        (["gunicorn", "gevent"], "-m gunicorn -k gevent GRACE -w 2 -b unix:SOCKET app:application", False),
-        (["gunicorn", "gevent"], "-m gunicorn -k gevent GRACE --preload -w 2 -b unix:SOCKET app:application", True),
-        (["gunicorn"], "-m gunicorn -k gthread --threads 4 --preload -w 2 -b unix:SOCKET app:application", True),
-        (["uwsgi"], "--http-socket SOCKET --module app --master --processes 2 --enable-threads --die-on-term", True),
+        (
+            ["gunicorn", "gevent"],
+            "-m gunicorn -k gevent GRACE -w 2 -b unix:SOCKET app:application",
+            False,
+        ),
+        (
+            ["gunicorn", "gevent"],
+            "-m gunicorn -k gevent GRACE --preload -w 2 -b unix:SOCKET app:application",
+            True,
+        ),
+        (
+            ["gunicorn"],
+            "-m gunicorn -k gthread --threads 4 --preload -w 2 -b unix:SOCKET app:application",
+            True,
+        ),
         (
             ["uwsgi"],
-            "--http-socket SOCKET --module app --master --processes 2 --enable-threads --lazy-apps --die-on-term",
+            (
+                "--http-socket SOCKET --module app --master --processes 2 --enable-threads "
+                "--die-on-term"
+            ),
+            True,
+        ),
+        (
+            ["uwsgi"],
+            (
+                "--http-socket SOCKET --module app --master --processes 2 --enable-threads "
+                "--lazy-apps --die-on-term"
+            ),
             False,
         ),
     ],
-    ids=["gunicorn-gevent", "gunicorn-gevent-preload", "gunicorn-gthread-preload", "uwsgi", "uwsgi-lazy"],
+    ids=[
+        "gunicorn-gevent",
+        "gunicorn-gevent-preload",
+        "gunicorn-gthread-preload",
+        "uwsgi",
+        "uwsgi-lazy",
+    ],
 )
 def test_each_worker_of_a_web_server_has_a_producer(
     client: Client, tmp_path: Path, packages: list[str], command: str, forked: bool
@@ -167,7 +195,9 @@ def test_each_worker_of_a_web_server_has_a_producer(
             needs(package)
     (tmp_path / "app.py").write_text(textwrap.dedent(WSGI))
     path, topic = tmp_path / "s", client.topic()
-    program = str(Path(sys.executable).with_name("uwsgi")) if packages == ["uwsgi"] else sys.executable
+    program = (
+        str(Path(sys.executable).with_name("uwsgi")) if packages == ["uwsgi"] else sys.executable
+    )
     prefix = [program, "-H", sys.prefix] if packages == ["uwsgi"] else [program]
     arguments = command.replace("SOCKET", str(path)).replace("GRACE", GRACE).split()
     with running([*prefix, *arguments], tmp_path, client, topic) as log:
@@ -189,7 +219,20 @@ def test_each_worker_of_celery_has_a_producer(client: Client, tmp_path: Path) ->
     for each in ("queue", "results"):
         (tmp_path / each).mkdir()
     topic = client.topic()
-    command = [sys.executable, "-m", "celery", "-A", "tasks", "worker", "--pool", "prefork", "-c", "2", "-l", "warning"]
+    command = [
+        sys.executable,
+        "-m",
+        "celery",
+        "-A",
+        "tasks",
+        "worker",
+        "--pool",
+        "prefork",
+        "-c",
+        "2",
+        "-l",
+        "warning",
+    ]
     send = (
         "import tasks, os\n"
         f"results = [tasks.send.delay(str(number)) for number in range({REQUESTS})]\n"
@@ -211,6 +254,8 @@ def test_each_worker_of_celery_has_a_producer(client: Client, tmp_path: Path) ->
             timeout=3 * WAIT_S,
             check=False,
         )
-        assert (done.returncode, done.stdout.strip()) == (0, str(list(range(REQUESTS)))), done.stderr
+        assert (done.returncode, done.stdout.strip()) == (0, str(list(range(REQUESTS)))), (
+            done.stderr
+        )
     values = {message.value() for message in read_all(client, topic, REQUESTS)}
     assert values == {str(number).encode() for number in range(REQUESTS)}

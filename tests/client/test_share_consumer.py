@@ -35,7 +35,10 @@ def test_everything_is_delivered_once_and_accepted_by_polling_on(client: Client)
         assert sorted(map(int, values(found))) == list(range(3000))
         assert {each.delivery_count() for each in found} == {1}
         assert consumer.poll(0.1).count() == 0
-        wait_for(lambda: sum(done_up_to(client.cluster, group, topic, n) for n in range(3)) == 3000, "accepted")
+        wait_for(
+            lambda: sum(done_up_to(client.cluster, group, topic, n) for n in range(3)) == 3000,
+            "accepted",
+        )
 
 
 def test_a_poll_returns_a_container_of_messages(client: Client) -> None:
@@ -111,11 +114,15 @@ def test_a_rejected_record_never_comes_again(client: Client) -> None:
     fill(client, topic, 3)
     with sharing(client, group, topic, **EXPLICIT) as consumer:
         for each in take(consumer, 3):
-            consumer.acknowledge(each, AcknowledgeType.REJECT if each.offset() == 1 else AcknowledgeType.RELEASE)
+            consumer.acknowledge(
+                each, AcknowledgeType.REJECT if each.offset() == 1 else AcknowledgeType.RELEASE
+            )
         assert sorted(each.offset() or 0 for each in take(consumer, 2)) == [0, 2]
 
 
-def test_a_record_that_is_always_released_is_delivered_as_often_as_the_group_allows(client: Client) -> None:
+def test_a_record_that_is_always_released_is_delivered_as_often_as_the_group_allows(
+    client: Client,
+) -> None:
     topic, group = client.topic(), new_group(client)
     client.cluster.share.settings.delivery_limit = 3
     fill(client, topic, 1)
@@ -150,7 +157,9 @@ def test_the_callback_is_told_what_brokers_have_taken(client: Client) -> None:
     fill(client, topic, 3)
     heard: list[tuple[dict[TopicPartition, set[int]], KafkaException | None]] = []
     with sharing(client, group, topic) as consumer:
-        consumer.set_acknowledgement_commit_callback(lambda offsets, error: heard.append((offsets, error)))
+        consumer.set_acknowledgement_commit_callback(
+            lambda offsets, error: heard.append((offsets, error))
+        )
         take(consumer, 3)
         consumer.commit_async()
         while not heard:
@@ -158,7 +167,9 @@ def test_the_callback_is_told_what_brokers_have_taken(client: Client) -> None:
     assert heard == [({TopicPartition(topic, 0): {0, 1, 2}}, None)]
 
 
-def test_the_callback_may_not_call_the_consumer_and_what_it_raises_comes_out_of_the_call(client: Client) -> None:
+def test_the_callback_may_not_call_the_consumer_and_what_it_raises_comes_out_of_the_call(
+    client: Client,
+) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 1)
     with sharing(client, group, topic) as consumer:
@@ -174,7 +185,9 @@ def test_a_refused_acknowledgement_is_told_by_commit_and_callback(client: Client
     fill(client, topic, 2)
     heard: list[Any] = []
     with sharing(client, group, topic) as consumer:
-        consumer.set_acknowledgement_commit_callback(lambda offsets, error: heard.append((offsets, error)))
+        consumer.set_acknowledgement_commit_callback(
+            lambda offsets, error: heard.append((offsets, error))
+        )
         take(consumer, 2)
         client.cluster.share.expire_locks(group)
         (error,) = consumer.commit_sync().values()
@@ -282,7 +295,11 @@ def test_bad_calls_say_what_is_wrong(client: Client) -> None:
             consumer.acknowledge("t")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="Failed to acknowledge message"):
             consumer.acknowledge(message, 9)  # type: ignore[arg-type]
-        for unknown in (Message(partition=0, offset=0), Message(topic="t", offset=0), Message(topic="t", partition=0)):
+        for unknown in (
+            Message(partition=0, offset=0),
+            Message(topic="t", offset=0),
+            Message(topic="t", partition=0),
+        ):
             with pytest.raises(ValueError, match="Failed to acknowledge message"):
                 consumer.acknowledge(unknown)
         with pytest.raises(IllegalStateException, match="Failed to acknowledge message"):
@@ -308,7 +325,11 @@ def test_acknowledging_in_implicit_mode_is_refused(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("isolation.level", "read_committed"), ("group.instance.id", "i"), ("auto.offset.reset", "earliest")],
+    [
+        ("isolation.level", "read_committed"),
+        ("group.instance.id", "i"),
+        ("auto.offset.reset", "earliest"),
+    ],
 )
 def test_properties_that_mean_nothing_to_it_are_refused(name: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"`{name}` is not applicable for share consumer"):
@@ -317,17 +338,29 @@ def test_properties_that_mean_nothing_to_it_are_refused(name: str, value: str) -
 
 def test_properties_that_do_nothing_are_told(client: Client) -> None:
     lines: list[str] = []
-    conf = {"bootstrap.servers": client.bootstrap, "group.id": "ignored", "offset.store.method": "none"}
+    conf = {
+        "bootstrap.servers": client.bootstrap,
+        "group.id": "ignored",
+        "offset.store.method": "none",
+    }
     with ShareConsumer({**conf, "log_cb": lambda level, facility, name, line: lines.append(line)}):
         pass
-    assert any("offset.store.method has no effect in a share consumer" in line for line in lines), lines
+    assert any("offset.store.method has no effect in a share consumer" in line for line in lines), (
+        lines
+    )
 
 
 def test_a_group_and_a_known_mode_are_needed() -> None:
     with pytest.raises(ValueError, match=r"group\.id must be set"):
         ShareConsumer({"bootstrap.servers": "localhost:1"})
     with pytest.raises(KafkaException, match="implicit or explicit"):
-        ShareConsumer({"bootstrap.servers": "localhost:1", "group.id": "g", "share.acknowledgement.mode": "auto"})
+        ShareConsumer(
+            {
+                "bootstrap.servers": "localhost:1",
+                "group.id": "g",
+                "share.acknowledgement.mode": "auto",
+            }
+        )
 
 
 def test_acknowledgements_travel_with_the_next_fetch(client: Client) -> None:
@@ -346,7 +379,9 @@ def test_a_broker_without_share_groups_says_what_to_do() -> None:
 
     with MockCluster(1, max_versions={ApiKey.SHARE_GROUP_HEARTBEAT: -1}) as old:
         old.create_topic("t")
-        with ShareConsumer({"bootstrap.servers": old.bootstrap_servers, "group.id": "g"}) as consumer:
+        with ShareConsumer(
+            {"bootstrap.servers": old.bootstrap_servers, "group.id": "g"}
+        ) as consumer:
             consumer.subscribe(["t"])
             (message,) = consumer.poll(20)
             error = message.error()

@@ -36,15 +36,23 @@ def test_what_can_not_become_one_has_an_error_and_can_be_rejected(client: Client
     def text(data: bytes | None, context: SerializationContext | None) -> str:
         return (data or b"").decode()
 
-    conf = {"bootstrap.servers": client.bootstrap, "group.id": group, "share.acknowledgement.mode": "explicit"}
-    with DeserializingShareConsumer({**conf, "key.deserializer": text, "value.deserializer": text}) as consumer:
+    conf = {
+        "bootstrap.servers": client.bootstrap,
+        "group.id": group,
+        "share.acknowledgement.mode": "explicit",
+    }
+    with DeserializingShareConsumer(
+        {**conf, "key.deserializer": text, "value.deserializer": text}
+    ) as consumer:
         consumer.subscribe([topic])
         messages = take(consumer, 3)
         errors = [None if (error := each.error()) is None else error.code() for each in messages]
         assert errors == [KafkaError._KEY_DESERIALIZATION, KafkaError._VALUE_DESERIALIZATION, None]
         assert [each.value() for each in messages] == [b"good", b"\xff", "good"]
         for each in messages:
-            consumer.acknowledge(each, AcknowledgeType.REJECT if each.error() else AcknowledgeType.ACCEPT)
+            consumer.acknowledge(
+                each, AcknowledgeType.REJECT if each.error() else AcknowledgeType.ACCEPT
+            )
         assert set(consumer.commit_sync().values()) == {None}
         assert client.cluster.share.record(group, topic, 0, 2)[0] is State.ACKNOWLEDGED
         assert client.cluster.share.start_offset(group, topic, 0) == 3

@@ -1,4 +1,5 @@
-"""ShareConsumer when brokers, sessions, leaders and answers fail: no loss, and errors are reported.
+"""ShareConsumer when brokers, sessions, leaders and answers fail: no loss, and errors are
+reported.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def take_all(consumer: ShareConsumer, count: int) -> list[Message]:
     deadline = time.monotonic() + WAIT_S
     while len(found) < count:
         assert time.monotonic() < deadline, f"{len(found)} of {count}"
-        found.update((each.value() or b"", each) for each in consumer.poll(0.2) if each.error() is None)
+        found.update(
+            (each.value() or b"", each) for each in consumer.poll(0.2) if each.error() is None
+        )
     return list(found.values())
 
 
@@ -61,7 +64,12 @@ def test_a_session_that_is_lost_is_begun_anew_and_old_acknowledgements_fail(clie
 
 
 @pytest.mark.parametrize(
-    "code", [KafkaError.INVALID_SHARE_SESSION_EPOCH, KafkaError.SHARE_SESSION_LIMIT_REACHED, CLOSE_CONNECTION]
+    "code",
+    [
+        KafkaError.INVALID_SHARE_SESSION_EPOCH,
+        KafkaError.SHARE_SESSION_LIMIT_REACHED,
+        CLOSE_CONNECTION,
+    ],
 )
 def test_a_fetch_that_fails_is_tried_in_another_session(client: Client, code: int) -> None:
     topic, group = client.topic(), new_group(client)
@@ -71,12 +79,16 @@ def test_a_fetch_that_fails_is_tried_in_another_session(client: Client, code: in
         assert len(values(take(consumer, 5))) == 5
 
 
-def test_an_acknowledgement_whose_connection_breaks_fails_and_its_records_come_again(client: Client) -> None:
+def test_an_acknowledgement_whose_connection_breaks_fails_and_its_records_come_again(
+    client: Client,
+) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     heard: list[Any] = []
     with sharing(client, group, topic) as consumer:
-        consumer.set_acknowledgement_commit_callback(lambda offsets, error: heard.append((offsets, error)))
+        consumer.set_acknowledgement_commit_callback(
+            lambda offsets, error: heard.append((offsets, error))
+        )
         take(consumer, 5)
         client.cluster.push_request_errors(ApiKey.SHARE_ACKNOWLEDGE, [CLOSE_CONNECTION])
         assert code_of(consumer) == KafkaError._TRANSPORT
@@ -110,7 +122,9 @@ def test_a_refused_piggybacked_acknowledgement_is_told_to_the_callback(client: C
         assert heard[0].args[0].code() == code
 
 
-def test_another_leader_is_fetched_from_and_acknowledgements_to_the_old_one_fail(client: Client) -> None:
+def test_another_leader_is_fetched_from_and_acknowledgements_to_the_old_one_fail(
+    client: Client,
+) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     with sharing(client, group, topic) as consumer:
@@ -138,7 +152,10 @@ def test_a_broker_that_goes_takes_nothing_with_it(client: Client) -> None:
         rest = take_all(consumer, 200)
         client.cluster.broker_up(1)
         fill(client, topic, 10, start=600)
-        wait_for(lambda: consumer.poll(0.2).is_empty() and _done(client, group, topic) == 610, "all are accepted")
+        wait_for(
+            lambda: consumer.poll(0.2).is_empty() and _done(client, group, topic) == 610,
+            "all are accepted",
+        )
     assert len(first) + len(rest) >= 300
 
 
@@ -179,8 +196,13 @@ def test_another_coordinator_is_found(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     with sharing(client, group, topic) as consumer:
         consumer.poll(0.1)
-        wait_for(lambda: consumer.poll(0) is not None and client.cluster.share.members(group), "the member")
-        client.cluster.push_request_errors(ApiKey.SHARE_GROUP_HEARTBEAT, [KafkaError.NOT_COORDINATOR] * 2)
+        wait_for(
+            lambda: consumer.poll(0) is not None and client.cluster.share.members(group),
+            "the member",
+        )
+        client.cluster.push_request_errors(
+            ApiKey.SHARE_GROUP_HEARTBEAT, [KafkaError.NOT_COORDINATOR] * 2
+        )
         client.cluster.clear_requests()
         client.cluster.wait_for_requests(ApiKey.FIND_COORDINATOR, 1)
         fill(client, topic, 5)
@@ -189,7 +211,9 @@ def test_another_coordinator_is_found(client: Client) -> None:
 
 def test_a_group_that_may_not_be_used_ends_the_consumer(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
-    client.cluster.push_request_errors(ApiKey.SHARE_GROUP_HEARTBEAT, [KafkaError.GROUP_AUTHORIZATION_FAILED])
+    client.cluster.push_request_errors(
+        ApiKey.SHARE_GROUP_HEARTBEAT, [KafkaError.GROUP_AUTHORIZATION_FAILED]
+    )
     with sharing(client, group, topic) as consumer:
         (message,) = take(consumer, 1)
         error = message.error()
@@ -213,7 +237,9 @@ def test_a_topic_that_may_not_be_read_is_told_and_tried_again(client: Client) ->
 
 def test_a_topic_that_is_not_there_is_told(client: Client) -> None:
     client.cluster.auto_create_topics = False
-    with sharing(client, new_group(client), "nowhere", topic_metadata_propagation_max_ms=3_600_000) as consumer:
+    with sharing(
+        client, new_group(client), "nowhere", topic_metadata_propagation_max_ms=3_600_000
+    ) as consumer:
         (message,) = take(consumer, 1)
         assert message.topic() == "nowhere"
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART  # type: ignore[union-attr]
@@ -236,9 +262,13 @@ def test_a_damaged_batch_is_told_and_its_records_come_again(client: Client) -> N
 
 
 @pytest.mark.parametrize(
-    "ranges", [[(0, 1 << 60)], [(-5, 3)], [(3, 1)], [(0, 3), (2, 4)], [(0, 2), (1, 1)]], ids=lambda each: str(each)
+    "ranges",
+    [[(0, 1 << 60)], [(-5, 3)], [(3, 1)], [(0, 3), (2, 4)], [(0, 2), (1, 1)]],
+    ids=lambda each: str(each),
 )
-def test_acquired_records_that_can_not_be_are_refused(client: Client, ranges: list[tuple[int, int]]) -> None:
+def test_acquired_records_that_can_not_be_are_refused(
+    client: Client, ranges: list[tuple[int, int]]
+) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     hit = []
@@ -246,7 +276,9 @@ def test_acquired_records_that_can_not_be_are_refused(client: Client, ranges: li
     def lie(response: Any) -> None:
         for each in response.responses[0].partitions:
             kind = type(each.acquired_records[0])
-            each.acquired_records = [kind(first_offset=a, last_offset=b, delivery_count=1) for a, b in ranges]
+            each.acquired_records = [
+                kind(first_offset=a, last_offset=b, delivery_count=1) for a, b in ranges
+            ]
             hit.append(each)
 
     client.cluster.edit_responses(ApiKey.SHARE_FETCH, lie)
@@ -277,7 +309,9 @@ def test_records_that_come_after_a_poll_has_ended_are_for_the_next_one(client: C
         assert consumer.poll(0).count() == 5
 
 
-def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever_gets_them_next(client: Client) -> None:
+def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever_gets_them_next(
+    client: Client,
+) -> None:
     topic, group = client.topic(), new_group(client)
     client.cluster.share.settings.lock_seconds = 0.3
     with sharing(client, group, topic, fetch_wait_max_ms=5000) as consumer:
@@ -285,8 +319,14 @@ def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever
         client.cluster.wait_for_requests(ApiKey.SHARE_FETCH, 1)
         fill(client, topic, 5)
         wait_for(lambda: consumer._inbox.fetched, "records")
-        wait_for(lambda: client.cluster.share.record(group, topic, 0, 0)[0] is State.AVAILABLE, "the locks' end")
-        wait_for(lambda: time.monotonic() >= consumer._inbox.fetched[0].until, "the same by the client's clock")
+        wait_for(
+            lambda: client.cluster.share.record(group, topic, 0, 0)[0] is State.AVAILABLE,
+            "the locks' end",
+        )
+        wait_for(
+            lambda: time.monotonic() >= consumer._inbox.fetched[0].until,
+            "the same by the client's clock",
+        )
         client.cluster.share.settings.lock_seconds = 30
         assert {each.delivery_count() for each in take(consumer, 5)} == {2}
 
@@ -294,7 +334,10 @@ def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever
 def test_an_application_that_does_not_poll_leaves_and_comes_back(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     with sharing(client, group, topic, max_poll_interval_ms=300) as consumer:
-        wait_for(lambda: consumer.poll(0.01) is not None and client.cluster.share.members(group), "the member")
+        wait_for(
+            lambda: consumer.poll(0.01) is not None and client.cluster.share.members(group),
+            "the member",
+        )
         wait_for(lambda: not client.cluster.share.members(group), "it is out")
         fill(client, topic, 5)
         found = take(consumer, 6)

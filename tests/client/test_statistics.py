@@ -90,11 +90,15 @@ def test_producers_document_is_librdkafkas_field_for_field(produced: Any) -> Non
     assert all(key == broker["name"] for key, broker in last["brokers"].items())
 
 
-def test_group_consumers_document_is_librdkafkas_field_for_field(client: Client, documents: Documents) -> None:
+def test_group_consumers_document_is_librdkafkas_field_for_field(
+    client: Client, documents: Documents
+) -> None:
     topic = client.topic(2)
     fill(client, topic, 50)
     conf = {"group.id": f"of-{topic}", "auto.offset.reset": "earliest"}
-    with client.consumer(**conf, **{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}) as consumer:
+    with client.consumer(
+        **conf, **{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}
+    ) as consumer:
         consumer.subscribe([topic])
         assert len(consumer.consume(50, WAIT_S)) == 50
         consumer.commit(asynchronous=False)
@@ -112,16 +116,24 @@ def test_group_consumers_document_is_librdkafkas_field_for_field(client: Client,
 
 def test_a_fatal_error_is_in_the_document(client: Client, documents: Documents) -> None:
     with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}) as producer:
-        producer._client.on_fatal(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "no way on", fatal=True))
+        producer._client.on_fatal(
+            KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "no way on", fatal=True)
+        )
         document = next_document(producer, documents)
     check_level("client", document)
-    assert document["fatal"] == {"error": "OUT_OF_ORDER_SEQUENCE_NUMBER", "reason": "no way on", "cnt": 1}
+    assert document["fatal"] == {
+        "error": "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "reason": "no way on",
+        "cnt": 1,
+    }
 
 
 # --- the figures ---
 
 
-def test_producers_figures_are_those_of_what_was_produced(produced: Any, cluster: MockCluster) -> None:
+def test_producers_figures_are_those_of_what_was_produced(
+    produced: Any, cluster: MockCluster
+) -> None:
     _, topic, documents = produced
     last = documents[-1]
     partitions = last["topics"][topic]["partitions"]
@@ -131,9 +143,13 @@ def test_producers_figures_are_those_of_what_was_produced(produced: Any, cluster
         assert partition["txbytes"] == 100 * 103
         assert partition["next_ack_seq"] == 100
         assert partition["leader"] == partition["broker"] == cluster.leader(topic, number)
-        assert partition["msgq_cnt"] == partition["xmit_msgq_cnt"] == partition["msgs_inflight"] == 0
+        assert (
+            partition["msgq_cnt"] == partition["xmit_msgq_cnt"] == partition["msgs_inflight"] == 0
+        )
         assert not partition["unknown"]
-        [of_broker] = [each for each in last["brokers"].values() if each["nodeid"] == partition["leader"]]
+        [of_broker] = [
+            each for each in last["brokers"].values() if each["nodeid"] == partition["leader"]
+        ]
         assert of_broker["toppars"][f"{topic}-{number}"] == {"topic": topic, "partition": number}
         assert of_broker["state"] == "UP"
         assert of_broker["nodename"] == cluster.address(partition["leader"])
@@ -157,9 +173,15 @@ def test_windows_hold_each_message_and_request_once(produced: Any) -> None:
     assert documents.total("topics", topic, "batchsize", of="sum") > 300 * 103
     for name, broker in last["brokers"].items():
         assert documents.total("brokers", "*", "throttle") == 0
-        written = sum(each["brokers"][name]["outbuf_latency"]["cnt"] for each in documents if name in each["brokers"])
+        written = sum(
+            each["brokers"][name]["outbuf_latency"]["cnt"]
+            for each in documents
+            if name in each["brokers"]
+        )
         assert written == broker["tx"] == sum(broker["req"].values())
-        answered = sum(each["brokers"][name]["rtt"]["cnt"] for each in documents if name in each["brokers"])
+        answered = sum(
+            each["brokers"][name]["rtt"]["cnt"] for each in documents if name in each["brokers"]
+        )
         assert answered == broker["rx"]
 
 
@@ -170,7 +192,17 @@ def test_counters_only_rise_and_time_goes_on(produced: Any) -> None:
         producer.flush(WAIT_S)
         next_document(producer, documents)
     for before, after in itertools.pairwise(documents):
-        for name in ("ts", "age", "time", "tx", "tx_bytes", "rx", "rx_bytes", "txmsgs", "txmsg_bytes"):
+        for name in (
+            "ts",
+            "age",
+            "time",
+            "tx",
+            "tx_bytes",
+            "rx",
+            "rx_bytes",
+            "txmsgs",
+            "txmsg_bytes",
+        ):
             assert after[name] >= before[name], name
         assert after["ts"] > before["ts"]
         for name, broker in before["brokers"].items():
@@ -179,11 +211,19 @@ def test_counters_only_rise_and_time_goes_on(produced: Any) -> None:
     assert documents[-1]["txmsgs"] == 303
 
 
-def test_consumers_figures_are_those_of_what_was_consumed(client: Client, documents: Documents) -> None:
+def test_consumers_figures_are_those_of_what_was_consumed(
+    client: Client, documents: Documents
+) -> None:
     topic = client.topic(1)
     fill(client, topic, 40, partition=0)
-    conf = {"group.id": f"of-{topic}", "enable.auto.commit": False, "enable.auto.offset.store": False}
-    with client.consumer(**conf, **{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}) as consumer:
+    conf = {
+        "group.id": f"of-{topic}",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+    }
+    with client.consumer(
+        **conf, **{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}
+    ) as consumer:
         consumer.assign([TopicPartition(topic, 0, 10)])
         messages = consumer.consume(20, WAIT_S)
         assert [message.offset() for message in messages] == list(range(10, 30))
@@ -193,9 +233,17 @@ def test_consumers_figures_are_those_of_what_was_consumed(client: Client, docume
         document = next_document(consumer, documents)
         check_level("client", document)
         partition = document["topics"][topic]["partitions"]["0"]
-        assert (partition["app_offset"], partition["stored_offset"], partition["committed_offset"]) == (30, 25, 20)
+        assert (
+            partition["app_offset"],
+            partition["stored_offset"],
+            partition["committed_offset"],
+        ) == (30, 25, 20)
         assert partition["commited_offset"] == 20
-        assert (partition["lo_offset"], partition["hi_offset"], partition["ls_offset"]) == (0, 40, 40)
+        assert (partition["lo_offset"], partition["hi_offset"], partition["ls_offset"]) == (
+            0,
+            40,
+            40,
+        )
         assert (partition["consumer_lag"], partition["consumer_lag_stored"]) == (20, 15)
         assert (partition["rxmsgs"], partition["msgs"]) == (30, 30)  # from offset 10 on
         assert partition["rxbytes"] > 0
@@ -222,11 +270,21 @@ def test_what_waits_is_told_of(client: Client) -> None:
         wait_for(lambda: 0 in producer.metrics().topics[topic].partitions)  # partitions are known
         metrics = producer.metrics()
         partition = metrics.topics[topic].partitions[0]
-        assert (partition.msgq_cnt, partition.msgq_bytes, partition.msgs, partition.txmsgs) == (7, 70, 7, 0)
+        assert (partition.msgq_cnt, partition.msgq_bytes, partition.msgs, partition.txmsgs) == (
+            7,
+            70,
+            7,
+            0,
+        )
         assert (metrics.msg_cnt, metrics.msg_size) == (7, 70)
         assert producer.flush(WAIT_S) == 0
         partition = producer.metrics().topics[topic].partitions[0]
-        assert (partition.msgq_cnt, partition.msgs, partition.txmsgs, partition.txbytes) == (0, 7, 7, 70)
+        assert (partition.msgq_cnt, partition.msgs, partition.txmsgs, partition.txbytes) == (
+            0,
+            7,
+            7,
+            70,
+        )
 
 
 def test_messages_for_an_unknown_topic_are_of_no_partition() -> None:
@@ -237,11 +295,17 @@ def test_messages_for_an_unknown_topic_are_of_no_partition() -> None:
         producer.produce("not-there", b"12345")
         partitions = producer.metrics().topics["not-there"].partitions
         assert set(partitions) == {-1}
-        assert (partitions[-1].msgq_cnt, partitions[-1].msgq_bytes, partitions[-1].msgs) == (1, 5, 1)
+        assert (partitions[-1].msgq_cnt, partitions[-1].msgq_bytes, partitions[-1].msgs) == (
+            1,
+            5,
+            1,
+        )
         producer.purge()
 
 
-def test_throttling_is_in_its_window(client: Client, cluster: MockCluster, documents: Documents) -> None:
+def test_throttling_is_in_its_window(
+    client: Client, cluster: MockCluster, documents: Documents
+) -> None:
     topic = client.topic(1)
     leader = cluster.leader(topic, 0)
     with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}) as producer:
@@ -257,7 +321,11 @@ def test_throttling_is_in_its_window(client: Client, cluster: MockCluster, docum
 def test_failures_are_counted() -> None:
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 1)
-        conf = {"bootstrap.servers": cluster.bootstrap_servers, "reconnect.backoff.ms": 10, "socket.timeout.ms": 60_000}
+        conf = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "reconnect.backoff.ms": 10,
+            "socket.timeout.ms": 60_000,
+        }
         with Producer(conf) as producer:
             producer.produce("t", b"x")
             assert producer.flush(WAIT_S) == 0
@@ -306,13 +374,17 @@ def test_what_stats_cb_raises_comes_out_of_poll(client: Client) -> None:
 
 def test_consume_and_flush_call_back_too(client: Client, documents: Documents) -> None:
     topic = client.topic(1)
-    with client.consumer(**{"group.id": "g", "statistics.interval.ms": OFTEN_MS, "stats_cb": documents}) as consumer:
+    with client.consumer(
+        **{"group.id": "g", "statistics.interval.ms": OFTEN_MS, "stats_cb": documents}
+    ) as consumer:
         deadline = time.monotonic() + WAIT_S
         while not documents and time.monotonic() < deadline:
             consumer.consume(1, 0.05)
         assert documents
     del documents[:]
-    with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents, "linger.ms": 50}) as producer:
+    with client.producer(
+        **{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents, "linger.ms": 50}
+    ) as producer:
         deadline = time.monotonic() + WAIT_S
         while not documents and time.monotonic() < deadline:
             producer.produce(topic, b"x")
@@ -321,7 +393,11 @@ def test_consume_and_flush_call_back_too(client: Client, documents: Documents) -
 
 
 def test_an_admin_clients_statistics(client: Client, documents: Documents) -> None:
-    conf = {"bootstrap.servers": client.bootstrap, "statistics.interval.ms": OFTEN_MS, "stats_cb": documents}
+    conf = {
+        "bootstrap.servers": client.bootstrap,
+        "statistics.interval.ms": OFTEN_MS,
+        "stats_cb": documents,
+    }
     with AdminClient(conf) as admin:
         admin.list_topics(timeout=WAIT_S)
         document = next_document(admin, documents)
@@ -343,7 +419,9 @@ def test_without_an_interval_there_are_no_documents(client: Client, documents: D
     assert documents == []
 
 
-def test_documents_of_one_that_does_not_poll_do_not_pile_up(client: Client, documents: Documents) -> None:
+def test_documents_of_one_that_does_not_poll_do_not_pile_up(
+    client: Client, documents: Documents
+) -> None:
     topic = client.topic(1)
     with client.producer(**{"statistics.interval.ms": 1, "stats_cb": documents}) as producer:
         for number in range(5):
@@ -365,7 +443,9 @@ def test_closing_while_statistics_run_ends_them(client: Client) -> None:
         count = len(documents)
         with pytest.raises(RuntimeError, match="closed"):
             producer.metrics()
-        consumer = client.consumer(**{"statistics.interval.ms": 1, "stats_cb": documents, "group.id": f"of-{topic}"})
+        consumer = client.consumer(
+            **{"statistics.interval.ms": 1, "stats_cb": documents, "group.id": f"of-{topic}"}
+        )
         consumer.assign([TopicPartition(topic, 0, 0)])
         consumer.close()
         assert len(documents) >= count
@@ -378,7 +458,9 @@ def test_no_secret_is_in_a_document(client: Client, documents: Documents) -> Non
         assert "hidden" not in json.dumps(documents)
         assert "hidden" not in repr(producer.metrics())
         # The code that makes it doesn't even get the configuration.
-        assert not any(isinstance(each, Config) for each in vars(producer._client.statistics).values())
+        assert not any(
+            isinstance(each, Config) for each in vars(producer._client.statistics).values()
+        )
 
 
 # --- metrics() ---
@@ -445,7 +527,9 @@ def test_metrics_may_be_asked_from_callbacks(client: Client) -> None:
     def in_report(error: Any, message: Any) -> None:
         seen.append(producer.metrics().txmsgs)
 
-    with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": lambda text: seen.append(-1)}) as producer:
+    with client.producer(
+        **{"statistics.interval.ms": OFTEN_MS, "stats_cb": lambda text: seen.append(-1)}
+    ) as producer:
         producer.produce(topic, b"x", on_delivery=in_report)
         poll_until(lambda: 1 in seen and -1 in seen, producer)
         # as a callback of the control thread would

@@ -19,7 +19,11 @@ def pour(producer: Producer, topic: str, seconds: float, per_ms: int = 3) -> Cou
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         for _ in range(per_ms):
-            producer.produce(topic, bytes(100), on_delivery=lambda error, message: given.update([message.partition()]))
+            producer.produce(
+                topic,
+                bytes(100),
+                on_delivery=lambda error, message: given.update([message.partition()]),
+            )
         time.sleep(0.001)
         producer.poll(0)
     assert producer.flush(20) == 0
@@ -30,7 +34,11 @@ def pour(producer: Producer, topic: str, seconds: float, per_ms: int = 3) -> Cou
 def test_a_slow_broker_gets_fewer_where_asked(cluster: MockCluster, client: Client, adaptive: bool):
     topic = client.topic(partitions=3)
     slow = cluster.leader(topic, 1)
-    conf = {"partitioner.adaptive.partitioning.enable": adaptive, "linger.ms": 2, "sticky.partitioning.linger.ms": 5}
+    conf = {
+        "partitioner.adaptive.partitioning.enable": adaptive,
+        "linger.ms": 2,
+        "sticky.partitioning.linger.ms": 5,
+    }
     with client.producer(**conf) as producer:
         producer.produce(topic, b"", partition=1)
         assert producer.flush(10) == 0
@@ -52,17 +60,25 @@ def test_equally_fast_brokers_get_equal_shares(client: Client):
 
 
 @pytest.mark.parametrize("timeout_ms", [200, 0])
-def test_a_silent_broker_is_left_out_after_the_time(cluster: MockCluster, client: Client, timeout_ms: int):
+def test_a_silent_broker_is_left_out_after_the_time(
+    cluster: MockCluster, client: Client, timeout_ms: int
+):
     topic = client.topic(partitions=3)
     silent = cluster.leader(topic, 1)
-    conf = {"partitioner.availability.timeout.ms": timeout_ms, "linger.ms": 1, "sticky.partitioning.linger.ms": 2}
+    conf = {
+        "partitioner.availability.timeout.ms": timeout_ms,
+        "linger.ms": 1,
+        "sticky.partitioning.linger.ms": 2,
+    }
     delivered: Counter[str] = Counter()
     with client.producer(**conf) as producer:
 
         def send(phase: str) -> None:
             until = time.monotonic() + 1.5
             while time.monotonic() < until or delivered["produced " + phase] < 700:
-                producer.produce(topic, bytes(100), on_delivery=lambda error, message: delivered.update([phase]))
+                producer.produce(
+                    topic, bytes(100), on_delivery=lambda error, message: delivered.update([phase])
+                )
                 delivered["produced " + phase] += 1
                 time.sleep(0.001)
                 producer.poll(0)
@@ -90,7 +106,9 @@ def test_a_silent_broker_is_left_out_after_the_time(cluster: MockCluster, client
 @pytest.mark.parametrize("linger_ms", [0, 900_000])
 def test_time_to_stick(cluster: MockCluster, client: Client, linger_ms: int):
     topic = client.topic(partitions=8)
-    with client.producer(**{"sticky.partitioning.linger.ms": linger_ms, "linger.ms": 50}) as producer:
+    with client.producer(
+        **{"sticky.partitioning.linger.ms": linger_ms, "linger.ms": 50}
+    ) as producer:
         producer.produce(topic, b"", partition=0)
         assert producer.flush(10) == 0
         for _ in range(2000):

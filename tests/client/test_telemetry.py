@@ -64,8 +64,15 @@ def test_a_producer_pushes_what_it_does(client: Client, cluster: MockCluster) ->
     topic = client.topic(2)
     with client.producer(**{"client.rack": "r1", "client.id": "shop"}) as producer:
         deliver(producer, topic)
-        wait_for(lambda: full_name("producer", SPECS["producer"][-1]) in seen(cluster) or deliver(producer, topic))
-        expected = {full_name("producer", spec) for spec in SPECS["producer"] if "throttle" not in spec.name}
+        wait_for(
+            lambda: (
+                full_name("producer", SPECS["producer"][-1]) in seen(cluster)
+                or deliver(producer, topic)
+            )
+        )
+        expected = {
+            full_name("producer", spec) for spec in SPECS["producer"] if "throttle" not in spec.name
+        }
         assert set(seen(cluster)) == expected
         cluster.throttle_responses(cluster.leader(topic, 0), 20)
         deliver(producer, topic)
@@ -77,7 +84,9 @@ def test_a_producer_pushes_what_it_does(client: Client, cluster: MockCluster) ->
     throttled = seen(cluster)[f"{PRODUCER}produce.throttle.time.max"]
     assert (throttled.kind, throttled.value, throttled.unit) == ("gauge", 20, "ms")
     first = cluster.pushed_metrics[0]
-    nodes = {metric.labels.get("node_id") for push in cluster.pushed_metrics for metric in push.metrics}
+    nodes = {
+        metric.labels.get("node_id") for push in cluster.pushed_metrics for metric in push.metrics
+    }
     assert nodes == {None, 1, 2}
     assert first.value(f"{PRODUCER}connection.creation.total") >= 1
     assert 0 < seen(cluster)[f"{PRODUCER}request.latency.avg"].value < WAIT_S * 1000
@@ -105,7 +114,11 @@ def test_a_group_consumer_pushes_what_it_does(client: Client, cluster: MockClust
     assert found[f"{CONSUMER}coordinator.rebalance.latency.max"].value >= 0
     assert found[f"{CONSUMER}fetch.manager.fetch.latency.max"].value >= 1
     last = cluster.pushed_metrics[-1]
-    assert last.resource == {"group_id": "readers", "group_instance_id": "one", "group_member_id": member}
+    assert last.resource == {
+        "group_id": "readers",
+        "group_instance_id": "one",
+        "group_member_id": member,
+    }
     assert last.terminating
     kinds = {name: metric.kind for name, metric in found.items() if name.startswith(CONSUMER)}
     assert {name for name, kind in kinds.items() if kind == "sum"} == {
@@ -114,7 +127,9 @@ def test_a_group_consumer_pushes_what_it_does(client: Client, cluster: MockClust
     }
 
 
-def test_an_idle_consumer_and_a_busy_one_are_told_apart(client: Client, cluster: MockCluster) -> None:
+def test_an_idle_consumer_and_a_busy_one_are_told_apart(
+    client: Client, cluster: MockCluster
+) -> None:
     with client.consumer() as consumer:
         consumer.assign([TopicPartition(client.topic(), 0)])
         name = f"{CONSUMER}poll.idle.ratio.avg"
@@ -127,7 +142,9 @@ def test_an_idle_consumer_and_a_busy_one_are_told_apart(client: Client, cluster:
 
 
 @pytest.mark.parametrize("delta", [True, False])
-def test_sums_are_deltas_or_since_the_start(client: Client, cluster: MockCluster, delta: bool) -> None:
+def test_sums_are_deltas_or_since_the_start(
+    client: Client, cluster: MockCluster, delta: bool
+) -> None:
     cluster.subscribe_metrics([f"{PRODUCER}connection"], OFTEN_MS, delta=delta)
     with client.producer() as producer:
         deliver(producer, client.topic(2))
@@ -138,7 +155,9 @@ def test_sums_are_deltas_or_since_the_start(client: Client, cluster: MockCluster
     if delta:
         assert values[0] >= 1
         assert values[-1] == 0
-        assert all(later.start_ns == earlier.time_ns for earlier, later in itertools.pairwise(totals))
+        assert all(
+            later.start_ns == earlier.time_ns for earlier, later in itertools.pairwise(totals)
+        )
     else:
         assert values == sorted(values)
         assert values[-1] >= 1
@@ -150,7 +169,9 @@ def test_only_what_is_subscribed_to_is_pushed(client: Client, cluster: MockClust
     with client.producer() as producer:
         deliver(producer, client.topic(2))
         found = pushes(cluster, 2)
-    assert {metric.name for push in found for metric in push.metrics} == {f"{PRODUCER}connection.creation.rate"}
+    assert {metric.name for push in found for metric in push.metrics} == {
+        f"{PRODUCER}connection.creation.rate"
+    }
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4", "gzip", "snappy"])
@@ -184,7 +205,10 @@ def test_asyncios_clients_push_too(client: Client, cluster: MockCluster) -> None
         return found
 
     def idle() -> bool:
-        return any((push.value(f"{CONSUMER}poll.idle.ratio.avg") or 0) > 0.5 for push in cluster.pushed_metrics)
+        return any(
+            (push.value(f"{CONSUMER}poll.idle.ratio.avg") or 0) > 0.5
+            for push in cluster.pushed_metrics
+        )
 
     asyncio.run(main())
     last = {push.client_instance_id: push for push in cluster.pushed_metrics}
@@ -229,7 +253,9 @@ def test_nothing_is_pushed_until_somebody_subscribes(client: Client, cluster: Mo
     assert len(set(asked(cluster, PUSH))) == 1
 
 
-def test_a_client_that_does_nothing_connects_to_nobody(client: Client, cluster: MockCluster) -> None:
+def test_a_client_that_does_nothing_connects_to_nobody(
+    client: Client, cluster: MockCluster
+) -> None:
     with client.producer():
         time.sleep(0.3)
         assert cluster.requests == []
@@ -248,7 +274,9 @@ def test_an_admin_client_pushes_nothing_and_has_an_id(client: Client, cluster: M
 # --- the id ---
 
 
-def test_the_id_stays_the_same_and_is_the_one_that_is_pushed(client: Client, cluster: MockCluster) -> None:
+def test_the_id_stays_the_same_and_is_the_one_that_is_pushed(
+    client: Client, cluster: MockCluster
+) -> None:
     with client.producer() as producer, client.consumer() as consumer:
         first = producer.client_instance_id(WAIT_S)
         assert consumer.client_instance_id(WAIT_S) != first
@@ -274,7 +302,9 @@ def test_the_id_is_waited_for_as_long_as_said() -> None:
 # --- when something goes wrong ---
 
 
-def test_another_broker_is_taken_when_the_chosen_one_is_gone(client: Client, cluster: MockCluster) -> None:
+def test_another_broker_is_taken_when_the_chosen_one_is_gone(
+    client: Client, cluster: MockCluster
+) -> None:
     topic = client.topic(2)
     with client.producer() as producer:
         deliver(producer, topic)
@@ -294,7 +324,11 @@ def test_another_subscription_is_taken_over_at_once(client: Client, cluster: Moc
         deliver(producer, client.topic(2))
         before = pushes(cluster)[-1].subscription_id
         cluster.subscribe_metrics([f"{PRODUCER}connection"], OFTEN_MS + 1)
-        newest = wait_for(lambda: cluster.pushed_metrics[-1].subscription_id != before and cluster.pushed_metrics[-1])
+        newest = wait_for(
+            lambda: (
+                cluster.pushed_metrics[-1].subscription_id != before and cluster.pushed_metrics[-1]
+            )
+        )
         assert {metric.name for metric in newest.metrics} <= set(seen(cluster))
         assert len(newest.metrics) == 2
 
@@ -325,7 +359,9 @@ def test_pushing_goes_on_after_an_error_and_messages_are_not_touched(
 @pytest.mark.parametrize(
     "code", [KafkaError.INVALID_REQUEST, KafkaError.UNSUPPORTED_VERSION, KafkaError.INVALID_RECORD]
 )
-def test_an_error_that_is_for_good_is_warned_of_once(client: Client, cluster: MockCluster, code: int) -> None:
+def test_an_error_that_is_for_good_is_warned_of_once(
+    client: Client, cluster: MockCluster, code: int
+) -> None:
     cluster.push_request_errors(PUSH, [code] * 100)
     with heard() as log, client.producer(**{"client.id": log.client_id}) as producer:
         deliver(producer, client.topic(2))
@@ -336,7 +372,9 @@ def test_an_error_that_is_for_good_is_warned_of_once(client: Client, cluster: Mo
     assert len(asked(cluster, PUSH)) == 1
 
 
-def test_a_subscription_that_is_refused_or_lost_is_asked_for_again(client: Client, cluster: MockCluster) -> None:
+def test_a_subscription_that_is_refused_or_lost_is_asked_for_again(
+    client: Client, cluster: MockCluster
+) -> None:
     cluster.push_request_errors(GET, [CLOSE_CONNECTION])
     with client.producer() as producer:
         wait_for(lambda: deliver(producer, client.topic(2)) or len(asked(cluster, GET)) > 1)
@@ -348,7 +386,12 @@ def test_a_hostile_subscription_harms_nobody(client: Client, cluster: MockCluste
         message.push_interval_ms = -(1 << 31)
         message.telemetry_max_bytes = -1
         message.accepted_compression_types = [127, -128, 5, 99]
-        message.requested_metrics = ["*" * 1000, "", "\0", *[f"x{number}" for number in range(10_000)]]
+        message.requested_metrics = [
+            "*" * 1000,
+            "",
+            "\0",
+            *[f"x{number}" for number in range(10_000)],
+        ]
         message.client_instance_id = bytes(16)
 
     cluster.edit_responses(GET, lie)
@@ -375,7 +418,9 @@ def client_of(kind: str, client: Client, topic: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer", "member"])
-def test_close_pushes_a_last_time_and_waits_for_no_fetch(client: Client, cluster: MockCluster, kind: str) -> None:
+def test_close_pushes_a_last_time_and_waits_for_no_fetch(
+    client: Client, cluster: MockCluster, kind: str
+) -> None:
     cluster.subscribe_metrics(["*"], 60_000)
     it = client_of(kind, client, client.topic(2))
     wait_for(lambda: it._client.telemetry._subscription)
@@ -386,7 +431,9 @@ def test_close_pushes_a_last_time_and_waits_for_no_fetch(client: Client, cluster
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer"])
-def test_close_does_not_wait_long_for_a_broker_that_is_silent(client: Client, cluster: MockCluster, kind: str) -> None:
+def test_close_does_not_wait_long_for_a_broker_that_is_silent(
+    client: Client, cluster: MockCluster, kind: str
+) -> None:
     cluster.subscribe_metrics(["*"], 60_000)
     it = client_of(kind, client, client.topic(2))
     wait_for(lambda: it._client.telemetry._subscription)
@@ -414,13 +461,24 @@ def test_a_client_that_was_never_connected_closes_at_once(make: Any) -> None:
 # --- secrets ---
 
 
-def test_no_secret_and_no_topic_is_among_what_is_pushed(client: Client, cluster: MockCluster) -> None:
+def test_no_secret_and_no_topic_is_among_what_is_pushed(
+    client: Client, cluster: MockCluster
+) -> None:
     topic = "topic-canary"
     cluster.create_topic(topic, 2)
     conf = {"sasl.username": "user-canary", "sasl.password": "password-canary", "group.id": "g"}
-    conf |= {"ssl.key.password": "key-canary", "sasl.oauthbearer.client.secret": "oauth-canary", "debug": "telemetry"}
+    conf |= {
+        "ssl.key.password": "key-canary",
+        "sasl.oauthbearer.client.secret": "oauth-canary",
+        "debug": "telemetry",
+    }
     with client.consumer(**conf) as consumer, client.producer() as producer:
         deliver(producer, topic)
         consumer.subscribe([topic])
-        wait_for(lambda: consumer.poll(0.01) is None and len({push.scope[0] for push in cluster.pushed_metrics}) == 2)
+        wait_for(
+            lambda: (
+                consumer.poll(0.01) is None
+                and len({push.scope[0] for push in cluster.pushed_metrics}) == 2
+            )
+        )
     assert "canary" not in repr(cluster.pushed_metrics)

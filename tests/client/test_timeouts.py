@@ -90,7 +90,9 @@ def transacting(make: Make, timeout: float = WAIT_S) -> Any:
 
 def send_offsets(make: Make, timeout: float) -> None:
     writer = transacting(make)
-    writer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, 1)], consumer(make).consumer_group_metadata(), timeout)
+    writer.send_offsets_to_transaction(
+        [TopicPartition(TOPIC, 0, 1)], consumer(make).consumer_group_metadata(), timeout
+    )
     writer.abort_transaction(timeout)
 
 
@@ -155,10 +157,14 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "client_instance_id": lambda make, timeout: consumer(make).client_instance_id(timeout),
         "close": lambda make, timeout: consumer(make).close(timeout),
         "cluster_id": lambda make, timeout: consumer(make).cluster_id(timeout),
-        "committed": lambda make, timeout: consumer(make).committed([TopicPartition(TOPIC, 0)], timeout),
+        "committed": lambda make, timeout: consumer(make).committed(
+            [TopicPartition(TOPIC, 0)], timeout
+        ),
         "consume": lambda make, timeout: consumer(make).consume(3, timeout),
         "consume_arrow": lambda make, timeout: consumer(make).consume_arrow(3, timeout),
-        "consume_callback": lambda make, timeout: consumer(make).consume_callback(lambda message: None, 3, timeout),
+        "consume_callback": lambda make, timeout: consumer(make).consume_callback(
+            lambda message: None, 3, timeout
+        ),
         "get_watermark_offsets": lambda make, timeout: consumer(make).get_watermark_offsets(
             TopicPartition(TOPIC, 0), timeout
         ),
@@ -194,7 +200,9 @@ def takers(kind: type, parameter: str) -> set[str]:
     """Return the public methods that have such a parameter."""
     methods = inspect.getmembers(kind, lambda each: inspect.isroutine(each))
     return {
-        name for name, each in methods if not name.startswith("_") and parameter in inspect.signature(each).parameters
+        name
+        for name, each in methods
+        if not name.startswith("_") and parameter in inspect.signature(each).parameters
     }
 
 
@@ -303,7 +311,9 @@ def test_options_and_futures_of_an_admin_client_take_long_timeouts(make: Make) -
     client = make(AdminClient)
     for number, timeout in enumerate(LONG):
         topic = f"made-{number}"
-        made = client.create_topics([NewTopic(topic, 1)], request_timeout=timeout, operation_timeout=timeout)[topic]
+        made = client.create_topics(
+            [NewTopic(topic, 1)], request_timeout=timeout, operation_timeout=timeout
+        )[topic]
         ends(lambda made=made, timeout=timeout: made.result(timeout))
         assert made.exception(timeout) is None
         gone = client.delete_topics([topic], request_timeout=timeout)[topic]

@@ -32,7 +32,12 @@ class Secured(Client):
     """Clients that trust the cluster's authority."""
 
     def settings(self, **conf: Any) -> dict[str, Any]:
-        return {"security.protocol": "ssl", "ssl.ca.pem": self.cluster.ca_pem, "reconnect.backoff.max.ms": 100, **conf}
+        return {
+            "security.protocol": "ssl",
+            "ssl.ca.pem": self.cluster.ca_pem,
+            "reconnect.backoff.max.ms": 100,
+            **conf,
+        }
 
     def producer(self, **conf: Any) -> Producer:
         return super().producer(**self.settings(**conf))
@@ -97,7 +102,9 @@ def test_more_than_a_sockets_buffer_is_written_and_read(client: Secured) -> None
         for number in range(3000):
             producer.produce(topic, b"%05d" % number * 300)
     found = read_all(client, topic, 3000, **{"socket.receive.buffer.bytes": 8192})
-    assert sorted(message.value() or b"" for message in found) == [b"%05d" % number * 300 for number in range(3000)]
+    assert sorted(message.value() or b"" for message in found) == [
+        b"%05d" % number * 300 for number in range(3000)
+    ]
 
 
 def test_another_authority_is_refused_by_name_and_nothing_is_sent(client: Secured) -> None:
@@ -133,11 +140,16 @@ def test_a_wrong_host_is_let_in_where_names_are_not_checked(client: Secured) -> 
 
 def test_common_name_alone_is_refused_and_says_what_to_do() -> None:
     authority = trustme.CA()
-    given = Identity(*issued(authority, "127.0.0.1", []), ca_pem=authority.cert_pem.bytes().decode())
+    given = Identity(
+        *issued(authority, "127.0.0.1", []), ca_pem=authority.cert_pem.bytes().decode()
+    )
     with secured(certificates=given) as client:
         host = client.cluster.address(1).rpartition(":")[0]
         error = error_of(client)
-        assert f"names no host in its subjectAltName, and the common name isn't taken for one: {ADVICE}" in error.str()
+        assert (
+            "names no host in its subjectAltName, and the common name isn't taken for one: "
+            f"{ADVICE}" in error.str()
+        )
         assert host in error.str()
         fill(client, client.topic(), 1, **{"ssl.endpoint.identification.algorithm": "none"})
 
@@ -149,7 +161,9 @@ def test_revoked_intermediate_is_refused_by_name_where_the_chain_is_checked(tmp_
     chain = "".join(each.bytes().decode() for each in leaf.cert_chain_pems)
     path = tmp_path / "crl.pem"
     conf = {"ssl.crl.location": str(path), "ssl.crl.check": "chain"}
-    with secured(certificates=Identity(chain, leaf.private_key_pem.bytes().decode(), ca_pem)) as client:
+    with secured(
+        certificates=Identity(chain, leaf.private_key_pem.bytes().decode(), ca_pem)
+    ) as client:
         path.write_text(revocation_list(root) + revocation_list(below))
         fill(client, client.topic(), 1, **conf)
         path.write_text(revocation_list(root, below) + revocation_list(below))
@@ -159,11 +173,16 @@ def test_revoked_intermediate_is_refused_by_name_where_the_chain_is_checked(tmp_
         assert f"is revoked, says ssl.crl.location={path}" in text
         path.write_text(revocation_list(below))
         text = error_of(client, **conf).str()
-        assert f"which issued the CA '{own}' above it: add that list, or set ssl.crl.check=leaf" in text
+        assert (
+            f"which issued the CA '{own}' above it: add that list, or set ssl.crl.check=leaf"
+            in text
+        )
         fill(client, client.topic(), 1, **{**conf, "ssl.crl.check": "leaf"})
 
 
-def test_suite_that_encrypts_nothing_is_no_connection(client: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suite_that_encrypts_nothing_is_no_connection(
+    client: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As if OpenSSL had negotiated it by mistake:
 
     the transport checks the result, and sends nothing.
@@ -210,7 +229,9 @@ def test_what_weakens_tls_is_warned_of_once_a_client(client: Secured, tmp_path: 
             client.cluster.disconnect(broker)
         until(producer, lambda: any("certificates have changed" in line for line in lines))
     for name in ("ssl.endpoint.identification.algorithm=none", "@SECLEVEL=1"):
-        assert len([line for line in lines if line.startswith("WARNING") and name in line]) == 1, lines
+        assert len([line for line in lines if line.startswith("WARNING") and name in line]) == 1, (
+            lines
+        )
 
 
 def _logger(lines: list[str]) -> logging.Logger:
@@ -223,7 +244,9 @@ def _logger(lines: list[str]) -> logging.Logger:
     return logger
 
 
-def test_nobody_is_verified_where_that_is_asked_for(client: Secured, caplog: pytest.LogCaptureFixture) -> None:
+def test_nobody_is_verified_where_that_is_asked_for(
+    client: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
     client.cluster.present_certificate("unknown_ca")
     try:
         fill(client, client.topic(), 1, **{"enable.ssl.certificate.verification": False})
@@ -232,8 +255,12 @@ def test_nobody_is_verified_where_that_is_asked_for(client: Secured, caplog: pyt
     assert any("enable.ssl.certificate.verification=false" in line for line in caplog.messages)
 
 
-@pytest.mark.parametrize(("how", "words"), [("close", "middle of the TLS handshake"), ("garbage", "doesn't speak TLS")])
-def test_a_handshake_that_breaks_off_is_explained_and_tried_again(client: Secured, how: Any, words: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "words"), [("close", "middle of the TLS handshake"), ("garbage", "doesn't speak TLS")]
+)
+def test_a_handshake_that_breaks_off_is_explained_and_tried_again(
+    client: Secured, how: Any, words: str
+) -> None:
     client.cluster.break_handshakes(how, count=1)
     errors: list[KafkaError] = []
     with client.producer(error_cb=errors.append) as producer:
@@ -258,15 +285,22 @@ def test_tls_on_a_plaintext_port_and_the_reverse_say_so(client: Secured) -> None
     assert "another security.protocol?" in error.str()  # Python's TLS just closes
 
 
-@pytest.mark.parametrize(("protocol", "code"), [("ssl", KafkaError._SSL), ("plaintext", KafkaError._TRANSPORT)])
-def test_a_port_of_another_protocol_is_told_by_the_first_connection(client: Secured, protocol: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "code"), [("ssl", KafkaError._SSL), ("plaintext", KafkaError._TRANSPORT)]
+)
+def test_a_port_of_another_protocol_is_told_by_the_first_connection(
+    client: Secured, protocol: str, code: int
+) -> None:
     connections: list[Fates] = []
 
     def fates() -> Fates:
         connections.append(harmless())
         return connections[-1]
 
-    with MockCluster(1) as plain, Proxy((plain if protocol == "ssl" else client.cluster).address(1), fates) as proxy:
+    with (
+        MockCluster(1) as plain,
+        Proxy((plain if protocol == "ssl" else client.cluster).address(1), fates) as proxy,
+    ):
         hours = {"reconnect.backoff.ms": 3_600_000, "reconnect.backoff.max.ms": 3_600_000}
         conf = {"bootstrap.servers": proxy.address, "security.protocol": protocol, **hours}
         assert "security.protocol" in error_of(client, code, **conf).str()
@@ -320,4 +354,10 @@ def test_rotated_files_are_used_at_reconnect_without_a_restart(tmp_path: Path) -
 
 def test_mistakes_are_told_by_the_constructor() -> None:
     with pytest.raises(KafkaException, match=r"ssl\.ca\.location=/nowhere\.pem: no such file"):
-        Producer({"bootstrap.servers": "h:1", "security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"})
+        Producer(
+            {
+                "bootstrap.servers": "h:1",
+                "security.protocol": "ssl",
+                "ssl.ca.location": "/nowhere.pem",
+            }
+        )

@@ -31,7 +31,9 @@ WAYS = ("files", "texts", "keystore")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=1, security=ListenerSecurity("ssl", client_certificates="required")) as running:
+    with MockCluster(
+        brokers=1, security=ListenerSecurity("ssl", client_certificates="required")
+    ) as running:
         running.create_topic("t", 1)
         yield running
 
@@ -43,15 +45,24 @@ def identity(cluster: MockCluster, folder: Path, way: str) -> tuple[dict[str, An
     locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, LOCKED).decode()
     secrets = [PASSWORD, own.key_pem.splitlines()[1], locked.splitlines()[1]]
     if way == "texts":
-        conf = {"ssl.certificate.pem": own.certificate_pem, "ssl.key.pem": locked, "ssl.key.password": PASSWORD}
+        conf = {
+            "ssl.certificate.pem": own.certificate_pem,
+            "ssl.key.pem": locked,
+            "ssl.key.password": PASSWORD,
+        }
     elif way == "files":
         (folder / "own.pem").write_text(own.certificate_pem)
         (folder / "own.key").write_text(locked)
-        paths = {"ssl.certificate.location": str(folder / "own.pem"), "ssl.key.location": str(folder / "own.key")}
+        paths = {
+            "ssl.certificate.location": str(folder / "own.pem"),
+            "ssl.key.location": str(folder / "own.key"),
+        }
         conf = {**paths, "ssl.key.password": PASSWORD}
     else:
         certificate = x509.load_pem_x509_certificate(own.certificate_pem.encode())
-        (folder / "own.p12").write_bytes(pkcs12.serialize_key_and_certificates(b"own", key, certificate, None, LOCKED))
+        (folder / "own.p12").write_bytes(
+            pkcs12.serialize_key_and_certificates(b"own", key, certificate, None, LOCKED)
+        )
         conf = {"ssl.keystore.location": str(folder / "own.p12"), "ssl.keystore.password": PASSWORD}
     return {"ssl.ca.pem": cluster.ca_pem, **conf}, secrets
 
@@ -95,6 +106,8 @@ def test_secrets_are_in_nothing_that_comes_out(
         said += [repr(caught.value), "".join(traceback.format_exception(caught.value))]
     gc.collect()
     printed = capfd.readouterr()
-    everything = "\n".join([*logger.texts(), *map(str, said), *map(repr, said), printed.out, printed.err])
+    everything = "\n".join(
+        [*logger.texts(), *map(str, said), *map(repr, said), printed.out, printed.err]
+    )
     assert len(everything) > 2000
     assert [secret for secret in secrets if secret in everything] == []

@@ -54,15 +54,20 @@ class Reader:
             **conf,
         }
         self.consumer = client.consumer(
-            **everything, on_commit=lambda error, partitions: self.committed.append((error, partitions))
+            **everything,
+            on_commit=lambda error, partitions: self.committed.append((error, partitions)),
         )
         if way == "by hand":
             self.consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
         else:
             self.consumer.subscribe(
                 [topic],
-                on_assign=lambda consumer, partitions: self.told.append(f"assign {len(partitions)}"),
-                on_revoke=lambda consumer, partitions: self.told.append(f"revoke {len(partitions)}"),
+                on_assign=lambda consumer, partitions: self.told.append(
+                    f"assign {len(partitions)}"
+                ),
+                on_revoke=lambda consumer, partitions: self.told.append(
+                    f"revoke {len(partitions)}"
+                ),
                 on_lost=lambda consumer, partitions: self.told.append(f"lose {len(partitions)}"),
             )
 
@@ -73,7 +78,9 @@ class Reader:
         while len(found) < count and time.monotonic() < until:
             message = self.consumer.poll(0.1)
             if message is not None:
-                assert message.error() is None or message.error() == KafkaError.UNKNOWN_TOPIC_OR_PART, message.error()
+                assert (
+                    message.error() is None or message.error() == KafkaError.UNKNOWN_TOPIC_OR_PART
+                ), message.error()
                 if message.error() is None and message.partition() == 0:
                     found.append(message)
         return [int(message.value() or b"") for message in found]
@@ -103,7 +110,9 @@ def keep_by_name(cluster: MockCluster, reader: Reader, offset: int) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_new_topic_is_read_from_its_beginning(cluster: MockCluster, client: Client, way: str) -> None:
+def test_new_topic_is_read_from_its_beginning(
+    cluster: MockCluster, client: Client, way: str
+) -> None:
     topic = client.topic(2)
     fill(client, topic, 10, partition=0)
     reader = Reader(client, topic, way)
@@ -130,7 +139,9 @@ def test_offset_of_the_old_topic_is_not_committed_for_the_new_one(
     """The application still processes an old message when the client learns of the new topic."""
     topic = client.topic(2)
     fill(client, topic, 10, partition=0)
-    reader = Reader(client, topic, way, **{"enable.auto.commit": False, "enable.auto.offset.store": False})
+    reader = Reader(
+        client, topic, way, **{"enable.auto.commit": False, "enable.auto.offset.store": False}
+    )
     with reader.consumer as consumer:
         message = None
         while message is None or message.error() is not None:
@@ -157,7 +168,9 @@ def test_offset_of_the_old_topic_is_not_committed_for_the_new_one(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_deleted_topic_that_comes_back_later_is_read(cluster: MockCluster, client: Client, way: str) -> None:
+def test_deleted_topic_that_comes_back_later_is_read(
+    cluster: MockCluster, client: Client, way: str
+) -> None:
     topic = client.topic(2)
     fill(client, topic, 10, partition=0)
     reader = Reader(client, topic, way, **{"topic.metadata.propagation.max.ms": 200})
@@ -175,7 +188,9 @@ def test_deleted_topic_that_comes_back_later_is_read(cluster: MockCluster, clien
 def test_auto_offset_reset_error_says_so(cluster: MockCluster, client: Client) -> None:
     topic = client.topic(1)
     fill(client, topic, 3)
-    with client.consumer(**{"group.id": f"{topic}-error", "auto.offset.reset": "error"}) as consumer:
+    with client.consumer(
+        **{"group.id": f"{topic}-error", "auto.offset.reset": "error"}
+    ) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert len(consumer.consume(3, WAIT_S)) == 3
         make_anew(cluster, topic, 1)
@@ -204,10 +219,14 @@ def test_new_topic_is_read_again_where_fetches_do_not_say_that_it_is_another(way
                 seen |= set(reader.read(1))
 
 
-def test_place_that_was_given_before_the_client_heard_is_kept(cluster: MockCluster, client: Client) -> None:
+def test_place_that_was_given_before_the_client_heard_is_kept(
+    cluster: MockCluster, client: Client
+) -> None:
     topic = client.topic(1)
     fill(client, topic, 3)
-    with client.consumer(**{"group.id": f"{topic}-given", "auto.offset.reset": "latest"}) as consumer:
+    with client.consumer(
+        **{"group.id": f"{topic}-given", "auto.offset.reset": "latest"}
+    ) as consumer:
         consumer.list_topics(topic, WAIT_S)
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert len(consumer.consume(3, WAIT_S)) == 3

@@ -25,7 +25,10 @@ def test_producers_take_members_of_enums(bootstrap: str):
     reports = []
     asked = []
     with Producer(
-        {"bootstrap.servers": bootstrap, "on_delivery": lambda error, message: reports.append(message)}
+        {
+            "bootstrap.servers": bootstrap,
+            "on_delivery": lambda error, message: reports.append(message),
+        }
     ) as producer:
         producer.produce(Topics.ORDERS, b"one")
         producer.produce_many(Topics.ORDERS, [b"two"])
@@ -33,10 +36,15 @@ def test_producers_take_members_of_enums(bootstrap: str):
         assert producer.flush(10) == 0
         assert list(producer.list_topics(Topics.ORDERS, 10).topics) == ["orders"]
     with Producer(
-        {"bootstrap.servers": bootstrap, "partitioner_cb": lambda topic, key, count: asked.append(topic) or 0}
+        {
+            "bootstrap.servers": bootstrap,
+            "partitioner_cb": lambda topic, key, count: asked.append(topic) or 0,
+        }
     ) as producer:
         producer.produce(Topics.ORDERS, b"four")
-    assert [(type(message.topic()), message.topic()) for message in reports] == [(str, "orders")] * 3
+    assert [(type(message.topic()), message.topic()) for message in reports] == [
+        (str, "orders")
+    ] * 3
     assert [(type(topic), topic) for topic in asked] == [(str, "orders")]
 
 

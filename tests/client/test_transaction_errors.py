@@ -9,7 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer, SerializingProducer, TopicPartition
+from kafka_native import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    SerializingProducer,
+    TopicPartition,
+)
 from kafka_native.interceptors import ProducerInterceptor, ProducerRecord
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.transactions import State
@@ -28,14 +36,20 @@ EXPLICIT = (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN)
 
 @pytest.fixture(params=[1, 2], scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
-    with MockCluster(brokers=3, transaction_version=request.param, auto_create_topics=False) as running:
+    with MockCluster(
+        brokers=3, transaction_version=request.param, auto_create_topics=False
+    ) as running:
         yield running
 
 
 @pytest.fixture
 def reader(bank: Bank) -> Iterator[Consumer]:
     """Yield a consumer with offsets to commit."""
-    conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": f"{bank.topic}-group", **SOON}
+    conf = {
+        "bootstrap.servers": bank.cluster.bootstrap_servers,
+        "group.id": f"{bank.topic}-group",
+        **SOON,
+    }
     del conf["linger.ms"]
     with Consumer(conf) as consumer:
         yield consumer
@@ -49,7 +63,9 @@ def write(bank: Bank, producer: Producer, reader: Consumer, value: str, offset: 
     producer.send_offsets_to_transaction([TopicPartition(bank.topic, 0, offset)], metadata, WAIT_S)
 
 
-def until_committed(bank: Bank, producer: Producer, reader: Consumer, value: str, offset: int) -> None:
+def until_committed(
+    bank: Bank, producer: Producer, reader: Consumer, value: str, offset: int
+) -> None:
     """Write and commit, repeated while the transaction must be aborted: an error may come twice."""
     deadline = time.monotonic() + WAIT_S
     while True:
@@ -77,9 +93,15 @@ def skip_if_not_asked(bank: Bank, key: int) -> None:
 @pytest.mark.parametrize(
     ("key", "codes"),
     [
-        (ApiKey.FIND_COORDINATOR, [E.COORDINATOR_NOT_AVAILABLE, CLOSE_CONNECTION, E.COORDINATOR_NOT_AVAILABLE]),
+        (
+            ApiKey.FIND_COORDINATOR,
+            [E.COORDINATOR_NOT_AVAILABLE, CLOSE_CONNECTION, E.COORDINATOR_NOT_AVAILABLE],
+        ),
         (ApiKey.INIT_PRODUCER_ID, [*IN_TURN, E.CONCURRENT_TRANSACTIONS]),
-        (ApiKey.ADD_PARTITIONS_TO_TXN, [*IN_TURN, E.CONCURRENT_TRANSACTIONS, E.UNKNOWN_TOPIC_OR_PART]),
+        (
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            [*IN_TURN, E.CONCURRENT_TRANSACTIONS, E.UNKNOWN_TOPIC_OR_PART],
+        ),
         (ApiKey.ADD_OFFSETS_TO_TXN, [*IN_TURN, E.CONCURRENT_TRANSACTIONS]),
         (ApiKey.TXN_OFFSET_COMMIT, [*IN_TURN, E.UNKNOWN_TOPIC_OR_PART]),
         (ApiKey.END_TXN, [*IN_TURN, E.CONCURRENT_TRANSACTIONS]),
@@ -118,7 +140,9 @@ def test_what_passes_is_asked_again_and_nobody_hears_of_it(
         (ApiKey.END_TXN, TRANSACTION_ABORTABLE),
     ],
 )
-def test_what_costs_the_transaction_costs_nothing_else(bank: Bank, reader: Consumer, key: int, code: int) -> None:
+def test_what_costs_the_transaction_costs_nothing_else(
+    bank: Bank, reader: Consumer, key: int, code: int
+) -> None:
     skip_if_not_asked(bank, key)
     producer = bank.producer()
     write(bank, producer, reader, "before", 1)
@@ -156,7 +180,9 @@ def test_what_costs_the_transaction_costs_nothing_else(bank: Bank, reader: Consu
         (ApiKey.END_TXN, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     ],
 )
-def test_what_ends_the_producer_is_fatal_for_every_call(bank: Bank, reader: Consumer, key: int, code: int) -> None:
+def test_what_ends_the_producer_is_fatal_for_every_call(
+    bank: Bank, reader: Consumer, key: int, code: int
+) -> None:
     skip_if_not_asked(bank, key)
     producer = bank.producer()
     bank.cluster.push_request_errors(key, [code] * 2)
@@ -168,7 +194,11 @@ def test_what_ends_the_producer_is_fatal_for_every_call(bank: Bank, reader: Cons
     error = error_of(work)
     fenced = code in (E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH)
     assert (error.code(), error.fatal()) == (E._FENCED if fenced else code, True), error
-    for call in (producer.commit_transaction, producer.abort_transaction, producer.init_transactions):
+    for call in (
+        producer.commit_transaction,
+        producer.abort_transaction,
+        producer.init_transactions,
+    ):
         assert error_of(call, WAIT_S).fatal()
     assert error_of(producer.begin_transaction).fatal()
     assert error_of(producer.produce, bank.topic, "more").code() in (E._FATAL, E._STATE)
@@ -199,20 +229,27 @@ def test_what_is_purged_is_reported_and_cannot_be_committed(bank: Bank) -> None:
     told: dict[str, int] = {}
     producer = bank.producer(**{"linger.ms": 30_000})
     producer.begin_transaction()
-    producer.produce(bank.topic, "sent", partition=0, on_delivery=lambda e, m: told.update(sent=e.code()))
+    producer.produce(
+        bank.topic, "sent", partition=0, on_delivery=lambda e, m: told.update(sent=e.code())
+    )
     bank.cluster.delay_responses(None, 60.0, ApiKey.PRODUCE)
     before = len(bank.cluster.requests_of(ApiKey.PRODUCE))
     until = time.monotonic() + WAIT_S
     while len(bank.cluster.requests_of(ApiKey.PRODUCE)) == before:
         assert time.monotonic() < until
         assert producer.flush(0.1) == 1
-    producer.produce(bank.topic, "queued", partition=1, on_delivery=lambda e, m: told.update(queued=e.code()))
+    producer.produce(
+        bank.topic, "queued", partition=1, on_delivery=lambda e, m: told.update(queued=e.code())
+    )
     producer.purge()
     assert producer.flush(WAIT_S) == 0
     assert told == {"sent": E._PURGE_INFLIGHT, "queued": E._PURGE_QUEUE}
     bank.cluster.delay_responses(None, 0.0, ApiKey.PRODUCE)
     error = error_of(producer.commit_transaction, WAIT_S)
-    assert (error.code() in {E._PURGE_INFLIGHT, E._PURGE_QUEUE}, error.txn_requires_abort()) == (True, True)
+    assert (error.code() in {E._PURGE_INFLIGHT, E._PURGE_QUEUE}, error.txn_requires_abort()) == (
+        True,
+        True,
+    )
     producer.abort_transaction(WAIT_S)
     with producer.transaction(timeout=WAIT_S):
         producer.produce(bank.topic, "after", partition=0)
@@ -223,7 +260,9 @@ def test_an_abort_throws_away_what_is_being_tried_again(bank: Bank) -> None:
     producer = bank.producer()
     with producer.transaction(timeout=WAIT_S):
         producer.produce(bank.topic, "before", partition=0)
-    bank.cluster.push_request_errors(ApiKey.PRODUCE, [E.NOT_ENOUGH_REPLICAS] * 200, topic=bank.topic, partition=0)
+    bank.cluster.push_request_errors(
+        ApiKey.PRODUCE, [E.NOT_ENOUGH_REPLICAS] * 200, topic=bank.topic, partition=0
+    )
     producer.begin_transaction()
     producer.produce(bank.topic, "stuck", partition=0)
     assert producer.flush(0.2) == 1
@@ -250,7 +289,9 @@ def test_a_commit_goes_on_when_all_brokers_were_away(bank: Bank) -> None:
     assert bank.seen() == ["away"]
 
 
-def test_a_block_whose_commit_is_not_answered_in_time_leaves_it_to_be_called_again(bank: Bank) -> None:
+def test_a_block_whose_commit_is_not_answered_in_time_leaves_it_to_be_called_again(
+    bank: Bank,
+) -> None:
     producer = bank.producer()
     bank.cluster.delay_responses(None, 60.0, ApiKey.END_TXN)
 
@@ -320,7 +361,9 @@ def test_a_call_that_is_begun_while_the_producer_is_closed_ends(bank: Bank) -> N
 
 def test_offsets_that_are_not_answered_in_time_can_be_aborted(bank: Bank, reader: Consumer) -> None:
     producer = bank.producer()
-    bank.cluster.push_request_errors(ApiKey.TXN_OFFSET_COMMIT, [E.COORDINATOR_LOAD_IN_PROGRESS] * 10_000)
+    bank.cluster.push_request_errors(
+        ApiKey.TXN_OFFSET_COMMIT, [E.COORDINATOR_LOAD_IN_PROGRESS] * 10_000
+    )
     producer.begin_transaction()
     places, metadata = [TopicPartition(bank.topic, 0, 5)], reader.consumer_group_metadata()
     error = error_of(producer.send_offsets_to_transaction, places, metadata, 0.2)
@@ -352,7 +395,9 @@ def test_a_topic_that_disappears_costs_the_transaction(bank: Bank) -> None:
     assert bank.seen() == ["after"]
 
 
-def test_who_asks_for_offsets_waits_for_the_transaction_that_has_some(bank: Bank, reader: Consumer) -> None:
+def test_who_asks_for_offsets_waits_for_the_transaction_that_has_some(
+    bank: Bank, reader: Consumer
+) -> None:
     producer = bank.producer()
     write(bank, producer, reader, "one", 4)
     found: list[int] = []
@@ -372,7 +417,11 @@ def test_statistics_tell_what_the_transactional_id_is_doing(bank: Bank) -> None:
     def told() -> tuple[str, bool]:
         eos = producer.metrics().eos
         assert eos is not None
-        assert (eos.idemp_state, eos.producer_id >= 0, eos.producer_epoch >= 0) == ("Assigned", True, True)
+        assert (eos.idemp_state, eos.producer_id >= 0, eos.producer_epoch >= 0) == (
+            "Assigned",
+            True,
+            True,
+        )
         assert eos.txn_stateage >= 0
         return eos.txn_state, eos.txn_may_enq
 
@@ -398,11 +447,17 @@ def test_statistics_tell_what_the_transactional_id_is_doing(bank: Bank) -> None:
         assert error_of(producer.abort_transaction, WAIT_S).fatal()
         eos = producer.metrics().eos
         assert eos is not None
-        assert (eos.idemp_state, eos.txn_state, eos.txn_may_enq) == ("FatalError", "FatalError", False)
+        assert (eos.idemp_state, eos.txn_state, eos.txn_may_enq) == (
+            "FatalError",
+            "FatalError",
+            False,
+        )
 
 
 @pytest.mark.parametrize("kind", [Producer, SerializingProducer])
-def test_producers_that_serialize_or_have_interceptors_have_transactions(bank: Bank, kind: type[Producer]) -> None:
+def test_producers_that_serialize_or_have_interceptors_have_transactions(
+    bank: Bank, kind: type[Producer]
+) -> None:
     seen: list[str] = []
 
     class Watching(ProducerInterceptor):
@@ -412,11 +467,22 @@ def test_producers_that_serialize_or_have_interceptors_have_transactions(bank: B
         def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
             seen.append("refused" if error else "acked")
 
-    conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "transactional.id": f"{bank.topic}-tx", **SOON}
-    conf |= {"value.serializer": StringSerializer()} if kind is SerializingProducer else {"interceptors": [Watching()]}
+    conf = {
+        "bootstrap.servers": bank.cluster.bootstrap_servers,
+        "transactional.id": f"{bank.topic}-tx",
+        **SOON,
+    }
+    conf |= (
+        {"value.serializer": StringSerializer()}
+        if kind is SerializingProducer
+        else {"interceptors": [Watching()]}
+    )
     with kind(conf) as producer:
         producer.init_transactions(WAIT_S)
-        for value, end in (("kept", producer.commit_transaction), ("dropped", producer.abort_transaction)):
+        for value, end in (
+            ("kept", producer.commit_transaction),
+            ("dropped", producer.abort_transaction),
+        ):
             producer.begin_transaction()
             producer.produce(topic=bank.topic, value=value, partition=0)
             assert producer.flush(WAIT_S) == 0

@@ -62,13 +62,19 @@ def test_a_commit_delivers_what_is_queued_and_an_abort_throws_it_away(bank: Bank
 def test_offsets_are_committed_with_the_transaction(bank: Bank) -> None:
     producer = bank.producer()
     group = f"{bank.topic}-group"
-    conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
+    conf = {
+        "bootstrap.servers": bank.cluster.bootstrap_servers,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+    }
     with Consumer(conf) as consumer:
         place = TopicPartition(bank.topic, 0)
         for offset, end in ((5, producer.abort_transaction), (7, producer.commit_transaction)):
             producer.begin_transaction()
             positions = [TopicPartition(bank.topic, 0, offset), TopicPartition(bank.topic, 1)]
-            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), WAIT_S)
+            producer.send_offsets_to_transaction(
+                positions, consumer.consumer_group_metadata(), WAIT_S
+            )
             end(WAIT_S)
         assert [each.offset for each in consumer.committed([place], WAIT_S)] == [7]
         with pytest.raises(TypeError, match="consumer_group_metadata"):
@@ -81,7 +87,11 @@ def test_the_block_commits_and_aborts_and_takes_the_consumers_positions(bank: Ba
     with Producer({"bootstrap.servers": bank.cluster.bootstrap_servers}) as filling:
         filling.produce_many(source, [str(number) for number in range(3)])
     producer = bank.producer()
-    conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": source, "auto.offset.reset": "earliest"}
+    conf = {
+        "bootstrap.servers": bank.cluster.bootstrap_servers,
+        "group.id": source,
+        "auto.offset.reset": "earliest",
+    }
     with Consumer({**conf, "enable.auto.commit": False}) as consumer:
         consumer.subscribe([source])
         taken: list[Any] = []
@@ -92,7 +102,9 @@ def test_the_block_commits_and_aborts_and_takes_the_consumers_positions(bank: Ba
         with suppress(ValueError), producer.transaction(consumer, WAIT_S):
             producer.produce(bank.topic, "lost")
             raise ValueError("oops")
-        assert [each.offset for each in consumer.committed(consumer.assignment(), WAIT_S)] == [-1001]
+        assert [each.offset for each in consumer.committed(consumer.assignment(), WAIT_S)] == [
+            -1001
+        ]
         with producer.transaction(consumer, WAIT_S):
             for message in taken:
                 producer.produce(bank.topic, message.value())
@@ -116,7 +128,8 @@ def test_calls_that_cannot_be_say_so(bank: Bank) -> None:
     place = TopicPartition(bank.topic, 0, 1)
     for nobody in (None, "group"):
         with pytest.raises(
-            TypeError, match=r"must be what Consumer.consumer_group_metadata\(\) returns, not (None|str)"
+            TypeError,
+            match=r"must be what Consumer.consumer_group_metadata\(\) returns, not (None|str)",
         ):
             producer.send_offsets_to_transaction([place], nobody)  # type: ignore[arg-type]
     assert len(producer) == 0
@@ -155,20 +168,28 @@ def test_a_message_that_is_not_delivered_costs_the_transaction(bank: Bank) -> No
     assert bank.seen() == ["after", "before"]
 
 
-@pytest.mark.parametrize("key", [ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.ADD_PARTITIONS_TO_TXN])
+@pytest.mark.parametrize(
+    "key", [ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.ADD_PARTITIONS_TO_TXN]
+)
 @pytest.mark.parametrize("done", [False, True])
 def test_answers_that_are_lost_are_asked_for_again(bank: Bank, key: int, done: bool) -> None:
     producer = bank.producer()
     bank.cluster.push_request_errors(
-        key, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, CLOSE_CONNECTION, KafkaError.NOT_COORDINATOR], done=done
+        key,
+        [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, CLOSE_CONNECTION, KafkaError.NOT_COORDINATOR],
+        done=done,
     )
     conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": f"{bank.topic}-group"}
     with Consumer(conf) as consumer:
         with producer.transaction():
             producer.produce(bank.topic, "one")
             place = TopicPartition(bank.topic, 0, 3)
-            producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), WAIT_S)
-        assert [each.offset for each in consumer.committed([TopicPartition(bank.topic, 0)], WAIT_S)] == [3]
+            producer.send_offsets_to_transaction(
+                [place], consumer.consumer_group_metadata(), WAIT_S
+            )
+        assert [
+            each.offset for each in consumer.committed([TopicPartition(bank.topic, 0)], WAIT_S)
+        ] == [3]
     with producer.transaction():
         producer.produce(bank.topic, "two")
     assert bank.seen() == ["one", "two"]
@@ -212,7 +233,9 @@ def test_a_transaction_that_took_too_long_is_over(bank: Bank) -> None:
     producer.produce(bank.topic, "late")
     assert producer.flush(WAIT_S) == 0
     bank.cluster.advance(60)
-    wait_for(lambda: (bank.seen("read_uncommitted"), bank.state() is not State.ONGOING)[1], "its end")
+    wait_for(
+        lambda: (bank.seen("read_uncommitted"), bank.state() is not State.ONGOING)[1], "its end"
+    )
     error = error_of(producer.commit_transaction, WAIT_S)
     assert bank.seen() == []
     if bank.cluster.transaction_version < 2:
@@ -264,7 +287,10 @@ def test_threads_produce_while_one_ends_transactions(bank: Bank) -> None:
     [
         ({"enable.idempotence": False}, "requires `enable.idempotence=true`"),
         ({"acks": 1}, "`acks` must be set to `all`"),
-        ({"message.timeout.ms": 90_000}, "`message.timeout.ms` must be set <= `transaction.timeout.ms`"),
+        (
+            {"message.timeout.ms": 90_000},
+            "`message.timeout.ms` must be set <= `transaction.timeout.ms`",
+        ),
         ({"transactional.id": "x" * 512}, "longer than 511 bytes"),
     ],
 )

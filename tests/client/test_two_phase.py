@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, KafkaError, KafkaException, PreparedTxnState, Producer, TopicPartition
+from kafka_native import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    PreparedTxnState,
+    Producer,
+    TopicPartition,
+)
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
@@ -45,7 +52,11 @@ def recovering(bank: Bank, *, keeps: bool = True) -> Producer:
     """Return the next producer with the same id."""
     if not keeps:
         bank.cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [E.UNSUPPORTED_VERSION])
-    settings = {"bootstrap.servers": bank.cluster.bootstrap_servers, "transactional.id": f"{bank.topic}-tx", **SOON}
+    settings = {
+        "bootstrap.servers": bank.cluster.bootstrap_servers,
+        "transactional.id": f"{bank.topic}-tx",
+        **SOON,
+    }
     producer = Producer({**settings, TWO_PHASE: True})
     bank.made.append(producer)
     producer.init_transactions(WAIT_S, keep_prepared_txn=True)
@@ -148,7 +159,12 @@ def test_without_keeping_it_is_aborted(bank: Bank) -> None:
 @KEEPS
 def test_what_passes_is_asked_again(bank: Bank, keeps: bool, key: int) -> None:
     _, state = prepared(bank, "one")
-    codes = [E.COORDINATOR_LOAD_IN_PROGRESS, CLOSE_CONNECTION, E.NOT_COORDINATOR, E.CONCURRENT_TRANSACTIONS]
+    codes = [
+        E.COORDINATOR_LOAD_IN_PROGRESS,
+        CLOSE_CONNECTION,
+        E.NOT_COORDINATOR,
+        E.CONCURRENT_TRANSACTIONS,
+    ]
     bank.cluster.push_request_errors(key, codes)
     new = recovering(bank, keeps=keeps)
     new.complete_transaction(state, WAIT_S)
@@ -158,7 +174,9 @@ def test_what_passes_is_asked_again(bank: Bank, keeps: bool, key: int) -> None:
 
 @pytest.mark.parametrize("done", [True, False])
 @KEEPS
-def test_an_end_whose_answer_is_lost_is_asked_for_again(bank: Bank, keeps: bool, done: bool) -> None:
+def test_an_end_whose_answer_is_lost_is_asked_for_again(
+    bank: Bank, keeps: bool, done: bool
+) -> None:
     _, state = prepared(bank, "one")
     new = recovering(bank, keeps=keeps)
     bank.cluster.push_request_errors(ApiKey.END_TXN, [CLOSE_CONNECTION], done=done)
@@ -176,7 +194,9 @@ def test_completing_goes_on_when_its_time_is_up(bank: Bank, keeps: bool) -> None
     bank.cluster.push_request_errors(ApiKey.END_TXN, codes)
     error = error_of(new.complete_transaction, state, 0.05)
     assert (error, error.retriable()) == (E._TIMED_OUT, True)
-    assert error_of(new.complete_transaction, PreparedTxnState(), 0.05) == E._PREV_IN_PROGRESS or bank.seen() == ["one"]
+    assert error_of(
+        new.complete_transaction, PreparedTxnState(), 0.05
+    ) == E._PREV_IN_PROGRESS or bank.seen() == ["one"]
     bank.cluster.faults.clear()
     new.complete_transaction(state, WAIT_S)
     assert bank.seen() == ["one"]
@@ -202,7 +222,12 @@ def test_offsets_are_prepared_with_it(bank: Bank) -> None:
         producer.begin_transaction()
         producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), WAIT_S)
         state = producer.prepare_transaction(WAIT_S)
-        error = error_of(producer.send_offsets_to_transaction, [place], consumer.consumer_group_metadata(), WAIT_S)
+        error = error_of(
+            producer.send_offsets_to_transaction,
+            [place],
+            consumer.consumer_group_metadata(),
+            WAIT_S,
+        )
         assert error == E._STATE
         recovering(bank).complete_transaction(state, WAIT_S)
         [found] = consumer.committed([place], WAIT_S)
@@ -254,7 +279,12 @@ def test_no_timeout_ends_it(bank: Bank) -> None:
 
 
 def unsupported(cluster: MockCluster, **conf: Any) -> KafkaError:
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "tx", TWO_PHASE: True, **SOON}
+    settings = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "transactional.id": "tx",
+        TWO_PHASE: True,
+        **SOON,
+    }
     with Producer({**settings, **conf}) as producer:
         return error_of(producer.init_transactions, WAIT_S)
 
@@ -266,7 +296,9 @@ def test_brokers_without_it_are_named_what_they_need(bank: Bank) -> None:
     with MockCluster(brokers=1, two_phase_commit=True, transaction_version=1) as old:
         error = unsupported(old)
         assert (error.fatal(), "`transaction.version` 2" in error.str()) == (True, True)
-    bank.cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED])
+    bank.cluster.push_request_errors(
+        ApiKey.INIT_PRODUCER_ID, [E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+    )
     error = unsupported(bank.cluster)
     assert (error, error.fatal()) == (E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, True)
     assert f"`{TWO_PHASE}=true` of the brokers" in error.str()
@@ -281,7 +313,11 @@ def test_without_the_property_nothing_of_it_is_asked(bank: Bank) -> None:
     assert error_of(producer.prepare_transaction, WAIT_S) == E._STATE
     assert error_of(producer.complete_transaction, PreparedTxnState(), WAIT_S) == E._STATE
     producer.abort_transaction(WAIT_S)
-    settings = {"bootstrap.servers": bank.cluster.bootstrap_servers, "transactional.id": "other", **SOON}
+    settings = {
+        "bootstrap.servers": bank.cluster.bootstrap_servers,
+        "transactional.id": "other",
+        **SOON,
+    }
     with Producer(settings) as other, pytest.raises(KafkaException) as caught:
         other.init_transactions(WAIT_S, keep_prepared_txn=True)
     assert (caught.value.args[0], TWO_PHASE in str(caught.value)) == (E._INVALID_ARG, True)
@@ -290,9 +326,15 @@ def test_without_the_property_nothing_of_it_is_asked(bank: Bank) -> None:
 @pytest.mark.parametrize(
     ("conf", "text"),
     [
-        ({"transactional.id": "tx", "transaction.timeout.ms": 60_000}, "`transaction.timeout.ms` has no effect with"),
+        (
+            {"transactional.id": "tx", "transaction.timeout.ms": 60_000},
+            "`transaction.timeout.ms` has no effect with",
+        ),
         ({}, f"`{TWO_PHASE}` requires `transactional.id`"),
-        ({"transactional.id": "tx", "enable.idempotence": False}, "requires `enable.idempotence=true`"),
+        (
+            {"transactional.id": "tx", "enable.idempotence": False},
+            "requires `enable.idempotence=true`",
+        ),
     ],
 )
 def test_settings_that_do_not_go_with_it(conf: dict[str, Any], text: str) -> None:
@@ -303,7 +345,12 @@ def test_settings_that_do_not_go_with_it(conf: dict[str, Any], text: str) -> Non
 
 def test_a_state_is_text_and_can_be_pickled() -> None:
     state = PreparedTxnState("4000:7")
-    assert (state.producer_id, state.epoch, state.has_transaction(), str(state)) == (4000, 7, True, "4000:7")
+    assert (state.producer_id, state.epoch, state.has_transaction(), str(state)) == (
+        4000,
+        7,
+        True,
+        "4000:7",
+    )
     assert pickle.loads(pickle.dumps(state)) == state == PreparedTxnState(str(state))
     assert len({state, PreparedTxnState("4000:7"), PreparedTxnState("4000:8")}) == 2
     none = PreparedTxnState()

@@ -1,4 +1,5 @@
-"""The calls of test_aio_side_by_side for both libraries: valid and invalid ones, and differences.
+"""The calls of test_aio_side_by_side for both libraries: valid and invalid ones, and
+differences.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ PRODUCER_CALLS: dict[str, Call] = {
     "begin_transaction": lambda it, side: it.begin_transaction(),
     "commit_transaction": lambda it, side: it.commit_transaction(),
     "abort_transaction": lambda it, side: it.abort_transaction(),
-    "send_offsets_to_transaction": lambda it, side: it.send_offsets_to_transaction([side.at(0, 1)], None),
+    "send_offsets_to_transaction": lambda it, side: it.send_offsets_to_transaction(
+        [side.at(0, 1)], None
+    ),
     "set_sasl_credentials": lambda it, side: it.set_sasl_credentials("a", "b"),
     "set_sasl_credentials None": lambda it, side: it.set_sasl_credentials("a", None),
     "close": lambda it, side: it.close(),
@@ -133,7 +136,9 @@ CONSUMER_CALLS: dict[str, Call] = {
     "watermarks timeout": lambda it, side: it.get_watermark_offsets(side.at(0), timeout="x"),
     "offsets_for_times str": lambda it, side: it.offsets_for_times("x"),
     "offsets_for_times nothing": lambda it, side: it.offsets_for_times([], timeout=WAIT_S),
-    "offsets_for_times timeout": lambda it, side: it.offsets_for_times([side.at(0, 1)], timeout="x"),
+    "offsets_for_times timeout": lambda it, side: it.offsets_for_times(
+        [side.at(0, 1)], timeout="x"
+    ),
     "list_topics int": lambda it, side: it.list_topics(3),
     "consumer_group_metadata argument": lambda it, side: it.consumer_group_metadata(3),
     "set_sasl_credentials None": lambda it, side: it.set_sasl_credentials(None, "b"),
@@ -169,7 +174,10 @@ OTHERWISE_CALLED: dict[tuple[str, str], tuple[Any, Any]] = {
     ("consumer", "consume None"): (WRONG_TYPE, []),
     ("consumer", "consume timeout None"): (WRONG_TYPE, []),
     # The first mistake is reported first.
-    ("producer", "send_offsets_to_transaction"): (WRONG_TYPE, ["KafkaException", "_NOT_CONFIGURED"]),
+    ("producer", "send_offsets_to_transaction"): (
+        WRONG_TYPE,
+        ["KafkaException", "_NOT_CONFIGURED"],
+    ),
     # A second call has no effect.
     ("producer", "close again"): (["RuntimeError", ""], None),
     ("consumer", "close again"): (["RuntimeError", ""], None),

@@ -25,12 +25,16 @@ class Outcomes(NamedTuple):
     ours: str
 
 
-def login(mechanism: str = "PLAIN", user: str = "alice", password: str = "secret", **own: Any) -> dict[str, Any]:
+def login(
+    mechanism: str = "PLAIN", user: str = "alice", password: str = "secret", **own: Any
+) -> dict[str, Any]:
     return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password, **own}
 
 
 def bearer(lifetime_s: float) -> dict[str, Any]:
-    """Return an unsecured token with this lifetime. The client gets an hour, so it sends the token.
+    """Return an unsecured token with this lifetime.
+
+    The client gets an hour, so it sends the token.
     """
 
     def token(config: str) -> tuple[str, float, str, dict[str, str]]:
@@ -58,7 +62,9 @@ def comes_of(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
     return found
 
 
-def side_by_side(name: str, conf: dict[str, Any], topic: str, ours: str, theirs: str | None = None) -> Outcomes:
+def side_by_side(
+    name: str, conf: dict[str, Any], topic: str, ours: str, theirs: str | None = None
+) -> Outcomes:
     """Run both clients with the same configuration.
 
     ``theirs`` is confluent_kafka's error if it differs.

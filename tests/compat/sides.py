@@ -91,13 +91,36 @@ class Side:
             return {self.plain(key): self.plain(each) for key, each in value.items()}
         if isinstance(value, self.lib.TopicPartition):
             metadata = METADATA if (value.metadata or "").startswith(METADATA) else value.metadata
-            return [self.plain(value.topic), value.partition, value.offset, metadata, self.plain(value.error)]
+            return [
+                self.plain(value.topic),
+                value.partition,
+                value.offset,
+                metadata,
+                self.plain(value.error),
+            ]
         if isinstance(value, self.lib.KafkaError):
-            return "error", value.name(), value.fatal(), value.retriable(), value.txn_requires_abort()
+            return (
+                "error",
+                value.name(),
+                value.fatal(),
+                value.retriable(),
+                value.txn_requires_abort(),
+            )
         if isinstance(value, self.lib.Message):
-            names = ("topic", "partition", "offset", "key", "value", "headers", "timestamp", "error")
+            names = (
+                "topic",
+                "partition",
+                "offset",
+                "key",
+                "value",
+                "headers",
+                "timestamp",
+                "error",
+            )
             return [self.plain(getattr(value, name)()) for name in names]
-        return re.sub(rf"side-by-side-{_RUN}-\d+", "TOPIC", value) if isinstance(value, str) else value
+        return (
+            re.sub(rf"side-by-side-{_RUN}-\d+", "TOPIC", value) if isinstance(value, str) else value
+        )
 
     def tried(self, call: Callable[[], Any]) -> Any:
         """Return the plain result of a call, or the class and text of its exception."""

@@ -22,7 +22,9 @@ from tests.compat.sides import BOTH, Stage
 from tests.waiting import WAIT_S
 
 _RUN = uuid.uuid4().hex[:8]
-THERE, NOWHERE, TRIED, BIG, NEVER = (f"{name}-{_RUN}" for name in ("there", "nowhere", "tried", "big", "never"))
+THERE, NOWHERE, TRIED, BIG, NEVER = (
+    f"{name}-{_RUN}" for name in ("there", "nowhere", "tried", "big", "never")
+)
 READERS, NOBODY, OTHERS = (f"{name}-{_RUN}" for name in ("readers", "nobody", "others"))
 PROTOCOLS = ("classic", "consumer")
 AT_WORK = {protocol: f"members-{protocol}-{_RUN}" for protocol in PROTOCOLS}
@@ -33,7 +35,9 @@ ANN, BOB, CID = (f"{name}-{_RUN}" for name in ("ann", "bob", "cid"))
 
 @contextmanager
 def prepared(cluster: Stage) -> Iterator[None]:
-    """What the calls ask for is there until the end of the block, and what they make is gone behind it."""
+    """What the calls ask for is there until the end of the block, and what they make is gone behind
+    it.
+    """
     where = {"bootstrap.servers": cluster.bootstrap_servers}
     cluster.create_topic(THERE, 2)
     with kafka_native.Producer(where) as producer:
@@ -43,7 +47,9 @@ def prepared(cluster: Stage) -> Iterator[None]:
         with kafka_native.Consumer({**where, "group.id": group}) as consumer:
             consumer.commit(offsets=[kafka_native.TopicPartition(THERE, 0, 7)], asynchronous=False)
     with kafka_native.admin.AdminClient(where) as admin:
-        admin.alter_user_scram_credentials([credential(kafka_native.admin, ANN)])[ANN].result(WAIT_S)
+        admin.alter_user_scram_credentials([credential(kafka_native.admin, ANN)])[ANN].result(
+            WAIT_S
+        )
         members = [member(cluster, admin, protocol) for protocol in PROTOCOLS]
         yield
         for each in members:
@@ -52,10 +58,14 @@ def prepared(cluster: Stage) -> Iterator[None]:
         gone += admin.delete_acls([acls(kafka_native.admin, PERMITTED)]).values()
         for future in gone:
             future.result(WAIT_S)
-        admin.alter_user_scram_credentials([no_credential(kafka_native.admin, ANN)])[ANN].result(WAIT_S)
+        admin.alter_user_scram_credentials([no_credential(kafka_native.admin, ANN)])[ANN].result(
+            WAIT_S
+        )
 
 
-def member(cluster: Stage, admin: kafka_native.admin.AdminClient, protocol: str) -> kafka_native.Consumer:
+def member(
+    cluster: Stage, admin: kafka_native.admin.AdminClient, protocol: str
+) -> kafka_native.Consumer:
     """The only member of a group that stays as it is."""
     consumer = kafka_native.Consumer(
         {
@@ -74,7 +84,11 @@ def member(cluster: Stage, admin: kafka_native.admin.AdminClient, protocol: str)
     while len(consumer.assignment()) < 2 or state != kafka_native.ConsumerGroupState.STABLE:
         assert time.monotonic() < deadline, f"{protocol}: {consumer.assignment()}, {state}"
         consumer.poll(0.1)
-        state = admin.describe_consumer_groups([AT_WORK[protocol]])[AT_WORK[protocol]].result(WAIT_S).state
+        state = (
+            admin.describe_consumer_groups([AT_WORK[protocol]])[AT_WORK[protocol]]
+            .result(WAIT_S)
+            .state
+        )
     return consumer
 
 
@@ -84,7 +98,11 @@ def cluster() -> Iterator[MockCluster]:
         yield running
 
 
-ONLY_OURS = {("ConfigEntry", "config_type"), ("ConfigEntry", "documentation"), ("GroupMetadata", "type")}
+ONLY_OURS = {
+    ("ConfigEntry", "config_type"),
+    ("ConfigEntry", "documentation"),
+    ("GroupMetadata", "type"),
+}
 """What librdkafka doesn't tell (KIP-569, KIP-1043), by class."""
 
 
@@ -107,14 +125,19 @@ def is_foreign(value: Any) -> bool:
 
 
 def asked_for(key: Any) -> str:
-    """What a result is of. Of a partition not the offset, which is the caller's or what librdkafka has left there."""
+    """What a result is of.
+
+    Of a partition not the offset, which is the caller's or what librdkafka has left there.
+    """
     if type(key).__name__ == "TopicPartition":
         return str((key.topic, key.partition, shown(key.error)))
     return str(shown(key))
 
 
 def shown(value: Any) -> Any:
-    """A value in a form that doesn't depend on whose it is: futures' results, fields of objects, codes of errors."""
+    """A value in a form that doesn't depend on whose it is: futures' results, fields of objects,
+    codes of errors.
+    """
     kind = type(value).__name__
     if isinstance(value, dict):
         kept = [(key, each) for key, each in value.items() if not is_foreign(each)]
@@ -127,11 +150,15 @@ def shown(value: Any) -> Any:
         return f"{kind}.{value.name}"
     if kind == "KafkaError":
         return value.name()
-    if kind == "TopicPartition":  # not its metadata: librdkafka's has no end, what is behind it may be shown as well
+    if (
+        kind == "TopicPartition"
+    ):  # not its metadata: librdkafka's has no end, what is behind it may be shown as well
         return (value.topic, value.partition, value.offset, value.leader_epoch, shown(value.error))
     if kind == "Future":
         error = value.exception(WAIT_S)
-        return shown(value.result()) if error is None else (type(error).__name__, shown(error.args[0]))
+        return (
+            shown(value.result()) if error is None else (type(error).__name__, shown(error.args[0]))
+        )
     if kind in {"Uuid", "str", "int", "float", "bool", "NoneType", "bytes"}:
         return str(value)
     names = [name for name in sorted(vars(value)) if (kind, name) not in ONLY_OURS | BY_CHANCE]
@@ -139,7 +166,9 @@ def shown(value: Any) -> Any:
     return (kind, text, {name: shown(getattr(value, name)) for name in names})
 
 
-def acl(admin: Any, name: str, principal: str, operation: str = "read", pattern: str = "literal") -> Any:
+def acl(
+    admin: Any, name: str, principal: str, operation: str = "read", pattern: str = "literal"
+) -> Any:
     return admin.AclBinding("topic", name, pattern, principal, "*", operation, "allow")
 
 
@@ -147,7 +176,9 @@ def acls(admin: Any, name: str | None, pattern: str = "any") -> Any:
     return admin.AclBindingFilter("any", name, pattern, None, None, "any", "any")
 
 
-def credential(admin: Any, user: str, iterations: int = 4096, mechanism: str = "SCRAM_SHA_256") -> Any:
+def credential(
+    admin: Any, user: str, iterations: int = 4096, mechanism: str = "SCRAM_SHA_256"
+) -> Any:
     info = admin.ScramCredentialInfo(admin.ScramMechanism[mechanism], iterations)
     return admin.UserScramCredentialUpsertion(user, info, b"a password")
 
@@ -169,7 +200,9 @@ def config(admin: Any, *entries: tuple[str, str | None, str]) -> Any:
 
 
 def last_broker(client: Any, admin: Any) -> Any:
-    return admin.ConfigResource("broker", str(max(client.list_topics(THERE, timeout=WAIT_S).brokers)))
+    return admin.ConfigResource(
+        "broker", str(max(client.list_topics(THERE, timeout=WAIT_S).brokers))
+    )
 
 
 def by_steps(admin: Any, **settings: str) -> Any:
@@ -182,17 +215,25 @@ def by_steps(admin: Any, **settings: str) -> Any:
 
 def change_by_steps(admin: Any) -> Any:
     resource = admin.ConfigResource("topic", THERE)
-    for name, value, operation in (("max.message.bytes", "600000", "SET"), ("cleanup.policy", "compact", "APPEND")):
-        entry = admin.ConfigEntry(name, value, incremental_operation=admin.AlterConfigOpType[operation])
+    for name, value, operation in (
+        ("max.message.bytes", "600000", "SET"),
+        ("cleanup.policy", "compact", "APPEND"),
+    ):
+        entry = admin.ConfigEntry(
+            name, value, incremental_operation=admin.AlterConfigOpType[operation]
+        )
         resource.add_incremental_config(entry)
     return resource
 
 
 CALLS = {
     "describe_cluster": lambda client, lib, admin: client.describe_cluster(),
-    "describe_topics": lambda client, lib, admin: client.describe_topics(lib.TopicCollection([THERE, NOWHERE])),
+    "describe_topics": lambda client, lib, admin: client.describe_topics(
+        lib.TopicCollection([THERE, NOWHERE])
+    ),
     "create": lambda client, lib, admin: client.create_topics(
-        [admin.NewTopic(TRIED, 1), admin.NewTopic(THERE, 1), admin.NewTopic(BIG, 1, 99)], validate_only=True
+        [admin.NewTopic(TRIED, 1), admin.NewTopic(THERE, 1), admin.NewTopic(BIG, 1, 99)],
+        validate_only=True,
     ),
     "delete": lambda client, lib, admin: client.delete_topics([NOWHERE]),
     "grow": lambda client, lib, admin: client.create_partitions(
@@ -205,10 +246,18 @@ CALLS = {
         [admin.ConfigResource("topic", NOWHERE), admin.ConfigResource("group", READERS)]
     ),
     "alter": lambda client, lib, admin: client.incremental_alter_configs(
-        [config(admin, ("max.message.bytes", "500000", "SET"), ("compression.type", None, "DELETE"))]
+        [
+            config(
+                admin, ("max.message.bytes", "500000", "SET"), ("compression.type", None, "DELETE")
+            )
+        ]
     ),
-    "groups": lambda client, lib, admin: client.list_consumer_groups(states={lib.ConsumerGroupState.EMPTY}),
-    "no groups": lambda client, lib, admin: client.list_consumer_groups(types={lib.ConsumerGroupType.CONSUMER}),
+    "groups": lambda client, lib, admin: client.list_consumer_groups(
+        states={lib.ConsumerGroupState.EMPTY}
+    ),
+    "no groups": lambda client, lib, admin: client.list_consumer_groups(
+        types={lib.ConsumerGroupType.CONSUMER}
+    ),
     "group": lambda client, lib, admin: client.describe_consumer_groups([READERS, NOBODY]),
     "list_groups": lambda client, lib, admin: [
         each for each in client.list_groups(timeout=WAIT_S) if each.id != AT_WORK["consumer"]
@@ -247,18 +296,28 @@ CALLS = {
         {lib.TopicPartition(THERE, 0): admin.OffsetSpec.max_timestamp()}
     ),
     "records": lambda client, lib, admin: client.delete_records(
-        [lib.TopicPartition(THERE, 0, 2), lib.TopicPartition(THERE, 1, 99), lib.TopicPartition(THERE, 9, 1)]
+        [
+            lib.TopicPartition(THERE, 0, 2),
+            lib.TopicPartition(THERE, 1, 99),
+            lib.TopicPartition(THERE, 9, 1),
+        ]
     ),
-    "set_sasl_credentials": lambda client, lib, admin: client.set_sasl_credentials("somebody", "secret"),
+    "set_sasl_credentials": lambda client, lib, admin: client.set_sasl_credentials(
+        "somebody", "secret"
+    ),
     "cluster_id": lambda client, lib, admin: client.cluster_id(timeout=WAIT_S),
     "replace": lambda client, lib, admin: client.alter_configs(
         [replacing(admin, THERE, **{"max.message.bytes": "700000"}), replacing(admin, NOWHERE)]
     ),
-    "what was replaced": lambda client, lib, admin: client.describe_configs([admin.ConfigResource("topic", THERE)]),
+    "what was replaced": lambda client, lib, admin: client.describe_configs(
+        [admin.ConfigResource("topic", THERE)]
+    ),
     "no election is needed": lambda client, lib, admin: client.elect_leaders(
         lib.ElectionType.PREFERRED, [lib.TopicPartition(THERE, 0), lib.TopicPartition(NOWHERE, 0)]
     ),
-    "elections where they are needed": lambda client, lib, admin: client.elect_leaders(lib.ElectionType.UNCLEAN),
+    "elections where they are needed": lambda client, lib, admin: client.elect_leaders(
+        lib.ElectionType.UNCLEAN
+    ),
     "permissions": lambda client, lib, admin: client.create_acls(
         [
             acl(admin, PERMITTED, "User:a"),
@@ -267,7 +326,9 @@ CALLS = {
         ]
     ),
     "all permissions": lambda client, lib, admin: client.describe_acls(acls(admin, None)),
-    "matching permissions": lambda client, lib, admin: client.describe_acls(acls(admin, PERMITTED, "match")),
+    "matching permissions": lambda client, lib, admin: client.describe_acls(
+        acls(admin, PERMITTED, "match")
+    ),
     "no such permission": lambda client, lib, admin: client.delete_acls([acls(admin, NOWHERE)]),
     "user": lambda client, lib, admin: client.alter_user_scram_credentials(
         [credential(admin, ANN), credential(admin, BOB, 1), no_credential(admin, CID)]
@@ -282,8 +343,12 @@ CALLS = {
     "what may be done to a topic": lambda client, lib, admin: client.describe_topics(
         lib.TopicCollection([THERE]), include_authorized_operations=True
     ),
-    "groups at work": lambda client, lib, admin: client.list_consumer_groups(states={lib.ConsumerGroupState.STABLE}),
-    "groups of a type": lambda client, lib, admin: client.list_consumer_groups(types={lib.ConsumerGroupType.CLASSIC}),
+    "groups at work": lambda client, lib, admin: client.list_consumer_groups(
+        states={lib.ConsumerGroupState.STABLE}
+    ),
+    "groups of a type": lambda client, lib, admin: client.list_consumer_groups(
+        types={lib.ConsumerGroupType.CLASSIC}
+    ),
     "groups with members": lambda client, lib, admin: client.describe_consumer_groups(
         list(AT_WORK.values()), include_authorized_operations=True
     ),
@@ -296,12 +361,19 @@ CALLS = {
     "a partition of a member": lambda client, lib, admin: client.alter_consumer_group_offsets(
         [lib.ConsumerGroupTopicPartitions(AT_WORK["classic"], [lib.TopicPartition(THERE, 0, 5)])]
     ),
-    "committed offsets of one partition": lambda client, lib, admin: client.list_consumer_group_offsets(
-        [lib.ConsumerGroupTopicPartitions(READERS, [lib.TopicPartition(THERE, 1), lib.TopicPartition(THERE, 0)])],
-        require_stable=True,
+    "committed offsets of one partition": lambda client, lib, admin: (
+        client.list_consumer_group_offsets(
+            [
+                lib.ConsumerGroupTopicPartitions(
+                    READERS, [lib.TopicPartition(THERE, 1), lib.TopicPartition(THERE, 0)]
+                )
+            ],
+            require_stable=True,
+        )
     ),
     "the end of what is committed": lambda client, lib, admin: client.list_offsets(
-        {lib.TopicPartition(THERE, 0): admin.OffsetSpec.latest()}, isolation_level=lib.IsolationLevel.READ_COMMITTED
+        {lib.TopicPartition(THERE, 0): admin.OffsetSpec.latest()},
+        isolation_level=lib.IsolationLevel.READ_COMMITTED,
     ),
     "replace by steps": lambda client, lib, admin: client.alter_configs(
         [by_steps(admin, max_message_bytes="800000", compression_type="gzip")]
@@ -309,7 +381,9 @@ CALLS = {
     "what was replaced by steps": lambda client, lib, admin: client.describe_configs(
         [admin.ConfigResource("topic", THERE)]
     ),
-    "alter by steps": lambda client, lib, admin: client.incremental_alter_configs([change_by_steps(admin)]),
+    "alter by steps": lambda client, lib, admin: client.incremental_alter_configs(
+        [change_by_steps(admin)]
+    ),
     "what was altered by steps": lambda client, lib, admin: client.describe_configs(
         [admin.ConfigResource("topic", THERE)]
     ),
@@ -330,10 +404,16 @@ CLASSES = {
 
 
 def each_client(cluster: Stage) -> Iterator[tuple[Any, Any, Any]]:
-    """A client of confluent_kafka, then one of ours, each with its library and the library's module ``admin``."""
+    """A client of confluent_kafka, then one of ours, each with its library and the library's module
+    ``admin``.
+    """
     for lib in BOTH:
         admin = importlib.import_module(f"{lib.__name__}.admin")
-        yield admin.AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}), lib, admin
+        yield (
+            admin.AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}),
+            lib,
+            admin,
+        )
 
 
 @pytest.mark.filterwarnings("ignore:alter_configs:DeprecationWarning")
@@ -350,7 +430,9 @@ WRONG = {
     "topics that are none": lambda client, lib, admin: client.delete_topics(None),
     "no partitions": lambda client, lib, admin: client.create_partitions([]),
     "no such option": lambda client, lib, admin: client.delete_topics(["x"], bogus=1),
-    "a timeout that is none": lambda client, lib, admin: client.delete_topics(["x"], request_timeout="x"),
+    "a timeout that is none": lambda client, lib, admin: client.delete_topics(
+        ["x"], request_timeout="x"
+    ),
     "states that are no set": lambda client, lib, admin: client.list_consumer_groups(states=["x"]),
     "a type that isn't known": lambda client, lib, admin: client.list_consumer_groups(
         types={lib.ConsumerGroupType.UNKNOWN}
@@ -364,11 +446,17 @@ WRONG = {
     "no offsets": lambda client, lib, admin: client.alter_consumer_group_offsets(
         [lib.ConsumerGroupTopicPartitions("a", [lib.TopicPartition(THERE, 0)])]
     ),
-    "no change": lambda client, lib, admin: client.incremental_alter_configs([admin.ConfigResource("topic", THERE)]),
-    "a spec that is none": lambda client, lib, admin: client.list_offsets({lib.TopicPartition(THERE, 0): 1}),
+    "no change": lambda client, lib, admin: client.incremental_alter_configs(
+        [admin.ConfigResource("topic", THERE)]
+    ),
+    "a spec that is none": lambda client, lib, admin: client.list_offsets(
+        {lib.TopicPartition(THERE, 0): 1}
+    ),
     "names that are no collection": lambda client, lib, admin: client.describe_topics([THERE]),
     "a kind that isn't known": lambda client, lib, admin: admin.ConfigResource("bogus", "x"),
-    "an ACL with ANY": lambda client, lib, admin: admin.AclBinding("any", "n", "literal", "u", "h", "read", "allow"),
+    "an ACL with ANY": lambda client, lib, admin: admin.AclBinding(
+        "any", "n", "literal", "u", "h", "read", "allow"
+    ),
     "an ACL without a name": lambda client, lib, admin: admin.AclBinding(
         "topic", None, "literal", "u", "h", "read", "allow"
     ),
@@ -377,15 +465,25 @@ WRONG = {
     "a filter that is none": lambda client, lib, admin: client.describe_acls("x"),
     "filters twice": lambda client, lib, admin: client.delete_acls([acls(admin, "t")] * 2),
     "an election of none": lambda client, lib, admin: client.elect_leaders("preferred"),
-    "an election of what is no list": lambda client, lib, admin: client.elect_leaders(lib.ElectionType.UNCLEAN, "x"),
+    "an election of what is no list": lambda client, lib, admin: client.elect_leaders(
+        lib.ElectionType.UNCLEAN, "x"
+    ),
     "an election of no partition": lambda client, lib, admin: client.elect_leaders(
         lib.ElectionType.UNCLEAN, [lib.TopicPartition("t", -5)]
     ),
-    "users that are no list": lambda client, lib, admin: client.describe_user_scram_credentials(ANN),
-    "a user without a name": lambda client, lib, admin: client.describe_user_scram_credentials([""]),
+    "users that are no list": lambda client, lib, admin: client.describe_user_scram_credentials(
+        ANN
+    ),
+    "a user without a name": lambda client, lib, admin: client.describe_user_scram_credentials(
+        [""]
+    ),
     "no changes of users": lambda client, lib, admin: client.alter_user_scram_credentials([]),
-    "a change of a user that is none": lambda client, lib, admin: client.alter_user_scram_credentials([ANN]),
-    "no iterations": lambda client, lib, admin: client.alter_user_scram_credentials([credential(admin, ANN, 0)]),
+    "a change of a user that is none": lambda client, lib, admin: (
+        client.alter_user_scram_credentials([ANN])
+    ),
+    "no iterations": lambda client, lib, admin: client.alter_user_scram_credentials(
+        [credential(admin, ANN, 0)]
+    ),
     "a filter with UNKNOWN": lambda client, lib, admin: admin.AclBindingFilter(
         "unknown", None, "any", None, None, "any", "any"
     ),
@@ -408,7 +506,9 @@ def test_a_topic_is_made_and_grows_and_goes(cluster: Stage) -> None:
         name = f"made-by-{lib.__name__}-{_RUN}"
         new = admin.NewTopic(name, 1, 1, config={"max.message.bytes": "12345"})
         made = [shown(client.create_topics([new], operation_timeout=20)[name]) for _ in range(2)]
-        grown = [shown(client.create_partitions([admin.NewPartitions(name, 3)])[name]) for _ in range(2)]
+        grown = [
+            shown(client.create_partitions([admin.NewPartitions(name, 3)])[name]) for _ in range(2)
+        ]
         gone = [shown(client.delete_topics([name], operation_timeout=20)[name]) for _ in range(2)]
         found.append([made, grown, gone])
     assert found[0] == found[1]
@@ -421,7 +521,16 @@ def test_resources_hold_their_settings() -> None:
         admin = importlib.import_module(f"{lib.__name__}.admin")
         resource = by_steps(admin, max_message_bytes="5", cleanup_policy="compact")
         more = change_by_steps(admin)
-        found.append([shown(resource), len(resource), repr(resource), shown(more), len(more), resource == more])
+        found.append(
+            [
+                shown(resource),
+                len(resource),
+                repr(resource),
+                shown(more),
+                len(more),
+                resource == more,
+            ]
+        )
     assert found[0] == found[1]
 
 
@@ -433,13 +542,21 @@ def test_places_that_are_asked_for() -> None:
         same = [spec.earliest() is spec.earliest(), spec.for_timestamp(5) is spec.for_timestamp(5)]
         order = [type(each).__name__ for each in sorted(four)]
         assert {*order} == {"EarliestSpec", "LatestSpec", "MaxTimestampSpec", "TimestampSpec"}
-        found.append([[(type(each).__name__, each._value, isinstance(each, spec)) for each in four], same, order])
+        found.append(
+            [
+                [(type(each).__name__, each._value, isinstance(each, spec)) for each in four],
+                same,
+                order,
+            ]
+        )
     assert found[0] == found[1]
 
 
 @pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
 def test_a_group_of_the_consumer_protocol_is_alive_here(cluster: Stage) -> None:
-    """DescribeGroups knows nothing of it: librdkafka takes it for dead, and here it is as it is listed."""
+    """DescribeGroups knows nothing of it: librdkafka takes it for dead, and here it is as it is
+    listed.
+    """
 
     def call(client: Any) -> Any:
         (group,) = client.list_groups(AT_WORK["consumer"], timeout=WAIT_S)

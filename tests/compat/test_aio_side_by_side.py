@@ -17,7 +17,13 @@ import pytest
 import kafka_native.aio
 from kafka_native.mock import MockCluster
 from tests.aio.support import run
-from tests.compat.aio_calls import CONSUMER_CALLS, MESSAGES, OTHERWISE_CALLED, OTHERWISE_PRODUCED, PRODUCER_CALLS
+from tests.compat.aio_calls import (
+    CONSUMER_CALLS,
+    MESSAGES,
+    OTHERWISE_CALLED,
+    OTHERWISE_PRODUCED,
+    PRODUCER_CALLS,
+)
 from tests.compat.sides import BASE_MS, BOTH, Side, Stage, assert_same
 from tests.waiting import WAIT_S
 
@@ -55,7 +61,14 @@ async def outcome(call: Callable[[], Awaitable[Any]]) -> Any:
 
 def told(message: Any) -> list[Any]:
     """A delivery report without what depends on the time."""
-    fields = (message.topic(), message.partition(), message.offset(), message.key(), message.value(), message.error())
+    fields = (
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        message.error(),
+    )
     return [*fields, message.timestamp()[0]]
 
 
@@ -86,13 +99,26 @@ async def consumed(consumer: Any, count: int) -> list[Any]:
 def test_deliveries_of_batches(cluster: Stage, batch_size: int) -> None:
     async def use(side: Side) -> Any:
         async with producer_of(side, batch_size, linger_ms=60_000) as producer:
-            deliveries = [await producer.produce(side.topic, f"v{number}", "k", partition=1) for number in range(5)]
-            deliveries.append(await producer.produce(topic=side.topic, value=None, key=b"k", partition=0))
+            deliveries = [
+                await producer.produce(side.topic, f"v{number}", "k", partition=1)
+                for number in range(5)
+            ]
+            deliveries.append(
+                await producer.produce(topic=side.topic, value=None, key=b"k", partition=0)
+            )
             before = len(producer), [asyncio.isfuture(each) for each in deliveries]
             left = await producer.flush(WAIT_S)
             messages = [told(each) for each in await asyncio.gather(*deliveries)]
             states = [(each.done(), each.cancelled(), each.exception()) for each in deliveries]
-            return before, left, messages, states, told(deliveries[0].result()), len(producer), bool(producer)
+            return (
+                before,
+                left,
+                messages,
+                states,
+                told(deliveries[0].result()),
+                len(producer),
+                bool(producer),
+            )
 
     async def with_truth(side: Side) -> Any:
         *found, truth = await use(side)
@@ -119,7 +145,9 @@ def test_a_batch_goes_when_its_time_is_up(cluster: Stage) -> None:
 def test_a_full_batch_needs_no_flush(cluster: Stage) -> None:
     async def use(side: Side) -> Any:
         async with producer_of(side, 3) as producer:
-            deliveries = [await producer.produce(side.topic, str(number), partition=0) for number in range(3)]
+            deliveries = [
+                await producer.produce(side.topic, str(number), partition=0) for number in range(3)
+            ]
             deadline = time.monotonic() + WAIT_S
             while not all(each.done() for each in deliveries) and time.monotonic() < deadline:
                 await producer.poll(timeout=0.05)
@@ -131,7 +159,9 @@ def test_a_full_batch_needs_no_flush(cluster: Stage) -> None:
 def test_keys_choose_the_partition(cluster: Stage) -> None:
     async def use(side: Side) -> Any:
         async with producer_of(side, partitioner="murmur2_random") as producer:
-            deliveries = [await producer.produce(side.topic, "x", f"key {number}") for number in range(20)]
+            deliveries = [
+                await producer.produce(side.topic, "x", f"key {number}") for number in range(20)
+            ]
             await producer.flush(WAIT_S)
             return [(await each).partition() for each in deliveries]
 
@@ -151,7 +181,9 @@ def test_an_executor_may_be_given(cluster: Stage) -> None:
     async def use(side: Side) -> Any:
         with ThreadPoolExecutor(2) as executor:
             conf = {"bootstrap.servers": side.servers, "group.id": side.group, "log_level": 0}
-            producer = side.lib.aio.AIOProducer({"bootstrap.servers": side.servers}, executor=executor)
+            producer = side.lib.aio.AIOProducer(
+                {"bootstrap.servers": side.servers}, executor=executor
+            )
             delivery = await producer.produce(side.topic, "x", partition=0)
             await producer.flush(WAIT_S)
             consumer = side.lib.aio.AIOConsumer(conf, executor=executor)
@@ -165,7 +197,9 @@ def test_an_executor_may_be_given(cluster: Stage) -> None:
 
 
 async def sent(side: Side, message: dict[str, Any]) -> Any:
-    """What comes of a message: its report, or an exception of produce(), of flush() or of the report."""
+    """What comes of a message: its report, or an exception of produce(), of flush() or of the
+    report.
+    """
     producer = producer_of(side, message_max_bytes=2000)
 
     async def deliver() -> Any:
@@ -176,7 +210,9 @@ async def sent(side: Side, message: dict[str, Any]) -> Any:
     try:
         return side.plain(await outcome(deliver))
     finally:
-        await producer.purge()  # confluent_kafka's tries again, at each flush, what it could not queue
+        await (
+            producer.purge()
+        )  # confluent_kafka's tries again, at each flush, what it could not queue
         await producer.close()
 
 
@@ -184,14 +220,18 @@ async def sent(side: Side, message: dict[str, Any]) -> Any:
 def test_what_comes_of_a_message(cluster: Stage, name: str) -> None:
     theirs, ours = (run(sent(Side(lib, cluster), MESSAGES[name])) for lib in BOTH)
     if name in OTHERWISE_PRODUCED:
-        expected = [list(each) if isinstance(each, tuple) else each for each in OTHERWISE_PRODUCED[name]]
+        expected = [
+            list(each) if isinstance(each, tuple) else each for each in OTHERWISE_PRODUCED[name]
+        ]
         assert [theirs, ours] == expected
     else:
         assert ours == theirs
 
 
 def test_a_purge_ends_reports(cluster: Stage) -> None:
-    """confluent_kafka cancels those that wait in its buffer; ours, and those beyond the buffer, fail."""
+    """confluent_kafka cancels those that wait in its buffer; ours, and those beyond the buffer,
+    fail.
+    """
 
     async def use(side: Side, batch_size: int) -> Any:
         producer = producer_of(side, batch_size, linger_ms=60_000)
@@ -203,7 +243,12 @@ def test_a_purge_ends_reports(cluster: Stage) -> None:
         return returned, left, ended
 
     purged = ("KafkaException", "_PURGE_QUEUE")
-    for lib, batch_size, expected in ((0, 1000, "cancelled"), (1, 1000, purged), (0, 1, purged), (1, 1, purged)):
+    for lib, batch_size, expected in (
+        (0, 1000, "cancelled"),
+        (1, 1000, purged),
+        (0, 1, purged),
+        (1, 1, purged),
+    ):
         assert run(use(Side(BOTH[lib], cluster), batch_size)) == (None, 0, expected)
 
 
@@ -217,9 +262,15 @@ def test_metadata_and_the_cluster_of_both_clients(cluster: Stage) -> None:
             found.append(
                 [
                     sorted(metadata.brokers),
-                    [(each.id, each.leader, each.replicas, each.isrs) for each in topic.partitions.values()],
+                    [
+                        (each.id, each.leader, each.replicas, each.isrs)
+                        for each in topic.partitions.values()
+                    ],
                     (sorted(metadata.topics), topic.error, side.topic in everything.topics),
-                    (metadata.cluster_id == await client.cluster_id(timeout=WAIT_S), metadata.controller_id),
+                    (
+                        metadata.cluster_id == await client.cluster_id(timeout=WAIT_S),
+                        metadata.controller_id,
+                    ),
                     await client.set_sasl_credentials("somebody", "a password"),
                 ]
             )
@@ -233,7 +284,9 @@ def test_metadata_and_the_cluster_of_both_clients(cluster: Stage) -> None:
 
 
 def transactional(side: Side, **conf: Any) -> Any:
-    return producer_of(side, transactional_id=f"id-of-{side.topic}", transaction_timeout_ms=60_000, **conf)
+    return producer_of(
+        side, transactional_id=f"id-of-{side.topic}", transaction_timeout_ms=60_000, **conf
+    )
 
 
 async def committed_values(side: Side, *partitions: int) -> list[Any]:
@@ -257,7 +310,9 @@ def test_transactions_that_are_committed_and_aborted(cluster: Stage) -> None:
             returned.append(await producer.init_transactions(WAIT_S))
             for value in ("kept", "thrown away", "kept, too"):
                 returned.append(await producer.begin_transaction())
-                deliveries = [await producer.produce(side.topic, value, partition=number) for number in (0, 1)]
+                deliveries = [
+                    await producer.produce(side.topic, value, partition=number) for number in (0, 1)
+                ]
                 if value.startswith("kept"):
                     returned.append(await producer.commit_transaction(WAIT_S))
                 else:
@@ -270,7 +325,9 @@ def test_transactions_that_are_committed_and_aborted(cluster: Stage) -> None:
 
 
 def test_what_waits_when_a_transaction_is_aborted(cluster: Stage) -> None:
-    """confluent_kafka.aio sends it first, as Producer doesn't; the transaction has none of it, either way."""
+    """confluent_kafka.aio sends it first, as Producer doesn't; the transaction has none of it,
+    either way.
+    """
     for lib, expected in zip(BOTH, (None, ("KafkaException", "_PURGE_QUEUE")), strict=True):
         side = Side(lib, cluster)
 
@@ -281,7 +338,9 @@ def test_what_waits_when_a_transaction_is_aborted(cluster: Stage) -> None:
                 delivery = await producer.produce(side.topic, "x", partition=0)
                 await producer.abort_transaction(WAIT_S)
                 ended = await outcome(lambda: delivery)
-            return ended if isinstance(ended, tuple) else ended.error(), await committed_values(side, 0)
+            return ended if isinstance(ended, tuple) else ended.error(), await committed_values(
+                side, 0
+            )
 
         ended, [[values, _]] = run(use())
         assert (ended, values) == (expected, [])
@@ -299,12 +358,18 @@ def test_offsets_in_a_transaction(cluster: Stage) -> None:
             for number, end in ((4, producer.abort_transaction), (7, producer.commit_transaction)):
                 await producer.begin_transaction()
                 metadata = await consumer.consumer_group_metadata()
-                steps.append(await producer.send_offsets_to_transaction([side.at(0, number)], metadata, WAIT_S))
+                steps.append(
+                    await producer.send_offsets_to_transaction(
+                        [side.at(0, number)], metadata, WAIT_S
+                    )
+                )
                 steps.append(await end(WAIT_S))
                 steps.append(await consumer.committed([side.at(0)], timeout=WAIT_S))
             await producer.begin_transaction()
             positions = await consumer.position(await consumer.assignment())
-            await producer.send_offsets_to_transaction(positions, await consumer.consumer_group_metadata(), WAIT_S)
+            await producer.send_offsets_to_transaction(
+                positions, await consumer.consumer_group_metadata(), WAIT_S
+            )
             await producer.commit_transaction()
             steps.append(await consumer.committed([side.at(0), side.at(1)], timeout=WAIT_S))
         await consumer.close()
@@ -322,7 +387,19 @@ def test_transactions_that_are_out_of_turn(cluster: Stage) -> None:
             "abort": producer.abort_transaction,
             "init": lambda: producer.init_transactions(WAIT_S),
         }
-        order = ("begin", "commit", "abort", "init", "commit", "abort", "begin", "begin", "init", "commit", "abort")
+        order = (
+            "begin",
+            "commit",
+            "abort",
+            "init",
+            "commit",
+            "abort",
+            "begin",
+            "begin",
+            "init",
+            "commit",
+            "abort",
+        )
         found = [(name, await outcome(calls[name])) for name in order]
         await producer.close()
         return found
@@ -362,7 +439,11 @@ def test_messages_of_a_partition(cluster: Stage) -> None:
             positions = await consumer.position([side.at(0), side.at(1)])
             marks = await consumer.get_watermark_offsets(side.at(0), timeout=WAIT_S)
             cached = await consumer.get_watermark_offsets(side.at(0), cached=True)
-            nothing = await consumer.poll(0), await consumer.poll(timeout=0.01), await consumer.consume(5, 0)
+            nothing = (
+                await consumer.poll(0),
+                await consumer.poll(timeout=0.01),
+                await consumer.consume(5, 0),
+            )
             return got[:3], got[3].error(), positions, marks, cached, nothing
 
     assert_both(cluster, use)
@@ -373,7 +454,11 @@ def test_many_at_once(cluster: Stage) -> None:
         side.fill()
         async with consumer_of(side) as consumer:
             await consumer.assign([side.at(0, side.lib.OFFSET_BEGINNING)])
-            return await consumed(consumer, 10), await consumer.consume(0, 0), await consumer.consume(timeout=0)
+            return (
+                await consumed(consumer, 10),
+                await consumer.consume(0, 0),
+                await consumer.consume(timeout=0),
+            )
 
     assert_both(cluster, use)
 
@@ -432,7 +517,11 @@ def test_a_paused_partition_is_silent(cluster: Stage) -> None:
             await consumer.pause([side.at(0)])
             only = await next_of(consumer)  # the end of the other one
             await consumer.resume([side.at(0)])
-            return only.partition(), only.error(), [(await next_of(consumer)).offset() for _ in range(3)]
+            return (
+                only.partition(),
+                only.error(),
+                [(await next_of(consumer)).offset() for _ in range(3)],
+            )
 
     assert_both(cluster, use)
 
@@ -441,10 +530,16 @@ def test_watermarks_and_offsets_of_times(cluster: Stage) -> None:
     async def use(side: Side) -> Any:
         side.fill()
         async with consumer_of(side) as consumer:
-            marks = [await consumer.get_watermark_offsets(side.at(number), timeout=WAIT_S) for number in (0, 1)]
+            marks = [
+                await consumer.get_watermark_offsets(side.at(number), timeout=WAIT_S)
+                for number in (0, 1)
+            ]
             times = (BASE_MS - 5, BASE_MS + 3000, BASE_MS + 3001, BASE_MS + 10_000_000)
             found = [
-                await consumer.offsets_for_times([side.at(0, when), side.at(1, when)], timeout=WAIT_S) for when in times
+                await consumer.offsets_for_times(
+                    [side.at(0, when), side.at(1, when)], timeout=WAIT_S
+                )
+                for when in times
             ]
             return marks, found
 
@@ -508,7 +603,13 @@ def test_a_group_of_one(cluster: Stage) -> None:
         def hears(name: str) -> Any:
             async def callback(who: Any, partitions: Any) -> None:
                 await asyncio.sleep(0)
-                heard.append([name, who is consumer, sorted((each.topic, each.partition) for each in partitions)])
+                heard.append(
+                    [
+                        name,
+                        who is consumer,
+                        sorted((each.topic, each.partition) for each in partitions),
+                    ]
+                )
 
             return callback
 
@@ -591,7 +692,9 @@ def test_errors_and_statistics_are_told_to_coroutines(cluster: Stage, kind: str)
         conf = {"bootstrap_servers": "127.0.0.1:1", "statistics_interval_ms": 20}
         client = made(side, error_cb=error_cb, stats_cb=stats_cb, **conf)
         deadline = time.monotonic() + WAIT_S
-        await outcome(lambda: client.list_topics(timeout=0.1))  # ours connects once there is something to ask
+        await outcome(
+            lambda: client.list_topics(timeout=0.1)
+        )  # ours connects once there is something to ask
         while ("_ALL_BROKERS_DOWN" not in errors or not documents) and time.monotonic() < deadline:
             await client.poll(0.05)
         await client.close()
@@ -628,15 +731,22 @@ def test_throttling_is_told_to_coroutines(cluster: MockCluster) -> None:
 
 @pytest.mark.parametrize("kind", ["producer", "consumer"])
 def test_wrong_arguments_and_calls_after_the_end(cluster: Stage, kind: str) -> None:
-    make, calls = {"producer": (producer_of, PRODUCER_CALLS), "consumer": (consumer_of, CONSUMER_CALLS)}[kind]
+    make, calls = {
+        "producer": (producer_of, PRODUCER_CALLS),
+        "consumer": (consumer_of, CONSUMER_CALLS),
+    }[kind]
 
     async def use(side: Side) -> dict[str, Any]:
         client = make(side)
         return {
-            name: side.plain(await outcome(lambda call=call: asyncio.wait_for(call(client, side), WAIT_S)))
+            name: side.plain(
+                await outcome(lambda call=call: asyncio.wait_for(call(client, side), WAIT_S))
+            )
             for name, call in calls.items()
         }
 
     theirs, ours = (run(use(Side(lib, cluster))) for lib in BOTH)
-    found = {(kind, name): (theirs[name], ours[name]) for name in calls if theirs[name] != ours[name]}
+    found = {
+        (kind, name): (theirs[name], ours[name]) for name in calls if theirs[name] != ours[name]
+    }
     assert found == {name: pair for name, pair in OTHERWISE_CALLED.items() if name[0] == kind}

@@ -19,7 +19,9 @@ from kafka_native.serialization import DeserializerBuilder, SerializerBuilder
 from tests.waiting import WAIT_S
 
 Lib = Any
-BOTH = pytest.mark.parametrize("lib", [confluent_kafka, kafka_native], ids=["confluent_kafka", "kafka_native"])
+BOTH = pytest.mark.parametrize(
+    "lib", [confluent_kafka, kafka_native], ids=["confluent_kafka", "kafka_native"]
+)
 _numbers = itertools.count()
 
 
@@ -43,7 +45,11 @@ def producer_of(lib: Lib, cluster: MockCluster, **conf: Any) -> Any:
 
 def consumer_of(lib: Lib, cluster: MockCluster, topic: str, **conf: Any) -> Any:
     given = {name.replace("_", "."): value for name, value in conf.items()}
-    basics = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    basics = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+    }
     consumer = lib.DeserializingConsumer({**basics, **given})
     consumer.assign([lib.TopicPartition(topic, 0, 0)])
     return consumer
@@ -58,7 +64,9 @@ def consumer_of(lib: Lib, cluster: MockCluster, topic: str, **conf: Any) -> Any:
     ],
     ids=["both ours", "theirs to ours", "ours to theirs"],
 )
-def test_objects_go_out_and_come_back(cluster: MockCluster, topic: str, sender: Lib, receiver: Lib) -> None:
+def test_objects_go_out_and_come_back(
+    cluster: MockCluster, topic: str, sender: Lib, receiver: Lib
+) -> None:
     contexts: list[tuple[str, str, Any]] = []
 
     def watched(serde: Any) -> Any:
@@ -77,7 +85,11 @@ def test_objects_go_out_and_come_back(cluster: MockCluster, topic: str, sender: 
     )
     for number in range(3):
         producer.produce(
-            topic, f"k{number}", number, on_delivery=lambda *args: reported.append(args), headers=[("h", b"1")]
+            topic,
+            f"k{number}",
+            number,
+            on_delivery=lambda *args: reported.append(args),
+            headers=[("h", b"1")],
         )
     producer.produce(topic=topic, key=None, value=None)
     assert producer.flush(WAIT_S) == 0
@@ -96,12 +108,19 @@ def test_objects_go_out_and_come_back(cluster: MockCluster, topic: str, sender: 
     )
     got = [consumer.poll(WAIT_S) for _ in range(4)]
     consumer.close()
-    assert [(each.key(), each.value()) for each in got] == [("k0", 0), ("k1", 1), ("k2", 2), (None, None)]
+    assert [(each.key(), each.value()) for each in got] == [
+        ("k0", 0),
+        ("k1", 1),
+        ("k2", 2),
+        (None, None),
+    ]
     assert contexts[:2] == [(topic, "key", headers), (topic, "value", headers)]
 
 
 @BOTH
-def test_what_can_not_be_serialized_is_not_queued(cluster: MockCluster, topic: str, lib: Lib) -> None:
+def test_what_can_not_be_serialized_is_not_queued(
+    cluster: MockCluster, topic: str, lib: Lib
+) -> None:
     producer = producer_of(
         lib,
         cluster,
@@ -192,7 +211,9 @@ class Builder(SerializerBuilder, DeserializerBuilder):
         return made, {name: value for name, value in conf.items() if name != "upper.log"}
 
 
-def test_builders_make_serializers_that_end_with_the_client(cluster: MockCluster, topic: str) -> None:
+def test_builders_make_serializers_that_end_with_the_client(
+    cluster: MockCluster, topic: str
+) -> None:
     builder, log = Builder(), list[str]()
     producer = producer_of(kafka_native, cluster, key_serializer_builder=builder, upper_log=log)
     (made, is_key) = builder.built[0]
@@ -203,7 +224,9 @@ def test_builders_make_serializers_that_end_with_the_client(cluster: MockCluster
     producer.close()
     assert log == ["closed"]
 
-    consumer = consumer_of(kafka_native, cluster, topic, value_deserializer_builder=builder, upper_log=log)
+    consumer = consumer_of(
+        kafka_native, cluster, topic, value_deserializer_builder=builder, upper_log=log
+    )
     message = consumer.poll(WAIT_S)
     assert (message.key(), message.value()) == (b"ABC", b"ABC")
     consumer.close()
@@ -212,12 +235,18 @@ def test_builders_make_serializers_that_end_with_the_client(cluster: MockCluster
 
 def test_what_can_not_be_configured_is_said_and_closes_what_was_made(cluster: MockCluster) -> None:
     builder, log = Builder(), list[str]()
-    with pytest.raises(ValueError, match=r"Cannot configure both key\.serializer and key\.serializer\.builder"):
-        producer_of(kafka_native, cluster, key_serializer=Upper(log), key_serializer_builder=builder)
+    with pytest.raises(
+        ValueError, match=r"Cannot configure both key\.serializer and key\.serializer\.builder"
+    ):
+        producer_of(
+            kafka_native, cluster, key_serializer=Upper(log), key_serializer_builder=builder
+        )
     with pytest.raises(kafka_native.KafkaException, match="No such configuration property"):
         producer_of(kafka_native, cluster, key_serializer_builder=builder, upper_log=log, no_such=1)
     assert log == ["closed"]
-    with pytest.raises(kafka_native.KafkaException, match="SerializingProducer doesn't support `interceptors`"):
+    with pytest.raises(
+        kafka_native.KafkaException, match="SerializingProducer doesn't support `interceptors`"
+    ):
         producer_of(kafka_native, cluster, interceptors=[object()])
 
 

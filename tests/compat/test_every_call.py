@@ -1,6 +1,8 @@
-"""No public call is left out: each class, method and function of confluent_kafka is in a test that uses both libraries.
+"""No public call is left out: each class, method and function of confluent_kafka is in a test that
+uses both libraries.
 
-That it is mentioned beside its class is what can be read from the tests; what comes of it they say themselves.
+That it is mentioned beside its class is what can be read from the tests; what comes of it they say
+themselves.
 """
 
 from __future__ import annotations
@@ -32,11 +34,15 @@ def wanted() -> Iterator[tuple[str, str]]:
         yield from (("", function) for function in content["functions"])
         for cls, described in content["classes"].items():
             yield cls, ""
-            yield from ((cls, method) for method in described["methods"] if not method.startswith("_"))
+            yield from (
+                (cls, method) for method in described["methods"] if not method.startswith("_")
+            )
 
 
 def mentioned(tree: ast.AST) -> set[str]:
-    """The names in a program: of variables, attributes and imports, and texts that are nothing but a name."""
+    """The names in a program: of variables, attributes and imports, and texts that are nothing but
+    a name.
+    """
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
@@ -45,7 +51,11 @@ def mentioned(tree: ast.AST) -> set[str]:
             found.add(node.attr)
         elif isinstance(node, ast.ImportFrom):
             found.update(each.name for each in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.isidentifier()
+        ):
             found.add(node.value)
     return found
 
@@ -53,7 +63,9 @@ def mentioned(tree: ast.AST) -> set[str]:
 def helpers(tree: ast.AST) -> set[str]:
     """The modules beside it that a program takes something from."""
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    return {name.removeprefix("tests.compat.") for name in modules if name.startswith("tests.compat.")} - NO_CALLS
+    return {
+        name.removeprefix("tests.compat.") for name in modules if name.startswith("tests.compat.")
+    } - NO_CALLS
 
 
 @cache
@@ -87,7 +99,9 @@ def test_every_call_is_made_on_both() -> None:
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_what_is_left_out_has_to_be(name: str) -> None:
     """It is part of the reference, and still nobody calls it."""
-    meant = [(cls, member) for cls, member in wanted() if name in (cls, f"{cls}.{member}".strip("."))]
+    meant = [
+        (cls, member) for cls, member in wanted() if name in (cls, f"{cls}.{member}".strip("."))
+    ]
     assert meant, "no name of the reference"
     assert not called(*meant[0]), "it is called: take it out of LEFT_OUT"
 

@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 def python(*arguments: str, code: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Run Python with the arguments, or with the code as its program."""
     command = [sys.executable, *arguments, *(["-c", code] if code else [])]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
 
 
 def says(done: subprocess.CompletedProcess[str]) -> str:
@@ -84,12 +86,16 @@ def program(tmp_path: Path) -> Path:
 
 
 def test_a_program_of_confluent_kafka_runs_unchanged(cluster: MockCluster, program: Path) -> None:
-    done = python("-m", "kafka_native.compat", str(program), cluster.bootstrap_servers, "100", "--flag")
+    done = python(
+        "-m", "kafka_native.compat", str(program), cluster.bootstrap_servers, "100", "--flag"
+    )
     line = "100 messages with kafka_native.producer argv ['100', '--flag'] __main__ a neighbour"
     assert says(done) == f"Consumer closed\n{line}"
 
 
-def test_the_same_program_runs_with_confluent_kafka_itself(cluster: MockCluster, program: Path) -> None:
+def test_the_same_program_runs_with_confluent_kafka_itself(
+    cluster: MockCluster, program: Path
+) -> None:
     done = python(str(program), cluster.bootstrap_servers, "10")
     assert says(done).splitlines()[-1].endswith("argv ['10'] __main__ a neighbour")
     assert "kafka_native" not in done.stdout
@@ -104,7 +110,8 @@ def test_a_module_is_run_as_pythons_own_m_does(tmp_path: Path) -> None:
     (package / "__main__.py").write_text(code, encoding="utf-8")
     (package / "other.py").write_text("", encoding="utf-8")
     runner = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from kafka_native.compat.__main__ import main; "
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from kafka_native.compat.__main__ "
+        "import main; "
         "sys.exit(main(['-m', 'runme', 'x', '-y']))"
     )
     said = says(python(code=runner, cwd=tmp_path))
@@ -121,7 +128,9 @@ def test_how_the_program_ends_is_passed_on(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in failed.stderr
 
 
-def test_a_wrong_command_says_how_to_call_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_command_says_how_to_call_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for arguments in ([], ["-m"], ["-x", "y"]):
         assert main(arguments) == 2
         assert "usage: " in capsys.readouterr().err

@@ -23,11 +23,20 @@ Flags = tuple[str, bool, bool, bool]
 
 def shape_of(call: tuple[Any, ...]) -> tuple[Any, ...]:
     level, form, facility, name, text = call
-    return level, form, facility.isupper(), re.sub(r"\d+", "N", name), text.startswith("[thrd:"), "127.0.0.1:1" in text
+    return (
+        level,
+        form,
+        facility.isupper(),
+        re.sub(r"\d+", "N", name),
+        text.startswith("[thrd:"),
+        "127.0.0.1:1" in text,
+    )
 
 
 @pytest.mark.parametrize(
-    "module", [confluent_kafka.Producer, kafka_native.Producer], ids=["confluent_kafka", "kafka_native"]
+    "module",
+    [confluent_kafka.Producer, kafka_native.Producer],
+    ids=["confluent_kafka", "kafka_native"],
 )
 def test_given_logger_is_called_as_confluent_kafka_calls_it(module: Any) -> None:
     for given in ({"logger": Plain()}, {}):
@@ -71,13 +80,23 @@ def test_cluster_that_goes_down_is_told_as_by_confluent_kafka(module: Any) -> No
     errors: list[Any] = []
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 1)
-        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK, "group.id": "g", "logger": Plain()}
+        conf = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            **QUICK,
+            "group.id": "g",
+            "logger": Plain(),
+        }
         consumer = module.Consumer({**conf, "error_cb": errors.append})
         consumer.assign([module.TopicPartition("t", 0, 0)])
         wait_for(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
         assert errors == []
         cluster.broker_down(1)
-        wait_for(lambda: [consumer.poll(0.01), {"_TRANSPORT", "_ALL_BROKERS_DOWN"} <= {e.name() for e in errors}][1])
+        wait_for(
+            lambda: [
+                consumer.poll(0.01),
+                {"_TRANSPORT", "_ALL_BROKERS_DOWN"} <= {e.name() for e in errors},
+            ][1]
+        )
         consumer.close()
     assert {flags(error) for error in errors} == {
         ("_TRANSPORT", False, False, False),

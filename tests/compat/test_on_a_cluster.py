@@ -1,4 +1,5 @@
-"""The same calls on confluent_kafka and on kafka_native, each on topics and groups of its own of one mock cluster.
+"""The same calls on confluent_kafka and on kafka_native, each on topics and groups of its own of
+one mock cluster.
 
 `tests/broker/test_compat_kafka.py` makes them on Apache Kafka.
 """
@@ -12,7 +13,16 @@ import confluent_kafka
 import pytest
 
 import kafka_native
-from tests.compat.sides import BASE_MS, BOTH, METADATA, Side, Stage, assert_same, next_message, outcomes
+from tests.compat.sides import (
+    BASE_MS,
+    BOTH,
+    METADATA,
+    Side,
+    Stage,
+    assert_same,
+    next_message,
+    outcomes,
+)
 from tests.waiting import WAIT_S
 
 # --- producing ---
@@ -23,10 +33,15 @@ def reports_of(side: Side, *, callback_name: str = "on_delivery", **conf: Any) -
     producer = side.producer(**conf)
     for number in range(3):
         report = {callback_name: lambda error, message: got.append([error, message])}
-        producer.produce(side.topic, f"v{number}", key=b"k", partition=1, timestamp=BASE_MS, **report)
+        producer.produce(
+            side.topic, f"v{number}", key=b"k", partition=1, timestamp=BASE_MS, **report
+        )
     before = len(producer) > 0
     assert producer.flush(WAIT_S) == 0
-    extras = [(type(message.latency()).__name__, message.delivery_count(), len(message)) for _, message in got]
+    extras = [
+        (type(message.latency()).__name__, message.delivery_count(), len(message))
+        for _, message in got
+    ]
     return [before, len(producer), bool(producer), got, extras]
 
 
@@ -40,7 +55,12 @@ def test_a_report_has_the_headers_here(cluster: Stage) -> None:
         got: list[Any] = []
         side = Side(lib, cluster)
         producer = side.producer()
-        producer.produce(side.topic, "x", headers={"h": "x"}, on_delivery=lambda *report, got=got: got.append(report))
+        producer.produce(
+            side.topic,
+            "x",
+            headers={"h": "x"},
+            on_delivery=lambda *report, got=got: got.append(report),
+        )
         assert producer.flush(WAIT_S) == 0
         assert [(error, message.headers()) for error, message in got] == [(None, expected)]
 
@@ -54,7 +74,10 @@ def test_a_report_for_every_message_by_configuration(cluster: Stage) -> None:
         producer.produce(side.topic, b"bytes", partition=0)
         refusal = side.tried(lambda: producer.produce(side.topic, bytearray(b"more"), partition=0))
         assert producer.flush(WAIT_S) == 0
-        said = [[error, message.value(), message.key(), message.headers(), message.offset()] for error, message in got]
+        said = [
+            [error, message.value(), message.key(), message.headers(), message.offset()]
+            for error, message in got
+        ]
         return said[:3], said[3:], refusal
 
     (theirs, nothing, refusal), (ours, more, taken) = outcomes(cluster, use)
@@ -79,7 +102,9 @@ def test_what_is_purged_is_reported(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         got: list[Any] = []
         producer = side.producer(linger_ms=60_000)
-        producer.produce(side.topic, "x", partition=0, on_delivery=lambda error, message: got.append(error))
+        producer.produce(
+            side.topic, "x", partition=0, on_delivery=lambda error, message: got.append(error)
+        )
         producer.purge()
         left = producer.flush(WAIT_S)
         return [left, got]
@@ -114,7 +139,12 @@ def test_a_partition_that_does_not_exist(cluster: Stage) -> None:
         got: list[Any] = []
         producer = side.producer(topic_metadata_propagation_max_ms=500)
         try:
-            producer.produce(side.topic, "x", partition=7, on_delivery=lambda error, message: got.append(error.name()))
+            producer.produce(
+                side.topic,
+                "x",
+                partition=7,
+                on_delivery=lambda error, message: got.append(error.name()),
+            )
         except side.lib.KafkaException as error:
             got.append(error.args[0].name())
         producer.flush(WAIT_S)
@@ -123,7 +153,9 @@ def test_a_partition_that_does_not_exist(cluster: Stage) -> None:
     assert_same(cluster, use)
 
 
-@pytest.mark.parametrize("partitioner", ["consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a"])
+@pytest.mark.parametrize(
+    "partitioner", ["consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a"]
+)
 def test_keys_go_to_the_same_partitions(cluster: Stage, partitioner: str) -> None:
     def use(side: Side) -> Any:
         got: dict[bytes, int] = {}
@@ -145,7 +177,9 @@ def test_closing(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         got: list[Any] = []
         producer = side.producer()
-        producer.produce(side.topic, "x", partition=0, on_delivery=lambda error, message: got.append(error))
+        producer.produce(
+            side.topic, "x", partition=0, on_delivery=lambda error, message: got.append(error)
+        )
         return producer.close(), producer.close(), got
 
     assert_same(cluster, use)
@@ -155,17 +189,23 @@ def test_closing(cluster: Stage) -> None:
 
 
 def batch_of(side: Side, messages: list[Any], producer: Any = None, **given: Any) -> list[Any]:
-    """What produce_batch() returns, the messages' errors, and the reports: who was told, and of what."""
+    """What produce_batch() returns, the messages' errors, and the reports: who was told, and of
+    what.
+    """
     told: list[Any] = []
 
     def teller(name: str) -> Any:
-        return lambda error, message: told.append([name, message.key(), message.value(), message.partition(), error])
+        return lambda error, message: told.append(
+            [name, message.key(), message.value(), message.partition(), error]
+        )
 
     producer = producer or side.producer()
     for message in messages:
         if "callback" in message:
             message["callback"] = teller(message["callback"])
-    given = {name: teller(value) if isinstance(value, str) else value for name, value in given.items()}
+    given = {
+        name: teller(value) if isinstance(value, str) else value for name, value in given.items()
+    }
     count = producer.produce_batch(side.topic, messages, **given)
     errors = [message.get("_error") for message in messages]
     producer.purge(in_flight=False)
@@ -175,11 +215,20 @@ def batch_of(side: Side, messages: list[Any], producer: Any = None, **given: Any
 
 BATCHES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "none": ([], {}),
-    "values and keys": ([{"value": "a", "key": "k"}, {"value": b"b"}, {"key": b"c"}, {}], {"partition": 1}),
+    "values and keys": (
+        [{"value": "a", "key": "k"}, {"value": b"b"}, {"key": b"c"}, {}],
+        {"partition": 1},
+    ),
     "on_delivery": ([{"value": "a"}, {"value": "b"}], {"on_delivery": "all"}),
     "callback": ([{"value": "a"}, {"value": "b"}], {"callback": "all"}),
-    "one has its own": ([{"value": "a", "callback": "own"}, {"value": "b"}], {"on_delivery": "all"}),
-    "some are too large": ([{"value": "a"}, {"value": "b" * 5000}, {"value": "c"}], {"on_delivery": "all"}),
+    "one has its own": (
+        [{"value": "a", "callback": "own"}, {"value": "b"}],
+        {"on_delivery": "all"},
+    ),
+    "some are too large": (
+        [{"value": "a"}, {"value": "b" * 5000}, {"value": "c"}],
+        {"on_delivery": "all"},
+    ),
 }
 
 
@@ -197,13 +246,17 @@ def test_a_batch(cluster: Stage, name: str) -> None:
 def test_a_batch_is_consumed(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         producer = side.producer()
-        count = producer.produce_batch(side.topic, [{"value": str(each), "key": "k"} for each in range(5)], partition=1)
+        count = producer.produce_batch(
+            side.topic, [{"value": str(each), "key": "k"} for each in range(5)], partition=1
+        )
         assert producer.flush(WAIT_S) == 0
         consumer = side.consumer()
         consumer.assign([side.at(1, 0)])
         got = [next_message(consumer) for _ in range(5)]
         consumer.close()
-        return count, [[each.offset(), each.key(), each.value(), each.headers(), each.error()] for each in got]
+        return count, [
+            [each.offset(), each.key(), each.value(), each.headers(), each.error()] for each in got
+        ]
 
     assert_same(cluster, use)
 
@@ -211,14 +264,24 @@ def test_a_batch_is_consumed(cluster: Stage) -> None:
 def test_a_batch_for_a_full_queue(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         producer = side.producer(queue_buffering_max_messages=1, linger_ms=20_000)
-        return batch_of(side, [{"value": each} for each in "abc"], producer, partition=0, on_delivery="all")
+        return batch_of(
+            side, [{"value": each} for each in "abc"], producer, partition=0, on_delivery="all"
+        )
 
     assert_same(cluster, use)
 
 
 @pytest.mark.parametrize(
     "messages",
-    [({"value": "a"},), "a", None, [{"value": "a"}, "b"], [{"value": 5}], [{"key": 5}], [{"partition": "x"}]],
+    [
+        ({"value": "a"},),
+        "a",
+        None,
+        [{"value": "a"}, "b"],
+        [{"value": 5}],
+        [{"key": 5}],
+        [{"partition": "x"}],
+    ],
     ids=repr,
 )
 def test_what_is_no_batch(cluster: Stage, messages: Any) -> None:
@@ -241,16 +304,24 @@ def test_a_batch_of_a_closed_producer(cluster: Stage) -> None:
 
 
 def test_a_batch_keeps_timestamps_headers_and_partitions_here(cluster: Stage) -> None:
-    """What confluent_kafka refuses or drops; its batches have one partition, whatever the messages say."""
+    """What confluent_kafka refuses or drops; its batches have one partition, whatever the messages
+    say.
+    """
 
     def use(side: Side) -> Any:
-        timed = side.tried(lambda: side.producer().produce_batch(side.topic, [{"timestamp": BASE_MS}], partition=0))
+        timed = side.tried(
+            lambda: side.producer().produce_batch(side.topic, [{"timestamp": BASE_MS}], partition=0)
+        )
         told: list[Any] = []
         messages = [{"value": "a", "headers": [("h", b"x")], "partition": 1}, {"value": "b"}]
         producer = side.producer()
-        producer.produce_batch(side.topic, messages, partition=0, on_delivery=lambda *report: told.append(report))
+        producer.produce_batch(
+            side.topic, messages, partition=0, on_delivery=lambda *report: told.append(report)
+        )
         assert producer.flush(WAIT_S) == 0
-        return timed, sorted((message.value(), message.partition(), message.headers()) for _, message in told)
+        return timed, sorted(
+            (message.value(), message.partition(), message.headers()) for _, message in told
+        )
 
     theirs, ours = outcomes(cluster, use)
     assert theirs[0][0] == "NotImplementedError"
@@ -262,7 +333,10 @@ def test_a_batch_keeps_timestamps_headers_and_partitions_here(cluster: Stage) ->
 def test_two_callbacks(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         told: list[str] = []
-        both = {name: lambda error, message, name=name: told.append(name) for name in ("callback", "on_delivery")}
+        both = {
+            name: lambda error, message, name=name: told.append(name)
+            for name in ("callback", "on_delivery")
+        }
         producer = side.producer()
         producer.produce(side.topic, "x", partition=0, **both)
         producer.produce_batch(side.topic, [{"value": "x"}], partition=0, **both)
@@ -283,7 +357,9 @@ def test_two_callbacks(cluster: Stage) -> None:
         ("partition", None, None),
     ],
 )
-def test_what_a_report_says_of_a_message_that_was_not_sent(cluster: Stage, name: str, theirs: Any, ours: Any) -> None:
+def test_what_a_report_says_of_a_message_that_was_not_sent(
+    cluster: Stage, name: str, theirs: Any, ours: Any
+) -> None:
     def use(side: Side) -> Any:
         told: list[Any] = []
         producer = side.producer(bootstrap_servers="127.0.0.1:1")
@@ -318,8 +394,21 @@ def test_metadata(cluster: Stage) -> None:
             [repr(each) for each in metadata.brokers.values()],
             (str(topic), repr(topic), topic.error),
             sorted(topic.partitions),
-            (repr(first), str(first), first.id, first.leader, sorted(first.replicas), sorted(first.isrs), first.error),
-            (metadata.cluster_id, repr(metadata), metadata.controller_id, type(metadata.orig_broker_id).__name__),
+            (
+                repr(first),
+                str(first),
+                first.id,
+                first.leader,
+                sorted(first.replicas),
+                sorted(first.isrs),
+                first.error,
+            ),
+            (
+                metadata.cluster_id,
+                repr(metadata),
+                metadata.controller_id,
+                type(metadata.orig_broker_id).__name__,
+            ),
         ]
 
     assert_same(cluster, use)
@@ -334,7 +423,10 @@ def test_messages_of_a_partition(cluster: Stage) -> None:
         consumer = side.consumer(enable_partition_eof=True)
         consumer.assign([side.at(0, 7)])
         got = [next_message(consumer) for _ in range(4)]
-        rest = [consumer.position([side.at(0), side.at(1)]), consumer.get_watermark_offsets(side.at(0), timeout=WAIT_S)]
+        rest = [
+            consumer.position([side.at(0), side.at(1)]),
+            consumer.get_watermark_offsets(side.at(0), timeout=WAIT_S),
+        ]
         consumer.close()
         return got[:3], got[3].error(), rest
 
@@ -378,7 +470,10 @@ def test_offsets_of_times(cluster: Stage) -> None:
         side.fill()
         consumer = side.consumer()
         times = (BASE_MS - 5, BASE_MS + 3000, BASE_MS + 3001, BASE_MS + 10_000_000)
-        found = [consumer.offsets_for_times([side.at(0, when), side.at(1, when)], timeout=WAIT_S) for when in times]
+        found = [
+            consumer.offsets_for_times([side.at(0, when), side.at(1, when)], timeout=WAIT_S)
+            for when in times
+        ]
         consumer.close()
         return found
 
@@ -389,7 +484,9 @@ def test_watermarks(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer()
-        marks = [consumer.get_watermark_offsets(side.at(number), timeout=WAIT_S) for number in (0, 1)]
+        marks = [
+            consumer.get_watermark_offsets(side.at(number), timeout=WAIT_S) for number in (0, 1)
+        ]
         consumer.close()
         return marks
 
@@ -524,7 +621,11 @@ def test_what_a_commit_returns(cluster: Stage) -> None:
         for place in (side.at(0, 3), side.at(1, 4)):
             consumer.store_offsets(offsets=[place])
             found.append(sorted(commit()))
-        found += [commit(), commit(offsets=[side.at(0), side.at(1, 5)]), commit(offsets=[side.at(0)])]
+        found += [
+            commit(),
+            commit(offsets=[side.at(0), side.at(1, 5)]),
+            commit(offsets=[side.at(0)]),
+        ]
         found.append(sorted(consumer.committed([side.at(0), side.at(1)], timeout=WAIT_S)))
         consumer.close()
         return found
@@ -547,7 +648,9 @@ def test_what_on_commit_is_told(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         told: list[Any] = []
         side.fill()
-        consumer = side.consumer(on_commit=lambda error, partitions: told.append([error, partitions]))
+        consumer = side.consumer(
+            on_commit=lambda error, partitions: told.append([error, partitions])
+        )
         consumer.assign([side.at(0, 9), side.at(1, 0)])
         message = next_message(consumer)
         returned = []
@@ -627,7 +730,9 @@ def test_an_exception_of_on_assign_comes_out_of_poll(cluster: Stage) -> None:
 
 def test_a_topic_that_does_not_exist(cluster: Stage) -> None:
     def use(side: Side) -> Any:
-        consumer = side.consumer(allow_auto_create_topics=False, topic_metadata_propagation_max_ms=500)
+        consumer = side.consumer(
+            allow_auto_create_topics=False, topic_metadata_propagation_max_ms=500
+        )
         consumer.subscribe(["side-by-side-nowhere"])
         message = next_message(consumer)
         consumer.close()

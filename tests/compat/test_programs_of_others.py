@@ -1,4 +1,5 @@
-"""Foreign packages written for confluent_kafka run unmodified on kafka_native and a mock cluster.
+"""Foreign packages written for confluent_kafka run unmodified on kafka_native and a mock
+cluster.
 """
 
 from __future__ import annotations
@@ -132,13 +133,17 @@ def cluster() -> Iterator[MockCluster]:
     ],
     ids=["opentelemetry-instrumentation-confluent-kafka", "aio-confluent-kafka", "kafka-handler"],
 )
-def test_a_package_of_others_runs_unmodified(cluster: MockCluster, package: str, program: str, said: str) -> None:
+def test_a_package_of_others_runs_unmodified(
+    cluster: MockCluster, package: str, program: str, said: str
+) -> None:
     if not installed(package):
         pytest.skip(f"{package} isn't installed; it is among the extras for tests")
     topic = package.replace(".", "-")
     for name in (topic, f"{topic}-wrapped"):
         cluster.create_topic(name, 1)
     command = [sys.executable, "-c", START + program, cluster.bootstrap_servers, topic]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip().splitlines()[-1] == said

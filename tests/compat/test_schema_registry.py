@@ -82,7 +82,10 @@ assert got == sent, got
 def test_records_with_a_schema_go_out_and_come_back(needs: tuple[str, ...], program: str) -> None:
     missing = [name for name in ("authlib", *needs) if not installed(name)]
     if missing:
-        pytest.skip(f"confluent-kafka[schemaregistry,avro,json,protobuf] isn't whole: no {', '.join(missing)}")
+        pytest.skip(
+            "confluent-kafka[schemaregistry,avro,json,protobuf] isn't whole: no "
+            f"{', '.join(missing)}"
+        )
     done = subprocess.run(
         [sys.executable, "-c", START + program + END],
         cwd=ROOT,

@@ -1,6 +1,8 @@
-"""TLS and SASL with confluent_kafka and with kafka_native on the same listeners: who gets in, what the others hear.
+"""TLS and SASL with confluent_kafka and with kafka_native on the same listeners: who gets in, what
+the others hear.
 
-The table of all cases is printed at the end: ``pytest -s tests/compat/test_security_side_by_side.py``.
+The table of all cases is printed at the end: ``pytest -s
+tests/compat/test_security_side_by_side.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ ALWAYS = 1000
 
 
 class Case(NamedTuple):
-    """A listener, a client, and what comes of it: ``DELIVERS``, or the name of an error that error_cb hears.
+    """A listener, a client, and what comes of it: ``DELIVERS``, or the name of an error that
+    error_cb hears.
 
     ``theirs`` is what confluent_kafka says where that is less.
     """
@@ -52,7 +55,9 @@ def spoilt(how: Any) -> Callable[[MockCluster], object]:
 
 UNCHECKED_NAME = {"ssl.endpoint.identification.algorithm": "none"}
 UNVERIFIED = {"enable.ssl.certificate.verification": False}
-WITH_CERTIFICATE = {"client certificate": "alice"}  # stands for the two properties that only the authority can give
+WITH_CERTIFICATE = {
+    "client certificate": "alice"
+}  # stands for the two properties that only the authority can give
 CASES = [
     Case("TLS", ssl(), {}, DELIVERS),
     Case("TLS 1.2 alone", ssl(tls_versions=("TLSv1.2", "TLSv1.2")), {}, DELIVERS),
@@ -61,32 +66,95 @@ CASES = [
         Case(f"TLS, certificate {flaw}", ssl(), {}, "_SSL", presented(flaw))
         for flaw in ("unknown_ca", "expired", "not_yet_valid", "wrong_host")
     ),
-    Case("TLS, wrong host, names unchecked", ssl(), UNCHECKED_NAME, DELIVERS, presented("wrong_host")),
+    Case(
+        "TLS, wrong host, names unchecked", ssl(), UNCHECKED_NAME, DELIVERS, presented("wrong_host")
+    ),
     Case("TLS, unknown CA, unverified", ssl(), UNVERIFIED, DELIVERS, presented("unknown_ca")),
-    Case("TLS, garbage first", ssl(), {}, DELIVERS, lambda cluster: cluster.break_handshakes("garbage")),
+    Case(
+        "TLS, garbage first",
+        ssl(),
+        {},
+        DELIVERS,
+        lambda cluster: cluster.break_handshakes("garbage"),
+    ),
     Case("mutual TLS", ssl(client_certificates="required"), WITH_CERTIFICATE, DELIVERS),
-    Case("mutual TLS without a certificate", ssl(client_certificates="required"), {}, "_SSL", theirs="_TRANSPORT"),
-    Case("TLS client, plaintext listener", {}, {"security.protocol": "ssl"}, "_SSL", theirs="_TRANSPORT"),
-    Case("plaintext client, TLS listener", ssl(), {"security.protocol": "plaintext"}, "_ALL_BROKERS_DOWN"),
+    Case(
+        "mutual TLS without a certificate",
+        ssl(client_certificates="required"),
+        {},
+        "_SSL",
+        theirs="_TRANSPORT",
+    ),
+    Case(
+        "TLS client, plaintext listener",
+        {},
+        {"security.protocol": "ssl"},
+        "_SSL",
+        theirs="_TRANSPORT",
+    ),
+    Case(
+        "plaintext client, TLS listener",
+        ssl(),
+        {"security.protocol": "plaintext"},
+        "_ALL_BROKERS_DOWN",
+    ),
     *(
         Case(f"{mechanism}, {protocol}", sasl(protocol), login(mechanism), DELIVERS)
         for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
         for protocol in ("sasl_plaintext", "sasl_ssl")
     ),
     *(
-        Case(f"{mechanism}, wrong password", sasl(), login(mechanism, password="wrong"), "_AUTHENTICATION")
+        Case(
+            f"{mechanism}, wrong password",
+            sasl(),
+            login(mechanism, password="wrong"),
+            "_AUTHENTICATION",
+        )
         for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     ),
     Case("SCRAM, no such user", sasl(), login("SCRAM-SHA-256", user="eve"), "_AUTHENTICATION"),
-    Case("SCRAM, wrong signature", sasl(), login("SCRAM-SHA-256"), "_AUTHENTICATION", spoilt("wrong_signature")),
-    Case("SCRAM, other nonce", sasl(), login("SCRAM-SHA-256"), "_AUTHENTICATION", spoilt("other_nonce")),
-    Case("SCRAM, malformed challenge", sasl(), login("SCRAM-SHA-256"), "_AUTHENTICATION", spoilt("malformed")),
-    Case("mechanism isn't enabled", sasl(mechanisms=["PLAIN"]), login("SCRAM-SHA-256"), "_AUTHENTICATION"),
+    Case(
+        "SCRAM, wrong signature",
+        sasl(),
+        login("SCRAM-SHA-256"),
+        "_AUTHENTICATION",
+        spoilt("wrong_signature"),
+    ),
+    Case(
+        "SCRAM, other nonce",
+        sasl(),
+        login("SCRAM-SHA-256"),
+        "_AUTHENTICATION",
+        spoilt("other_nonce"),
+    ),
+    Case(
+        "SCRAM, malformed challenge",
+        sasl(),
+        login("SCRAM-SHA-256"),
+        "_AUTHENTICATION",
+        spoilt("malformed"),
+    ),
+    Case(
+        "mechanism isn't enabled",
+        sasl(mechanisms=["PLAIN"]),
+        login("SCRAM-SHA-256"),
+        "_AUTHENTICATION",
+    ),
     Case("OAUTHBEARER", sasl(), bearer(3600), DELIVERS),
     Case("OAUTHBEARER, sasl_ssl", sasl("sasl_ssl"), bearer(3600), DELIVERS),
     Case("OAUTHBEARER, expired token", sasl(), bearer(-10), "_AUTHENTICATION"),
-    Case("SASL client, plaintext listener", {}, {"security.protocol": "sasl_plaintext", **login()}, "_AUTHENTICATION"),
-    Case("plaintext client, SASL listener", sasl(), {"security.protocol": "plaintext"}, "_ALL_BROKERS_DOWN"),
+    Case(
+        "SASL client, plaintext listener",
+        {},
+        {"security.protocol": "sasl_plaintext", **login()},
+        "_AUTHENTICATION",
+    ),
+    Case(
+        "plaintext client, SASL listener",
+        sasl(),
+        {"security.protocol": "plaintext"},
+        "_ALL_BROKERS_DOWN",
+    ),
     Case("sasl_ssl, unknown CA", sasl("sasl_ssl"), login(), "_SSL", presented("unknown_ca")),
 ]
 
@@ -121,6 +189,8 @@ def outcomes(case: Case, certificates: Certificates) -> Outcomes:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_both_get_in_or_hear_the_same(case: Case, certificates: Certificates, table: list[Outcomes]) -> None:
+def test_both_get_in_or_hear_the_same(
+    case: Case, certificates: Certificates, table: list[Outcomes]
+) -> None:
     table.append(outcomes(case, certificates))
     assert table[-1] == (case.name, case.theirs or case.comes, case.comes)

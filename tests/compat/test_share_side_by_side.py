@@ -1,4 +1,5 @@
-"""The same calls of share consumers, made with confluent_kafka and with kafka_native: the same comes of them.
+"""The same calls of share consumers, made with confluent_kafka and with kafka_native: the same
+comes of them.
 
 `tests/broker/test_share_side_by_side.py` makes those that need a cluster on Apache Kafka.
 """
@@ -52,13 +53,25 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "commit_sync": lambda it, module: it.commit_sync(0.01),
     "commit_sync None": lambda it, module: it.commit_sync(None),
     "commit_async": lambda it, module: it.commit_async(),
-    "acknowledge": lambda it, module: it.acknowledge(message(module, topic="t", partition=0, offset=0)),
+    "acknowledge": lambda it, module: it.acknowledge(
+        message(module, topic="t", partition=0, offset=0)
+    ),
     "acknowledge str": lambda it, module: it.acknowledge("x"),
-    "acknowledge kind": lambda it, module: it.acknowledge(message(module, topic="t", partition=0, offset=0), 9),
-    "acknowledge kind str": lambda it, module: it.acknowledge(message(module, topic="t", partition=0, offset=0), "x"),
-    "acknowledge no topic": lambda it, module: it.acknowledge(message(module, partition=0, offset=0)),
-    "acknowledge no partition": lambda it, module: it.acknowledge(message(module, topic="t", offset=0)),
-    "acknowledge no offset": lambda it, module: it.acknowledge(message(module, topic="t", partition=0)),
+    "acknowledge kind": lambda it, module: it.acknowledge(
+        message(module, topic="t", partition=0, offset=0), 9
+    ),
+    "acknowledge kind str": lambda it, module: it.acknowledge(
+        message(module, topic="t", partition=0, offset=0), "x"
+    ),
+    "acknowledge no topic": lambda it, module: it.acknowledge(
+        message(module, partition=0, offset=0)
+    ),
+    "acknowledge no partition": lambda it, module: it.acknowledge(
+        message(module, topic="t", offset=0)
+    ),
+    "acknowledge no offset": lambda it, module: it.acknowledge(
+        message(module, topic="t", partition=0)
+    ),
     "acknowledge_offset": lambda it, module: it.acknowledge_offset("t", 0, 0),
     "acknowledge_offset partition": lambda it, module: it.acknowledge_offset("t", -1, 0),
     "acknowledge_offset offset": lambda it, module: it.acknowledge_offset("t", 0, -1),
@@ -91,7 +104,9 @@ def test_every_call_comes_to_the_same(mode: str, kind: str) -> None:
     found = []
     for module in BOTH:
         consumer = getattr(module, kind)({**NOWHERE, "share.acknowledgement.mode": mode})
-        found.append({name: outcome(partial(call, consumer, module)) for name, call in CALLS.items()})
+        found.append(
+            {name: outcome(partial(call, consumer, module)) for name, call in CALLS.items()}
+        )
     theirs, ours = found
     assert ours == theirs
 
@@ -111,9 +126,17 @@ def test_properties_that_mean_nothing_are_refused_by_both(name: str) -> None:
         "offset.store.path": ".",
     }
     values |= dict.fromkeys(("group.instance.id", "group.remote.assignor"), "x")
-    flags = ("enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof", "allow.auto.create.topics")
+    flags = (
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "allow.auto.create.topics",
+    )
     value = values.get(name, True if name in flags else 20000)
-    refused = [outcome(lambda module=module: module.ShareConsumer({**NOWHERE, name: value})) for module in BOTH]
+    refused = [
+        outcome(lambda module=module: module.ShareConsumer({**NOWHERE, name: value}))
+        for module in BOTH
+    ]
     assert refused[1] == "ValueError"
     assert refused[0] in ("ValueError", "KafkaException"), "it means something there"
 
@@ -122,7 +145,10 @@ def test_properties_that_mean_nothing_are_refused_by_both(name: str) -> None:
 def test_exceptions_are_of_the_same_kinds(name: str) -> None:
     theirs, ours = (getattr(module, name) for module in BOTH)
     assert [each.__name__ for each in ours.__mro__] == [each.__name__ for each in theirs.__mro__]
-    assert (ours("a text").args, str(ours("a text"))) == (theirs("a text").args, str(theirs("a text")))
+    assert (ours("a text").args, str(ours("a text"))) == (
+        theirs("a text").args,
+        str(theirs("a text")),
+    )
 
 
 # --- on a cluster ---
@@ -154,11 +180,16 @@ polled: Callable[[Any, int], list[Any]] = partial(take, timeout_s=WAIT_S)
 
 
 def committed(consumer: Any) -> list[Any]:
-    return [(where.topic, where.partition, error) for where, error in consumer.commit_sync(WAIT_S).items()]
+    return [
+        (where.topic, where.partition, error)
+        for where, error in consumer.commit_sync(WAIT_S).items()
+    ]
 
 
 class Heard:
-    """A callback that gathers what it is told: how many calls that takes is the brokers' business."""
+    """A callback that gathers what it is told: how many calls that takes is the brokers'
+    business.
+    """
 
     def __init__(self) -> None:
         self.offsets: dict[tuple[str, int], set[int]] = {}
@@ -249,7 +280,9 @@ def test_messages_come_as_a_collection(cluster: Stage, begin: Begin) -> None:
     def use(side: Side) -> Any:
         consumer = sharing(side, begin)
         nothing = consumer.poll(0)
-        found = [(nothing.count(), nothing.is_empty(), nothing.records(), len(nothing), bool(nothing))]
+        found = [
+            (nothing.count(), nothing.is_empty(), nothing.records(), len(nothing), bool(nothing))
+        ]
         side.fill()
         deadline = time.monotonic() + WAIT_S
         messages = nothing
@@ -257,8 +290,20 @@ def test_messages_come_as_a_collection(cluster: Stage, begin: Begin) -> None:
             messages = consumer.poll(1)
         consumer.close()
         first = messages[0]
-        same = first is messages.records()[0], [*messages] == [*messages.records()], len(messages) == messages.count()
-        found.append((first.offset(), same, messages.is_empty(), type(messages[:1]).__name__, len(messages[:1])))
+        same = (
+            first is messages.records()[0],
+            [*messages] == [*messages.records()],
+            len(messages) == messages.count(),
+        )
+        found.append(
+            (
+                first.offset(),
+                same,
+                messages.is_empty(),
+                type(messages[:1]).__name__,
+                len(messages[:1]),
+            )
+        )
         return found, type(messages).__name__, outcome(lambda: messages[10_000])
 
     assert_same(cluster, use)
@@ -269,7 +314,11 @@ def test_subscriptions_change(cluster: Stage, begin: Begin) -> None:
         side.fill()
         consumer = sharing(side, begin)
         found = [consumer.subscription(), len(polled(consumer, 10)), committed(consumer)]
-        found += [consumer.unsubscribe(), consumer.subscription(), outcome(lambda: consumer.poll(0))]
+        found += [
+            consumer.unsubscribe(),
+            consumer.subscription(),
+            outcome(lambda: consumer.poll(0)),
+        ]
         side.fill()
         consumer.subscribe([side.topic])
         found += [consumer.subscription(), sorted(each.offset() for each in polled(consumer, 10))]
@@ -357,7 +406,9 @@ def test_objects_come_back(cluster: Stage, begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("field", ["key", "value"])
-def test_what_can_not_be_deserialized_is_among_the_others(cluster: Stage, begin: Begin, field: str) -> None:
+def test_what_can_not_be_deserialized_is_among_the_others(
+    cluster: Stage, begin: Begin, field: str
+) -> None:
     def use(side: Side) -> Any:
         def picky(data: Any, context: Any) -> Any:
             if data.endswith(b"4"):

@@ -62,7 +62,9 @@ def assert_same_exception(call: Callable[[Lib], Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["murmur2", "consistent", "fnv1a"])
-@pytest.mark.parametrize("key", [b"", b"a", b"abc", b"kafka", bytes(range(256)), "\u00e4".encode() * 33])
+@pytest.mark.parametrize(
+    "key", [b"", b"a", b"abc", b"kafka", bytes(range(256)), "\u00e4".encode() * 33]
+)
 @pytest.mark.parametrize("count", [1, 2, 7, 1000, 2**31 - 1])
 def test_keys_have_their_partitions(name: str, key: bytes, count: int) -> None:
     assert_same(lambda lib: getattr(lib, name)(key, count))
@@ -71,7 +73,9 @@ def test_keys_have_their_partitions(name: str, key: bytes, count: int) -> None:
 @pytest.mark.parametrize("name", ["murmur2", "consistent", "fnv1a"])
 def test_bad_arguments_of_hashes(name: str) -> None:
     assert_same(lambda lib: getattr(lib, name)(b"a", 0), text="partition_count must be > 0, got 0")
-    assert_same(lambda lib: getattr(lib, name)(b"a", -1), text="partition_count must be > 0, got -1")
+    assert_same(
+        lambda lib: getattr(lib, name)(b"a", -1), text="partition_count must be > 0, got -1"
+    )
     for arguments in (("a", 3), (None, 3), (b"a",), (b"a", "3"), (b"a", 2**31)):
         assert_same_exception(lambda lib, given=arguments: getattr(lib, name)(*given))
 
@@ -79,8 +83,20 @@ def test_bad_arguments_of_hashes(name: str) -> None:
 # --- enums and value types ---
 
 
-ENUMS = ["AcknowledgeType", "ConsumerGroupState", "ConsumerGroupType", "ElectionType", "IsolationLevel"]
-ADMIN_ENUMS = ["AclOperation", "AclPermissionType", "ConfigSource", "ResourcePatternType", "ResourceType"]
+ENUMS = [
+    "AcknowledgeType",
+    "ConsumerGroupState",
+    "ConsumerGroupType",
+    "ElectionType",
+    "IsolationLevel",
+]
+ADMIN_ENUMS = [
+    "AclOperation",
+    "AclPermissionType",
+    "ConfigSource",
+    "ResourcePatternType",
+    "ResourceType",
+]
 
 
 @pytest.mark.parametrize("name", ENUMS + ADMIN_ENUMS)
@@ -94,7 +110,9 @@ def test_enums_have_the_same_members(name: str) -> None:
     def described(lib: Lib) -> object:
         members = {key: each for key, each in enum(lib).__members__.items() if key in theirs}
         order = [each.name for each in sorted(members.values())]
-        return {key: (each.name, each.value, repr(each), str(each)) for key, each in members.items()}, order
+        return {
+            key: (each.name, each.value, repr(each), str(each)) for key, each in members.items()
+        }, order
 
     assert_same(described)
     assert_same_exception(lambda lib: next(iter(enum(lib))) < object())
@@ -127,7 +145,13 @@ def test_messages_are_a_sequence() -> None:
         three = [lib.Message(value=bytes([number])) for number in range(3)]
         messages = lib.Messages(iter(three))
         return (
-            (len(messages), messages.count(), messages.is_empty(), bool(messages), bool(lib.Messages())),
+            (
+                len(messages),
+                messages.count(),
+                messages.is_empty(),
+                bool(messages),
+                bool(lib.Messages()),
+            ),
             [message.value() for message in messages],
             messages[-1].value(),
             (type(messages[1:]).__name__, [message.value() for message in messages[1:]]),
@@ -197,9 +221,18 @@ def test_messages_are_compared_by_what_they_hold() -> None:
 
     def compared(lib: Lib) -> object:
         one = lib.Message(**FIELDS)
-        differ = {name: one == lib.Message(**{**FIELDS, name: value}) for name, value in others.items()}
+        differ = {
+            name: one == lib.Message(**{**FIELDS, name: value}) for name, value in others.items()
+        }
         failed = lib.Message(**FIELDS, error=lib.KafkaError(3))
-        return one == lib.Message(**FIELDS), one != lib.Message(**FIELDS), one == 3, one != 3, one == failed, differ
+        return (
+            one == lib.Message(**FIELDS),
+            one != lib.Message(**FIELDS),
+            one == 3,
+            one != 3,
+            one == failed,
+            differ,
+        )
 
     assert_same(compared)
     assert_same_exception(lambda lib: hash(lib.Message()))
@@ -215,10 +248,16 @@ def test_messages_are_changed_and_pickled() -> None:
         message.set_value([1, 2, 3])
         message.set_headers({"h": b"1"})
         message.set_error(lib.KafkaError(3))
-        return all_of(before), {**all_of(message), "error": message.error().code()}, before == lib.Message(**FIELDS)
+        return (
+            all_of(before),
+            {**all_of(message), "error": message.error().code()},
+            before == lib.Message(**FIELDS),
+        )
 
     assert_same(changed)
-    assert_same(lambda lib: (len(lib.Message(value=b"12")), len(lib.Message()), len(lib.Message(key=b"1"))))
+    assert_same(
+        lambda lib: (len(lib.Message(value=b"12")), len(lib.Message()), len(lib.Message(key=b"1")))
+    )
 
 
 @pytest.mark.parametrize("fields", [{"foo": 1}, {"partition": "x"}, {"timestamp": 3}], ids=str)
@@ -234,9 +273,23 @@ def test_errors_look_and_compare_the_same() -> None:
         error = lib.KafkaError(3, "why", fatal=True, retriable=True, txn_requires_abort=True)
         exception = lib.KafkaException(error)
         return (
-            (str(error), repr(error), error.str(), error.name(), error.code(), bool(error), hash(error)),
+            (
+                str(error),
+                repr(error),
+                error.str(),
+                error.name(),
+                error.code(),
+                bool(error),
+                hash(error),
+            ),
             (error.fatal(), error.retriable(), error.txn_requires_abort()),
-            (error == 3, error != 3, error < 4, error >= lib.KafkaError(2), error == lib.KafkaError(3)),
+            (
+                error == 3,
+                error != 3,
+                error < 4,
+                error >= lib.KafkaError(2),
+                error == lib.KafkaError(3),
+            ),
             (str(exception), repr(exception), exception.args[0] is error),
             str(pickle.loads(pickle.dumps(error))),
             str(copy.deepcopy(error)),
@@ -247,14 +300,27 @@ def test_errors_look_and_compare_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["KeyDeserializationError", "ValueDeserializationError", "KeySerializationError", "ValueSerializationError"]
+    "name",
+    [
+        "KeyDeserializationError",
+        "ValueDeserializationError",
+        "KeySerializationError",
+        "ValueSerializationError",
+    ],
 )
 def test_errors_of_serialization(name: str) -> None:
     def seen(lib: Lib) -> object:
         cause = ValueError("no number")
         error = getattr(lib.error, name)(cause)
         bases = [each.__name__ for each in type(error).__mro__ if each.__module__ != "builtins"]
-        return error.code, error.name, str(error), error.exception is cause, error.kafka_message, bases
+        return (
+            error.code,
+            error.name,
+            str(error),
+            error.exception is cause,
+            error.kafka_message,
+            bases,
+        )
 
     assert_same(seen)
 
@@ -265,7 +331,13 @@ def test_errors_of_clients_that_convert() -> None:
         consume = lib.error.ConsumeError(lib.KafkaError(3), kafka_message=message)
         produce = lib.error.ProduceError(lib.KafkaError(10), ValueError("x"))
         return (
-            (consume.code, consume.name, consume.kafka_message is message, consume.exception, str(consume)),
+            (
+                consume.code,
+                consume.name,
+                consume.kafka_message is message,
+                consume.exception,
+                str(consume),
+            ),
             (produce.code, produce.name, produce.kafka_message, str(produce)),
             issubclass(lib.serialization.SerializationError, lib.KafkaException),
         )
@@ -278,7 +350,11 @@ def test_errors_of_serialization_are_pickled_whole() -> None:
     error = kafka_native.error.ValueDeserializationError(ValueError("no number"), message)
     twin = pickle.loads(pickle.dumps(error))
     assert type(twin) is type(error)
-    assert (twin.code, str(twin), repr(twin.exception)) == (error.code, str(error), repr(error.exception))
+    assert (twin.code, str(twin), repr(twin.exception)) == (
+        error.code,
+        str(error),
+        repr(error.exception),
+    )
     assert twin.kafka_message == message
 
 
@@ -292,15 +368,23 @@ SERDES: list[tuple[str, tuple[Any, ...], list[Any]]] = [
     ("IntegerSerializer", (), [0, -1, 2**31 - 1, -(2**31), 2**31, None, "1", 1.5]),
     ("IntegerDeserializer", (), [b"\0\0\0\1", b"\xff\xff\xff\xff", None, b"", b"123", b"12345"]),
     ("DoubleSerializer", (), [0.0, -1.5, 3, None, "1", float("inf")]),
-    ("DoubleDeserializer", (), [bytes(8), b"\x40\x09\x21\xfb\x54\x44\x2d\x18", None, b"", b"1234567"]),
+    (
+        "DoubleDeserializer",
+        (),
+        [bytes(8), b"\x40\x09\x21\xfb\x54\x44\x2d\x18", None, b"", b"1234567"],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "arguments", "inputs"), SERDES)
-def test_serializers_convert_and_refuse_the_same(name: str, arguments: tuple[Any, ...], inputs: list[Any]) -> None:
+def test_serializers_convert_and_refuse_the_same(
+    name: str, arguments: tuple[Any, ...], inputs: list[Any]
+) -> None:
     for each in inputs:
         assert_same(lambda lib, given=each: getattr(lib.serialization, name)(*arguments)(given))
-        assert_same(lambda lib, given=each: getattr(lib.serialization, name)(*arguments)(given, None))
+        assert_same(
+            lambda lib, given=each: getattr(lib.serialization, name)(*arguments)(given, None)
+        )
 
 
 def test_contexts_and_fields() -> None:
@@ -365,14 +449,20 @@ CLOSED_CALLS: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in CLOSED_CALLS.items() for name in names])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in CLOSED_CALLS.items() for name in names]
+)
 def test_a_closed_consumer_says_so(kind: str, name: str) -> None:
     def call(lib: Lib) -> object:
         consumer = lib.Consumer({**quiet(lib), "group.id": "g"})
         consumer.close()
         consumer.close()
         one = lib.TopicPartition("t", 0, 1)
-        arguments: dict[str, tuple[Any, ...]] = {"plain": (), "partitions": ([one],), "partition": (one,)}
+        arguments: dict[str, tuple[Any, ...]] = {
+            "plain": (),
+            "partitions": ([one],),
+            "partition": (one,),
+        }
         return getattr(consumer, name)(*arguments[kind])
 
     assert_same(call, text="Consumer closed")
@@ -381,7 +471,9 @@ def test_a_closed_consumer_says_so(kind: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["Producer", "Consumer"])
 def test_topics_of_a_closed_client(name: str) -> None:
     def call(lib: Lib) -> object:
-        client = getattr(lib, name)({**quiet(lib), **({"group.id": "g"} if name == "Consumer" else {})})
+        client = getattr(lib, name)(
+            {**quiet(lib), **({"group.id": "g"} if name == "Consumer" else {})}
+        )
         client.close()
         return client.list_topics(timeout=1)
 
@@ -399,7 +491,9 @@ UNINITIALIZED_CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize(("cls", "name", "given"), UNINITIALIZED_CALLS)
-def test_a_client_whose_class_does_not_call_init(cls: str, name: str, given: tuple[Any, ...]) -> None:
+def test_a_client_whose_class_does_not_call_init(
+    cls: str, name: str, given: tuple[Any, ...]
+) -> None:
     def call(lib: Lib) -> object:
         class Uninitialized(getattr(lib, cls)):  # type: ignore[misc]
             def __init__(self, conf: Any) -> None:
@@ -409,7 +503,9 @@ def test_a_client_whose_class_does_not_call_init(cls: str, name: str, given: tup
         places = {"partition": one, "partitions": [one]}
         client = Uninitialized({})
         assert "Uninitialized" in repr(client)
-        return getattr(client, name)(*(places.get(each, each) if isinstance(each, str) else each for each in given))
+        return getattr(client, name)(
+            *(places.get(each, each) if isinstance(each, str) else each for each in given)
+        )
 
     assert_same_exception(call)
     with pytest.raises(RuntimeError, match=r"is not initialised: call super\(\).__init__\(conf\)"):
@@ -463,19 +559,32 @@ def test_a_producer_refuses_the_same(use: Callable[[Any], Any]) -> None:
 
 
 def test_values_of_properties_are_refused_in_the_same_words() -> None:
-    assert_same(lambda lib: lib.Producer({**NOWHERE, "foo.bar": 1}), text='No such configuration property: "foo.bar"')
     assert_same(
-        lambda lib: lib.Producer({**NOWHERE, "linger.ms": "abc"}), text="Invalid value for configuration property"
+        lambda lib: lib.Producer({**NOWHERE, "foo.bar": 1}),
+        text='No such configuration property: "foo.bar"',
+    )
+    assert_same(
+        lambda lib: lib.Producer({**NOWHERE, "linger.ms": "abc"}),
+        text="Invalid value for configuration property",
     )
 
 
 @pytest.mark.parametrize(
     ("use", "text"),
     [
-        (lambda consumer, lib: consumer.consume(-1, 0), "num_messages must be between 0 and 1000000 (1M)"),
-        (lambda consumer, lib: consumer.consume(1_000_001, 0), "num_messages must be between 0 and 1000000 (1M)"),
+        (
+            lambda consumer, lib: consumer.consume(-1, 0),
+            "num_messages must be between 0 and 1000000 (1M)",
+        ),
+        (
+            lambda consumer, lib: consumer.consume(1_000_001, 0),
+            "num_messages must be between 0 and 1000000 (1M)",
+        ),
         (lambda consumer, lib: consumer.subscribe("t"), "expected list of topic unicode strings"),
-        (lambda consumer, lib: consumer.subscribe(["t"], on_assign=3), "on_assign expects a callable"),
+        (
+            lambda consumer, lib: consumer.subscribe(["t"], on_assign=3),
+            "on_assign expects a callable",
+        ),
         (lambda consumer, lib: consumer.store_offsets(), "expected either message or offsets"),
         (
             lambda consumer, lib: consumer.commit(message=lib.Message(), offsets=[]),
@@ -521,7 +630,9 @@ def test_a_consumer_refuses_the_same(use: Callable[[Any, Lib], Any]) -> None:
         lambda consumer, lib: consumer.consume(0, 0),
         lambda consumer, lib: consumer.assignment(),
         lambda consumer, lib: str(consumer.position([lib.TopicPartition("t", 0)])),
-        lambda consumer, lib: consumer.get_watermark_offsets(lib.TopicPartition("t", 0), cached=True),
+        lambda consumer, lib: consumer.get_watermark_offsets(
+            lib.TopicPartition("t", 0), cached=True
+        ),
         lambda consumer, lib: (
             consumer.assign([lib.TopicPartition("t", 0)]),
             [(each.topic, each.partition) for each in consumer.assignment()],
@@ -539,7 +650,9 @@ def test_offsets_of_a_cluster_that_nobody_can_connect_to(call: str) -> None:
         deadline = time.monotonic() + 60
         while True:
             with pytest.raises(lib.KafkaException) as caught:
-                getattr(consumer, call)(place if call == "get_watermark_offsets" else [place], timeout=0.5)
+                getattr(consumer, call)(
+                    place if call == "get_watermark_offsets" else [place], timeout=0.5
+                )
             name = caught.value.args[0].name()
             # a refused connection takes a moment
             if name != "_TIMED_OUT" or time.monotonic() > deadline:

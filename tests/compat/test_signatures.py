@@ -1,4 +1,5 @@
-"""Every module, class, method, parameter, default, constant and error code of confluent_kafka is here, or is listed.
+"""Every module, class, method, parameter, default, constant and error code of confluent_kafka is
+here, or is listed.
 
 `confluent_kafka_api.json` has the names and signatures of confluent_kafka 2.x as facts.
 """
@@ -30,14 +31,21 @@ PENDING = {
 
 # Parameters that have another name or default here, and why that is no difference to a caller.
 OTHER_PARAMETERS = {
-    ("KafkaError.__init__", "code"): "its name is `error` in confluent_kafka itself, whose stub has it wrong",
+    (
+        "KafkaError.__init__",
+        "code",
+    ): "its name is `error` in confluent_kafka itself, whose stub has it wrong",
     ("Consumer.poll", "timeout"): "None waits for ever, as -1 does",
     ("AIOProducer.poll", "timeout"): "0, as it is declared there, not the synchronous client's -1",
     ("AIOConsumer.__init__", "max_workers"): "2 or 100, by release; there are no workers here",
 }
 # Private modules of classes that are public a level above.
-PRIVATE = {"confluent_kafka.aio._AIOConsumer": "aio", "confluent_kafka.aio.producer._AIOProducer": "aio"}
-# Their only parameters are the configuration, as a dict, keywords or both: tests/client calls them so.
+PRIVATE = {
+    "confluent_kafka.aio._AIOConsumer": "aio",
+    "confluent_kafka.aio.producer._AIOProducer": "aio",
+}
+# Their only parameters are the configuration, as a dict, keywords or both: tests/client calls them
+# so.
 CONFIGURED = {"Producer.__init__", "Consumer.__init__", "ShareConsumer.__init__"}
 # Exceptions take no keywords, whatever the stub of confluent_kafka says; ours has one of its own.
 ANYTHING = {"KafkaException.__init__"}
@@ -52,11 +60,15 @@ def pending(name: str) -> bool:
 def own_module(name: str) -> Any:
     """kafka_native's module for one of confluent_kafka's; ModuleNotFoundError if there is none."""
     first, _, deeper = PRIVATE.get(name, name.partition(".")[2]).partition(".")
-    return importlib.import_module(".".join(filter(None, ("kafka_native", OWN_MODULES.get(first, first), deeper))))
+    return importlib.import_module(
+        ".".join(filter(None, ("kafka_native", OWN_MODULES.get(first, first), deeper)))
+    )
 
 
 def members() -> Iterator[tuple[str, str]]:
-    """Every (module, name within it) of the reference: classes with their methods and fields, functions, names."""
+    """Every (module, name within it) of the reference: classes with their methods and fields,
+    functions, names.
+    """
     for module, content in API["modules"].items():
         yield module, ""
         for name, described in content["classes"].items():
@@ -89,7 +101,9 @@ def test_every_name_is_here() -> None:
     missing = [
         f"{module}.{name}".rstrip(".")
         for module, name in members()
-        if not pending(f"{module}.{name}".rstrip(".")) and not is_field(name) and not exists(module, name)
+        if not pending(f"{module}.{name}".rstrip("."))
+        and not is_field(name)
+        and not exists(module, name)
     ]
     assert not missing
 
@@ -98,18 +112,24 @@ def test_every_name_is_here() -> None:
 def test_what_is_still_to_come_is_not_here_yet(name: str) -> None:
     known = {f"{module}.{member}".rstrip(".") for module, member in members()}
     assert name in known, "no name of the reference"
-    module = max((each for each in API["modules"] if name == each or name.startswith(f"{each}.")), key=len)
+    module = max(
+        (each for each in API["modules"] if name == each or name.startswith(f"{each}.")), key=len
+    )
     assert not exists(module, name[len(module) + 1 :]), "it is here: take it out of PENDING"
 
 
 def arguments_of(signature: str) -> tuple[list[tuple[str, str | None, bool]], bool]:
-    """(name, default's source, keyword only) of each parameter but the first, and whether there is a **."""
+    """(name, default's source, keyword only) of each parameter but the first, and whether there is
+    a **.
+    """
     text = signature.removeprefix("async ")
     function = parsed(f"def f{text}: pass").body[0]
     assert isinstance(function, ast.FunctionDef)
     given = function.args
     positional = [*given.posonlyargs, *given.args]
-    defaults = [None] * (len(positional) - len(given.defaults)) + [ast.unparse(each) for each in given.defaults]
+    defaults = [None] * (len(positional) - len(given.defaults)) + [
+        ast.unparse(each) for each in given.defaults
+    ]
     found = [(each.arg, default, False) for each, default in zip(positional, defaults, strict=True)]
     for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True):
         found.append((each.arg, None if value is None else ast.unparse(value), True))
@@ -139,7 +159,9 @@ def own_signature(module: str, name: str) -> inspect.Signature:
     if inspect.ismethod(found):
         found = found.__func__  # a class method, with its cls
     signature = inspect.signature(found)
-    if [each.kind for each in signature.parameters.values()][-1:] == [inspect.Parameter.VAR_KEYWORD]:
+    if [each.kind for each in signature.parameters.values()][-1:] == [
+        inspect.Parameter.VAR_KEYWORD
+    ]:
         signature = stub_signature(name) or signature
     return signature
 
@@ -160,7 +182,9 @@ def complaints(module: str, name: str, text: str) -> Iterator[str]:
     parameters = list(own_signature(module, name).parameters.values())
     by_name = {each.name: each for each in parameters}
     for position, (parameter, default, keyword_only) in enumerate(theirs):
-        if (name, parameter) in OTHER_PARAMETERS or (position == 0 and parameter in {"self", "cls"}):
+        if (name, parameter) in OTHER_PARAMETERS or (
+            position == 0 and parameter in {"self", "cls"}
+        ):
             continue
         ours = by_name.get(parameter)
         if ours is None:
@@ -177,7 +201,8 @@ def complaints(module: str, name: str, text: str) -> Iterator[str]:
         yield f"{name}: takes any keyword there"
     for position, ours in enumerate(parameters[1:], 1):
         known = ours.name in {parameter for parameter, _, _ in theirs} or any(
-            text_of == name and (name, parameter) in OTHER_PARAMETERS for text_of, parameter in OTHER_PARAMETERS
+            text_of == name and (name, parameter) in OTHER_PARAMETERS
+            for text_of, parameter in OTHER_PARAMETERS
         )
         required = ours.default is inspect.Parameter.empty and ours.kind in {
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -189,7 +214,8 @@ def complaints(module: str, name: str, text: str) -> Iterator[str]:
 
 # How the asyncio clients declare what they pass on to the synchronous ones.
 FORWARDED = "*args: Any, **kwargs: Any"
-# AdminClient's options are declared by name here; there they are **kwargs, and the names are those of its base class.
+# AdminClient's options are declared by name here; there they are **kwargs, and the names are those
+# of its base class.
 OPTIONS = ", **kwargs: Any)"
 # Parameters of that base class which AdminClient makes of its own.
 INNER = {"future", "states_int", "types_int", "isolation_level_value"}
@@ -202,7 +228,9 @@ def signatures() -> Iterator[tuple[str, str, str]]:
                 if method.startswith("__") and method != "__init__":
                     continue
                 if cls.startswith("AIO") and any(FORWARDED in text for text in texts):
-                    texts = API["modules"]["confluent_kafka.cimpl"]["classes"][cls[3:]]["methods"][method]
+                    texts = API["modules"]["confluent_kafka.cimpl"]["classes"][cls[3:]]["methods"][
+                        method
+                    ]
                 if cls == "AdminClient" and method != "__init__":
                     texts = [text.replace(FORWARDED, "").replace(OPTIONS, ")") for text in texts]
                 yield from ((module, f"{cls}.{method}", text) for text in texts)
@@ -239,12 +267,16 @@ def test_the_admin_client_takes_every_option_by_its_name() -> None:
         checked += 1
         found = own_signature("confluent_kafka.admin", f"AdminClient.{method}").parameters
         assert name in found, f"{method}: no {name}"
-        assert same_default(default, found[name]), f"{method}: {name}={default} there, {found[name]} here"
+        assert same_default(default, found[name]), (
+            f"{method}: {name}={default} there, {found[name]} here"
+        )
     assert checked >= 30
 
 
 def test_the_asyncio_producers_poll_does_not_wait_unless_it_is_told_to() -> None:
-    assert own_signature("confluent_kafka.aio", "AIOProducer.poll").parameters["timeout"].default == 0
+    assert (
+        own_signature("confluent_kafka.aio", "AIOProducer.poll").parameters["timeout"].default == 0
+    )
 
 
 def test_a_signature_that_differs_is_noticed() -> None:
@@ -258,7 +290,9 @@ def test_a_signature_that_differs_is_noticed() -> None:
     ):
         assert list(complaints(module, name, text)), text
     assert list(complaints("confluent_kafka.cimpl", "Producer.list_topics", "(self)")) == []
-    assert list(complaints("confluent_kafka.cimpl", "Producer.produce", "(self)")), "topic must be given"
+    assert list(complaints("confluent_kafka.cimpl", "Producer.produce", "(self)")), (
+        "topic must be given"
+    )
 
 
 def test_what_is_awaited_there_is_awaited_here() -> None:
@@ -267,10 +301,16 @@ def test_what_is_awaited_there_is_awaited_here() -> None:
         for cls, described in content["classes"].items():
             for method, texts in described["methods"].items():
                 name = f"{cls}.{method}"
-                if not texts[0].startswith("async ") or pending(f"{module}.{name}") or name in AWAITABLE:
+                if (
+                    not texts[0].startswith("async ")
+                    or pending(f"{module}.{name}")
+                    or name in AWAITABLE
+                ):
                     continue
                 checked += 1
-                assert inspect.iscoroutinefunction(getattr(getattr(own_module(module), cls), method)), name
+                assert inspect.iscoroutinefunction(
+                    getattr(getattr(own_module(module), cls), method)
+                ), name
     assert checked > 25
 
 
@@ -309,7 +349,9 @@ def test_special_methods_are_defined() -> None:
                 continue
             own = getattr(own_module(module), cls)
             seen.update(wanted)
-            missing += [f"{cls}.{each}" for each in wanted if not callable(getattr(own, each, None))]
+            missing += [
+                f"{cls}.{each}" for each in wanted if not callable(getattr(own, each, None))
+            ]
     assert seen >= {"__len__", "__enter__", "__call__", "__int__", "__lt__"}
     assert not missing
 

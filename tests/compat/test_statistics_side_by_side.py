@@ -1,4 +1,6 @@
-"""The statistics documents of confluent_kafka and of kafka_native, side by side on one mock cluster."""
+"""The statistics documents of confluent_kafka and of kafka_native, side by side on one mock
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def shape(level: dict[str, Any], path: str = "") -> dict[str, str]:
 
 
 def is_ours(path: str) -> bool:
-    """Whether a path of librdkafka's is to be in ours: requests without a name, or of share groups, are in none."""
+    """Whether a path of librdkafka's is to be in ours: requests without a name, or of share groups,
+    are in none.
+    """
     name = path.rpartition(".")[2]
     return not (".req." in path and (name.startswith(("Unknown-", "Share"))))
 
@@ -85,12 +89,20 @@ def produced(lib: Any, cluster: MockCluster) -> dict[str, Any]:
     topic = f"produced-{lib.__name__}"
     cluster.create_topic(topic, 2)
     documents = Documents()
-    conf = {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
-    producer = lib.Producer({**conf, "client.id": "twin", "statistics.interval.ms": 50, "stats_cb": documents})
+    conf = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "enable.idempotence": True,
+        "log_level": 0,
+    }
+    producer = lib.Producer(
+        {**conf, "client.id": "twin", "statistics.interval.ms": 50, "stats_cb": documents}
+    )
     for number in range(100):
         producer.produce(topic, b"value %d" % number, b"key", partition=number % 2)
     assert producer.flush(WAIT_S) == 0
-    last = until(producer, documents, lambda document: document["txmsgs"] == 100 and document["msg_cnt"] == 0)
+    last = until(
+        producer, documents, lambda document: document["txmsgs"] == 100 and document["msg_cnt"] == 0
+    )
     last["topics"]["topic"] = last["topics"].pop(topic)
     return last
 
@@ -102,7 +114,11 @@ def consumed(lib: Any, cluster: MockCluster) -> dict[str, Any]:
         for number in range(30):
             producer.produce(topic, b"%d" % number, partition=0)
     documents = Documents()
-    conf = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest", "log_level": 0}
+    conf = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "auto.offset.reset": "earliest",
+        "log_level": 0,
+    }
     conf |= {"group.id": topic, "enable.auto.commit": False, "fetch.wait.max.ms": 20}
     consumer = lib.Consumer({**conf, "statistics.interval.ms": 50, "stats_cb": documents})
     consumer.subscribe([topic])
@@ -114,8 +130,18 @@ def consumed(lib: Any, cluster: MockCluster) -> dict[str, Any]:
 
     def told(document: dict[str, Any]) -> bool:
         partition = document["topics"].get(topic, {}).get("partitions", {}).get("0")
-        figures = ("committed_offset", "app_offset", "eof_offset", "fetchq_cnt")  # the last counts what is open, too
-        return partition is not None and tuple(partition[name] for name in figures) == (20, 30, 30, 0)
+        figures = (
+            "committed_offset",
+            "app_offset",
+            "eof_offset",
+            "fetchq_cnt",
+        )  # the last counts what is open, too
+        return partition is not None and tuple(partition[name] for name in figures) == (
+            20,
+            30,
+            30,
+            0,
+        )
 
     last = until(consumer, documents, told)
     consumer.close()
@@ -135,7 +161,16 @@ def test_documents_have_the_same_fields_and_figures(work: Any, cluster: MockClus
         if number != "-1":
             mine = ours["topics"]["topic"]["partitions"][number]
             assert {name: mine[name] for name in EQUAL} == {name: partition[name] for name in EQUAL}
-    for name in ("type", "client_id", "txmsgs", "txmsg_bytes", "rxmsgs", "msg_cnt", "msg_size", "msg_max"):
+    for name in (
+        "type",
+        "client_id",
+        "txmsgs",
+        "txmsg_bytes",
+        "rxmsgs",
+        "msg_cnt",
+        "msg_size",
+        "msg_max",
+    ):
         assert ours[name] == theirs[name], name
     for group in ("cgrp", "eos"):
         same = (

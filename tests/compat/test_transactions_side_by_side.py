@@ -1,4 +1,5 @@
-"""The same calls of transactional producers on confluent_kafka and on kafka_native, of one mock cluster.
+"""The same calls of transactional producers on confluent_kafka and on kafka_native, of one mock
+cluster.
 
 `tests/broker/test_transactions_side_by_side.py` makes them on Apache Kafka.
 """
@@ -19,7 +20,9 @@ COMMITTED, ALL = "read_committed", "read_uncommitted"
 
 
 class Sender:
-    """A producer with the topic's name as its transactional id, and what became of its messages, by their values."""
+    """A producer with the topic's name as its transactional id, and what became of its messages, by
+    their values.
+    """
 
     def __init__(self, side: Side, **conf: Any) -> None:
         self.side = side
@@ -32,7 +35,9 @@ class Sender:
             self.reports[message.value()] = [self.place(message), error]
 
         given = f"message {next(self.numbers)}" if value is None else value
-        self.producer.produce(self.side.topic, given, partition=partition, timestamp=BASE_MS, on_delivery=report)
+        self.producer.produce(
+            self.side.topic, given, partition=partition, timestamp=BASE_MS, on_delivery=report
+        )
 
     def place(self, message: Any) -> Any:
         """Where a message is, as far as it is the same with both."""
@@ -60,9 +65,10 @@ class Sender:
 class Waiting(Sender):
     """Its messages wait in the queue until they are flushed, or thrown away there.
 
-    Milliseconds after a message confluent_kafka adds its partition to the transaction, sent or not: an abort then marks
-    the partition, and what follows has the offset behind. So on a slow machine their offsets differ; and after a purge
-    Apache Kafka takes nothing more of confluent_kafka's producer for that partition (OUT_OF_ORDER_SEQUENCE_NUMBER).
+    Milliseconds after a message confluent_kafka adds its partition to the transaction, sent or not:
+    an abort then marks the partition, and what follows has the offset behind. So on a slow machine
+    their offsets differ; and after a purge Apache Kafka takes nothing more of confluent_kafka's
+    producer for that partition (OUT_OF_ORDER_SEQUENCE_NUMBER).
     """
 
     def __init__(self, side: Side) -> None:
@@ -73,14 +79,18 @@ class Waiting(Sender):
 
     def settled(self) -> list[Any]:
         """What both kinds of readers get."""
-        return [[(partition, found) for partition, _, found in reader] for reader in settled(self.side)]
+        return [
+            [(partition, found) for partition, _, found in reader] for reader in settled(self.side)
+        ]
 
 
 CALLS: dict[str, Callable[[Sender], Any]] = {
     "init": lambda it: it.producer.init_transactions(WAIT_S),
     "begin": lambda it: it.producer.begin_transaction(),
     "produce": lambda it: it.produce(),
-    "write": lambda it: it.producer.produce(it.side.topic, "without a report", partition=0, timestamp=BASE_MS),
+    "write": lambda it: it.producer.produce(
+        it.side.topic, "without a report", partition=0, timestamp=BASE_MS
+    ),
     "flush": lambda it: it.producer.flush(WAIT_S),
     "offsets": lambda it: it.offsets(),
     "purge": lambda it: it.producer.purge(),
@@ -107,13 +117,17 @@ def values(side: Side, isolation: str) -> list[Any]:
 def end(side: Side, isolation: str) -> list[int]:
     """The offset behind the last message of each partition that a reader may have."""
     consumer = side.consumer(isolation_level=isolation)
-    marks = [consumer.get_watermark_offsets(side.at(number), timeout=WAIT_S)[1] for number in (0, 1)]
+    marks = [
+        consumer.get_watermark_offsets(side.at(number), timeout=WAIT_S)[1] for number in (0, 1)
+    ]
     consumer.close()
     return marks
 
 
 def settled(side: Side) -> list[Any]:
-    """What both kinds of readers get once the coordinator has written all markers: it answers before it has."""
+    """What both kinds of readers get once the coordinator has written all markers: it answers
+    before it has.
+    """
     wait_for(lambda: end(side, COMMITTED) == end(side, ALL), "the end of every transaction")
     return [values(side, COMMITTED), values(side, ALL)]
 
@@ -157,7 +171,9 @@ def test_an_open_transaction_is_seen_by_one_kind_of_reader(cluster: Stage) -> No
 @pytest.mark.parametrize("steps", ["commit begin abort begin commit", "produce produce commit"])
 def test_what_was_not_sent_yet(cluster: Stage, steps: str) -> None:
     def use(side: Side) -> Any:
-        return Sender(side, linger_ms=20_000).all(f"init begin {steps} begin produce commit"), settled(side)
+        return Sender(side, linger_ms=20_000).all(
+            f"init begin {steps} begin produce commit"
+        ), settled(side)
 
     assert_same(cluster, use)
 
@@ -175,7 +191,9 @@ def test_what_is_thrown_away_unsent(cluster: Stage, steps: str) -> None:
 # --- offsets ---
 
 
-@pytest.mark.parametrize("steps", ["commit", "abort", "abort begin offsets commit", "commit begin produce abort"])
+@pytest.mark.parametrize(
+    "steps", ["commit", "abort", "abort begin offsets commit", "commit begin produce abort"]
+)
 def test_offsets_of_a_transaction(cluster: Stage, steps: str) -> None:
     def use(side: Side) -> Any:
         before = stored(side)
@@ -210,14 +228,24 @@ def test_offsets_of_a_member_that_is_gone(cluster: Stage) -> None:
 @pytest.mark.parametrize("positions", ["none", "empty", "no offset", "no list", "no partition"])
 def test_offsets_that_are_none(cluster: Stage, positions: str) -> None:
     def use(side: Side) -> Any:
-        given = {"none": None, "empty": [], "no offset": [side.at(0)], "no list": "x", "no partition": ["x"]}[positions]
+        given = {
+            "none": None,
+            "empty": [],
+            "no offset": [side.at(0)],
+            "no list": "x",
+            "no partition": ["x"],
+        }[positions]
         sender = Sender(side)
         consumer = side.consumer()
         metadata = consumer.consumer_group_metadata()
         sender.do("init begin")
-        outcome = side.tried(lambda: sender.producer.send_offsets_to_transaction(given, metadata, WAIT_S))
+        outcome = side.tried(
+            lambda: sender.producer.send_offsets_to_transaction(given, metadata, WAIT_S)
+        )
         consumer.close()
-        said = outcome[0] if isinstance(outcome, tuple) and outcome[0] != "KafkaException" else outcome
+        said = (
+            outcome[0] if isinstance(outcome, tuple) and outcome[0] != "KafkaException" else outcome
+        )
         return said, sender.do("commit"), stored(side)
 
     assert_same(cluster, use)
@@ -254,14 +282,20 @@ def test_calls_before_the_first_one(cluster: Stage, steps: str, transactional: b
     ],
 )
 def test_calls_that_cant_be_made_now(cluster: Stage, before: str, steps: str) -> None:
-    def use(side: Side) -> Any:  # what is aborted at once is still in the queue, however slow the machine is
-        return Sender(side, linger_ms=20_000).all(f"{before} {steps} begin produce flush commit"), settled(side)
+    def use(
+        side: Side,
+    ) -> Any:  # what is aborted at once is still in the queue, however slow the machine is
+        return Sender(side, linger_ms=20_000).all(
+            f"{before} {steps} begin produce flush commit"
+        ), settled(side)
 
     assert_same(cluster, use)
 
 
 @pytest.mark.parametrize("before", ["", "init", "init begin produce flush"])
-@pytest.mark.parametrize("call", ["init", "begin", "produce", "offsets", "commit", "abort", "purge", "flush"])
+@pytest.mark.parametrize(
+    "call", ["init", "begin", "produce", "offsets", "commit", "abort", "purge", "flush"]
+)
 def test_calls_of_what_is_closed(cluster: Stage, before: str, call: str) -> None:
     assert_same(cluster, lambda side: Sender(side).do(f"{before} close {call}"))
 
@@ -281,7 +315,12 @@ def test_purge_in_a_transaction(cluster: Stage) -> None:
         sender = Waiting(side)
         told = sender.all("init begin produce purge flush")
         commits = sender.do("commit commit")
-        return commits, [told, sender.all("abort"), Waiting(side).all("init begin produce commit"), sender.settled()]
+        return commits, [
+            told,
+            sender.all("abort"),
+            Waiting(side).all("init begin produce commit"),
+            sender.settled(),
+        ]
 
     (their_commits, their_rest), (our_commits, our_rest) = outcomes(cluster, use)
     assert their_commits == [refused("_INCONSISTENT", abort=True)] * 2
@@ -290,7 +329,9 @@ def test_purge_in_a_transaction(cluster: Stage) -> None:
 
 
 def test_a_message_that_no_partition_takes(cluster: Stage) -> None:
-    """What is produced between the failure and the abort is refused there, and thrown away by the abort here."""
+    """What is produced between the failure and the abort is refused there, and thrown away by the
+    abort here.
+    """
 
     def use(side: Side) -> Any:
         sender = Waiting(side)
@@ -326,7 +367,9 @@ def test_an_older_producer_is_fenced(cluster: Stage, call: str) -> None:
 
 
 def fenced_by_writing(side: Side, before: str) -> Any:
-    """What the older producer is told when it writes and commits, what when it aborts, and the rest."""
+    """What the older producer is told when it writes and commits, what when it aborts, and the
+    rest.
+    """
     old, new = Sender(side), Sender(side)
     told = old.do(before)
     told += new.all("init begin produce flush")
@@ -339,7 +382,9 @@ BEFORE = ["init", "init begin", "init begin produce flush commit"]
 
 @pytest.mark.parametrize("before", BEFORE)
 def test_an_older_producer_is_fenced_when_it_writes(cluster: Stage, before: str) -> None:
-    """With KIP-890, as it is here, a leader says so: an error to abort for (Java's does so, too)."""
+    """With KIP-890, as it is here, a leader says so: an error to abort for (Java's does so,
+    too).
+    """
     theirs, ours = outcomes(cluster, lambda side: fenced_by_writing(side, before))
     assert theirs[0] == [refused("_FENCED", fatal=True)]
     assert ours[0] == [refused("INVALID_PRODUCER_EPOCH", abort=True)]
@@ -348,7 +393,9 @@ def test_an_older_producer_is_fenced_when_it_writes(cluster: Stage, before: str)
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_an_older_producer_of_a_mock_cluster_before_kip_890_is_fenced_when_it_writes(before: str) -> None:
+def test_an_older_producer_of_a_mock_cluster_before_kip_890_is_fenced_when_it_writes(
+    before: str,
+) -> None:
     with MockCluster(brokers=2, transaction_version=1) as old:
         theirs, ours = outcomes(old, lambda side: fenced_by_writing(side, before))
     assert ours[0] == theirs[0] == [refused("_FENCED", fatal=True)]

@@ -31,7 +31,11 @@ from .fakes import Clock
 Key = tuple[str, int]
 TARGET = COORDINATORS + 1
 SETTINGS = GroupSettings(
-    session_timeout_s=10.0, heartbeat_interval_s=1.0, rebalance_timeout_s=60.0, retry_s=0.1, retry_max_s=1.0
+    session_timeout_s=10.0,
+    heartbeat_interval_s=1.0,
+    rebalance_timeout_s=60.0,
+    retry_s=0.1,
+    retry_max_s=1.0,
 )
 
 
@@ -77,9 +81,15 @@ class FakePool:
         self.nodes: dict[int, Any] = {}
         self.heartbeating: SimpleNamespace | None = None
 
-    def heartbeat(self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any) -> None:
+    def heartbeat(
+        self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any
+    ) -> None:
         self.heartbeating = SimpleNamespace(
-            target=target, message=message, interval_s=interval_s, timeout_s=timeout_s, on_reply=on_reply
+            target=target,
+            message=message,
+            interval_s=interval_s,
+            timeout_s=timeout_s,
+            on_reply=on_reply,
         )
 
     def stop_heartbeat(self, target: int) -> None:
@@ -113,7 +123,9 @@ class FakeMetadata:
         """Add a topic with partitions, as after a reply."""
         topic = self.topics[name]
         topic.known = count > 0
-        topic.partitions = [SimpleNamespace(leader=1, epoch=1, replicas=tuple(replicas)) for _ in range(count)]
+        topic.partitions = [
+            SimpleNamespace(leader=1, epoch=1, replicas=tuple(replicas)) for _ in range(count)
+        ]
         for listener in self.on_topic:
             listener(topic)
 
@@ -233,7 +245,9 @@ class Group:
         """Leave the group. The list gets an entry at the end."""
         done: list[str] = []
         self.subscription.wanted = []
-        self.membership.leave("the consumer unsubscribed", lambda: done.append("left"), self.clock.now)
+        self.membership.leave(
+            "the consumer unsubscribed", lambda: done.append("left"), self.clock.now
+        )
         return done
 
     # --- turns ---

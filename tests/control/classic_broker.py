@@ -84,7 +84,11 @@ class Broker:
 
     def _checked(self, member_id: str, instance_id: str | None) -> Known | int:
         for known in self.members.values():
-            if instance_id is not None and known.instance_id == instance_id and known.id != member_id:
+            if (
+                instance_id is not None
+                and known.instance_id == instance_id
+                and known.id != member_id
+            ):
                 return KafkaError.FENCED_INSTANCE_ID
         return self.members.get(member_id, KafkaError.UNKNOWN_MEMBER_ID)
 
@@ -94,7 +98,9 @@ class Broker:
             member_id = f"member-{next(self._ids)}"
             if instance_id is None:
                 self.pending[member_id] = self.clock.now + request.session_timeout_ms / 1000
-                answer(JoinGroupResponse(error_code=KafkaError.MEMBER_ID_REQUIRED, member_id=member_id))
+                answer(
+                    JoinGroupResponse(error_code=KafkaError.MEMBER_ID_REQUIRED, member_id=member_id)
+                )
                 return
             for known in list(self.members.values()):
                 if known.instance_id == instance_id:  # the old instance is fenced
@@ -114,7 +120,9 @@ class Broker:
         known.session_s = request.session_timeout_ms / 1000
         known.rebalance_s = request.rebalance_timeout_ms / 1000
         known.seen = self.clock.now
-        if same and (self.state == "Completing" or (self.state == "Stable" and known.id != self.leader)):
+        if same and (
+            self.state == "Completing" or (self.state == "Stable" and known.id != self.leader)
+        ):
             self._answer_join(known, answer)
             return
         if self.state != "Preparing":
@@ -128,14 +136,18 @@ class Broker:
             if syncing is not None:
                 syncing(SyncGroupResponse(error_code=KafkaError.REBALANCE_IN_PROGRESS))
         self.state = "Preparing"
-        self._join_by = self.clock.now + max((each.rebalance_s for each in self.members.values()), default=0.0)
+        self._join_by = self.clock.now + max(
+            (each.rebalance_s for each in self.members.values()), default=0.0
+        )
 
     def _answer_join(self, known: Known, answer: Callable[[Any], None]) -> None:
         members = []
         if known.id == self.leader:
             members = [
                 JoinGroupResponse.Member(
-                    member_id=each.id, group_instance_id=each.instance_id, metadata=each.protocols[self.protocol]
+                    member_id=each.id,
+                    group_instance_id=each.instance_id,
+                    metadata=each.protocols[self.protocol],
                 )
                 for each in self.members.values()
             ]
@@ -207,7 +219,9 @@ class Broker:
     def tick(self) -> None:
         """Run the due events."""
         now = self.clock.now
-        self.pending = {member_id: until for member_id, until in self.pending.items() if until > now}
+        self.pending = {
+            member_id: until for member_id, until in self.pending.items() if until > now
+        }
         expired = [
             each.id
             for each in self.members.values()

@@ -13,7 +13,10 @@ from kafka_native.control.group.membership import GroupSettings, Member
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
-from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kafka_native.protocol.groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 
 from .fakes import Clock
 
@@ -39,7 +42,11 @@ class FakeCoordinator:
         self.answers += 1
 
     def note(self, error: KafkaError) -> bool:
-        if error.code() in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError._TRANSPORT):
+        if error.code() in (
+            KafkaError.NOT_COORDINATOR,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError._TRANSPORT,
+        ):
             self.target = None
             self.lost += 1
             return True
@@ -57,10 +64,14 @@ class FakePool:
     logs = QUIET
 
     def __init__(self) -> None:
-        self.heartbeats: dict[int, tuple[ConsumerGroupHeartbeatRequest, float, Callable[[Any], None]]] = {}
+        self.heartbeats: dict[
+            int, tuple[ConsumerGroupHeartbeatRequest, float, Callable[[Any], None]]
+        ] = {}
         self.stopped = 0
 
-    def heartbeat(self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any) -> None:
+    def heartbeat(
+        self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any
+    ) -> None:
         self.heartbeats[target] = (message, interval_s, on_reply)
 
     def stop_heartbeat(self, target: int) -> None:
@@ -165,7 +176,9 @@ class FakeRebalance:
 class Group:
     """A membership whose environment is fake."""
 
-    def __init__(self, instance_id: str | None = None, rack: str | None = None, assignor: str | None = None) -> None:
+    def __init__(
+        self, instance_id: str | None = None, rack: str | None = None, assignor: str | None = None
+    ) -> None:
         self.clock = Clock()
         self.member = Member("g", instance_id, "consumer")
         self.coordinator, self.pool, self.metadata = FakeCoordinator(), FakePool(), FakeMetadata()
@@ -207,7 +220,9 @@ class Group:
         self.turn()
         return not self.calls
 
-    def answer(self, epoch: int = 0, assigned: dict[bytes, list[int]] | None = None, **fields: Any) -> None:
+    def answer(
+        self, epoch: int = 0, assigned: dict[bytes, list[int]] | None = None, **fields: Any
+    ) -> None:
         """Answer the oldest call."""
         self.turn()
         self.calls.pop(0).on_reply(response(epoch, assigned, **fields))
@@ -235,7 +250,10 @@ def response(epoch: int, assigned: dict[bytes, list[int]] | None = None, **field
     answer.member_id = "member"
     if assigned is not None:
         kind = ConsumerGroupHeartbeatResponse.Assignment
-        parts = [kind.TopicPartitions(topic_id=each, partitions=numbers) for each, numbers in assigned.items()]
+        parts = [
+            kind.TopicPartitions(topic_id=each, partitions=numbers)
+            for each, numbers in assigned.items()
+        ]
         answer.assignment = kind(topic_partitions=parts)
     for name, value in fields.items():
         setattr(answer, name, value)

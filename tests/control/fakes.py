@@ -100,9 +100,13 @@ class FakeEngine:
         self.heartbeats: list[SimpleNamespace] = []
         self.heartbeats_stopped: list[int] = []
 
-    def heartbeat(self, handle: int, generation: int, api_key: int, version: int, *rest: Any) -> None:
+    def heartbeat(
+        self, handle: int, generation: int, api_key: int, version: int, *rest: Any
+    ) -> None:
         _, _, body, token, interval_ms, timeout_ms = rest
-        heartbeat = SimpleNamespace(handle=handle, api_key=api_key, version=version, body=body, token=token)
+        heartbeat = SimpleNamespace(
+            handle=handle, api_key=api_key, version=version, body=body, token=token
+        )
         heartbeat.interval_ms, heartbeat.timeout_ms = interval_ms, timeout_ms
         self.heartbeats.append(heartbeat)
 
@@ -131,7 +135,12 @@ class FakeEngine:
     def submit(self, handle: int, api_key: int, version: int, *rest: Any, **how: Any) -> None:
         _, _, body, token, timeout_ms = rest
         sent = SimpleNamespace(
-            handle=handle, api_key=api_key, version=version, body=body, token=token, timeout_ms=timeout_ms
+            handle=handle,
+            api_key=api_key,
+            version=version,
+            body=body,
+            token=token,
+            timeout_ms=timeout_ms,
         )
         sent.how = how
         self.submitted.append(sent)
@@ -158,8 +167,24 @@ class FakeEngine:
 
 def event(**fields: Any) -> Any:
     """Return an engine event. Missing fields are zero."""
-    zero = {"broker": 0, "generation": 1, "token": 0, "status": 0, "error_code": 0, "partition": 0, "leader_id": -1}
-    zero |= {"leader_epoch": -1, "epoch": 0, "attempts": 0, "peer_closed": 0, "offset": 0, "body": None, "text": ""}
+    zero = {
+        "broker": 0,
+        "generation": 1,
+        "token": 0,
+        "status": 0,
+        "error_code": 0,
+        "partition": 0,
+        "leader_id": -1,
+    }
+    zero |= {
+        "leader_epoch": -1,
+        "epoch": 0,
+        "attempts": 0,
+        "peer_closed": 0,
+        "offset": 0,
+        "body": None,
+        "text": "",
+    }
     zero |= {"verify_error": 0}
     return SimpleNamespace(**(zero | fields))
 
@@ -199,7 +224,9 @@ class Cluster:
             client_version="1.0",
             handshake_timeout_s=10.0,
             on_error=lambda error, level: self.errors.append(error),
-            logs=Logs("", lambda name, line: self.lines.append(line.text), call_back=lambda serve: serve()),
+            logs=Logs(
+                "", lambda name, line: self.lines.append(line.text), call_back=lambda serve: serve()
+            ),
             rebootstraps=rebootstraps,
             fallback=fallback,
             clock=self.clock,
@@ -232,18 +259,24 @@ class Cluster:
     def answer(self, response: Any) -> None:
         """Answer the oldest open request."""
         sent = self.engine.submitted.pop(0)
-        self.pool.on_reply(event(broker=sent.handle, token=sent.token, body=response.encode(sent.version)))
+        self.pool.on_reply(
+            event(broker=sent.handle, token=sent.token, body=response.encode(sent.version))
+        )
 
     def metadata_reply(
         self, name: str, leaders: list[tuple[int, int]], *, nodes: int = 2, **how: Any
     ) -> MetadataResponse:
-        """Return a reply with ``nodes`` brokers and one topic: (leader, epoch) a partition.
-        """
+        """Return a reply with ``nodes`` brokers and one topic: (leader, epoch) a partition."""
         topic = MetadataResponse.Topic(name=name, topic_id=how.pop("topic_id", TOPIC_ID), **how)
         for number, (leader, epoch) in enumerate(leaders):
-            partition = MetadataResponse.Topic.Partition(partition_index=number, leader_id=leader, leader_epoch=epoch)
+            partition = MetadataResponse.Topic.Partition(
+                partition_index=number, leader_id=leader, leader_epoch=epoch
+            )
             topic.partitions.append(partition)
-        brokers = [MetadataResponse.Broker(node_id=node, host=f"b{node}", port=9092) for node in range(1, nodes + 1)]
+        brokers = [
+            MetadataResponse.Broker(node_id=node, host=f"b{node}", port=9092)
+            for node in range(1, nodes + 1)
+        ]
         return MetadataResponse(brokers=brokers, topics=[topic])
 
 

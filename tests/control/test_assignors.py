@@ -37,7 +37,9 @@ RACKS = ("a", "b")
 
 
 @st.composite
-def groups(draw: st.DrawFn, *, racks: bool = False, lies: bool = False) -> tuple[Partitions, Members]:
+def groups(
+    draw: st.DrawFn, *, racks: bool = False, lies: bool = False
+) -> tuple[Partitions, Members]:
     partitions: Partitions = {}
     for topic in draw(st.sets(st.sampled_from(TOPICS), min_size=1)):
         count = draw(st.integers(0, 9))
@@ -48,7 +50,11 @@ def groups(draw: st.DrawFn, *, racks: bool = False, lies: bool = False) -> tuple
     choice = st.lists(st.sampled_from((*TOPICS, ABSENT)), unique=True)
     common = draw(choice)
     for number in range(draw(st.integers(1, 6))):
-        owned = draw(st.lists(st.tuples(st.sampled_from(TOPICS), st.integers(0, 10)), max_size=8)) if lies else []
+        owned = (
+            draw(st.lists(st.tuples(st.sampled_from(TOPICS), st.integers(0, 10)), max_size=8))
+            if lies
+            else []
+        )
         generation = draw(st.integers(-1, 2)) if lies else -1
         members[f"m{number}"] = MemberSubscription(
             f"m{number}",
@@ -88,11 +94,15 @@ def assert_balanced(assignment: Mapping[str, list[Key]], members: Members) -> No
 @pytest.mark.parametrize("name", BUILT_IN)
 @settings(max_examples=60, deadline=None)
 @given(group=groups(racks=True))
-def test_each_partition_has_one_owner_who_subscribes(name: str, group: tuple[Partitions, Members]) -> None:
+def test_each_partition_has_one_owner_who_subscribes(
+    name: str, group: tuple[Partitions, Members]
+) -> None:
     partitions, members = group
     assignment = run(BUILT_IN[name](), partitions, members)
     assert assigned(assignment) == wanted(partitions, members)
-    assert assignment == run(BUILT_IN[name](), dict(reversed(partitions.items())), dict(reversed(members.items())))
+    assert assignment == run(
+        BUILT_IN[name](), dict(reversed(partitions.items())), dict(reversed(members.items()))
+    )
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
@@ -115,7 +125,9 @@ def test_no_claim_unbalances_an_eager_group(group: tuple[Partitions, Members]) -
 
 @settings(max_examples=40, deadline=None)
 @given(group=groups(racks=True, lies=True))
-def test_cooperative_group_settles_and_nobody_gets_what_another_has(group: tuple[Partitions, Members]) -> None:
+def test_cooperative_group_settles_and_nobody_gets_what_another_has(
+    group: tuple[Partitions, Members],
+) -> None:
     partitions, members = group
     for generation in itertools.count(10):
         assignment = run(CooperativeSticky(), partitions, members)
@@ -125,7 +137,9 @@ def test_cooperative_group_settles_and_nobody_gets_what_another_has(group: tuple
         if {m: sorted(set(member.owned)) for m, member in members.items()} == assignment:
             break
         assert generation < 16, "the rebalances don't end"
-        members = {m: replace(members[m], owned=assignment[m], generation=generation) for m in members}
+        members = {
+            m: replace(members[m], owned=assignment[m], generation=generation) for m in members
+        }
     assert assigned(assignment) == wanted(partitions, members)
     assert_balanced(assignment, members)
 
@@ -145,7 +159,9 @@ def test_nothing_moves_when_nothing_changes(name: str, group: tuple[Partitions, 
 
 @settings(max_examples=40, deadline=None)
 @given(group=groups(), leaver=st.integers(0, 5))
-def test_survivors_of_an_equal_group_keep_all_they_had(group: tuple[Partitions, Members], leaver: int) -> None:
+def test_survivors_of_an_equal_group_keep_all_they_had(
+    group: tuple[Partitions, Members], leaver: int
+) -> None:
     partitions, members = group
     members = {m: replace(member, topics=list(partitions)) for m, member in members.items()}
     before = run(Sticky(), partitions, members)
@@ -162,8 +178,12 @@ def infos(count: int) -> list[PartitionInfo]:
     return [PartitionInfo(number) for number in range(count)]
 
 
-def owner(name: str, owned: list[Key], generation: int, topics: tuple[str, ...] = ("t",)) -> MemberSubscription:
-    return MemberSubscription(name, None, list(topics), owned, generation, None, pack_sticky(owned, generation))
+def owner(
+    name: str, owned: list[Key], generation: int, topics: tuple[str, ...] = ("t",)
+) -> MemberSubscription:
+    return MemberSubscription(
+        name, None, list(topics), owned, generation, None, pack_sticky(owned, generation)
+    )
 
 
 def test_new_member_gets_moved_partitions_only_after_they_were_given_up() -> None:
@@ -209,13 +229,21 @@ def test_stale_claim_of_what_nobody_else_has_counts() -> None:
 def test_java_generation_in_user_data_counts_where_the_subscription_has_none() -> None:
     old = MemberSubscription("a", None, ["t"], [("t", 0)], -1, None, (9).to_bytes(4, "big"))
     new = MemberSubscription("b", None, ["t"], [("t", 0)], 8)
-    assert run(CooperativeSticky(), {"t": infos(1)}, {"a": old, "b": new}) == {"a": [("t", 0)], "b": []}
+    assert run(CooperativeSticky(), {"t": infos(1)}, {"a": old, "b": new}) == {
+        "a": [("t", 0)],
+        "b": [],
+    }
 
 
-@pytest.mark.parametrize("data", [b"\x7f", b"\xff" * 40, b"\0\0\0\1\0\1t\x7f\xff\xff\xff", b"\0" * 100_000])
+@pytest.mark.parametrize(
+    "data", [b"\x7f", b"\xff" * 40, b"\0\0\0\1\0\1t\x7f\xff\xff\xff", b"\0" * 100_000]
+)
 def test_user_data_that_is_none_claims_nothing(data: bytes) -> None:
     members = {m: MemberSubscription(m, None, ["t"], [], -1, None, data) for m in "ab"}
-    assert {m: len(keys) for m, keys in run(Sticky(), {"t": infos(4)}, members).items()} == {"a": 2, "b": 2}
+    assert {m: len(keys) for m, keys in run(Sticky(), {"t": infos(4)}, members).items()} == {
+        "a": 2,
+        "b": 2,
+    }
     assert len(assigned(run(CooperativeSticky(), {"t": infos(4)}, members))) == 4
 
 
@@ -232,14 +260,21 @@ def test_sticky_prefers_readers_in_a_rack_of_the_replicas() -> None:
     racks = [frozenset({"a"}), frozenset({"a"}), frozenset({"b"}), frozenset({"b"})]
     partitions = {"t": [PartitionInfo(n, racks[n]) for n in range(4)]}
     members = {m: MemberSubscription(m, None, ["t"], rack="b" if m == "a" else "a") for m in "ab"}
-    assert run(Sticky(), partitions, members) == {"a": [("t", 2), ("t", 3)], "b": [("t", 0), ("t", 1)]}
+    assert run(Sticky(), partitions, members) == {
+        "a": [("t", 2), ("t", 3)],
+        "b": [("t", 0), ("t", 1)],
+    }
 
 
 def big_group(alike: bool) -> tuple[Partitions, Members]:
     partitions = {f"t{topic:02}": infos(100) for topic in range(100)}
     members = {}
     for number in range(100):
-        topics = list(partitions) if alike else [t for n, t in enumerate(partitions) if (n * number) % 3 != 1]
+        topics = (
+            list(partitions)
+            if alike
+            else [t for n, t in enumerate(partitions) if (n * number) % 3 != 1]
+        )
         members[f"m{number:02}"] = MemberSubscription(f"m{number:02}", None, topics)
     return partitions, members
 
@@ -249,7 +284,11 @@ def test_ten_thousand_partitions_for_a_hundred_members_stay_where_they_are(alike
     partitions, members = big_group(alike)
     began = time.process_time()
     before = run(Sticky(), partitions, members)
-    told = {m: replace(member, user_data=pack_sticky(before[m], 1)) for m, member in members.items() if m != "m07"}
+    told = {
+        m: replace(member, user_data=pack_sticky(before[m], 1))
+        for m, member in members.items()
+        if m != "m07"
+    }
     told["new"] = MemberSubscription("new", None, sorted(partitions)[:60])
     after = run(Sticky(), partitions, told)
     print(f"twice 10,000 partitions for 100 members: {time.process_time() - began:.2f} s of CPU")
@@ -264,7 +303,9 @@ class Custom(Assignor):
         self.answer = answer
 
     def assign(
-        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        members: Mapping[str, MemberSubscription],
     ) -> dict[str, list[Key]]:
         if isinstance(self.answer, Exception):
             raise self.answer

@@ -26,7 +26,9 @@ Assignment = dict[str, list[Key]]
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(java.missing() is not None, reason=f"Java's assignors can't run: {java.missing()}"),
+    pytest.mark.skipif(
+        java.missing() is not None, reason=f"Java's assignors can't run: {java.missing()}"
+    ),
 ]
 
 
@@ -35,7 +37,9 @@ def random_group(rng: random.Random, *, racks: bool, fewest: int = 0) -> tuple[P
     for topic in range(rng.randint(1, 6)):
         count = rng.choice((1, 2, 3, 3, 6, 6, 12))
         partitions[f"t{topic}"] = [
-            PartitionInfo(n, frozenset(rng.sample(RACKS, rng.randint(1, 2))) if racks else frozenset())
+            PartitionInfo(
+                n, frozenset(rng.sample(RACKS, rng.randint(1, 2))) if racks else frozenset()
+            )
             for n in range(count)
         ]
     alike = rng.random() < 0.5
@@ -43,7 +47,11 @@ def random_group(rng: random.Random, *, racks: bool, fewest: int = 0) -> tuple[P
     members: Members = {}
     for number in range(rng.randint(1, 8)):
         member_id = f"m{rng.randint(0, 99):02}-{number}"
-        topics = some if alike else rng.sample([*partitions, "missing"], rng.randint(fewest, len(partitions)))
+        topics = (
+            some
+            if alike
+            else rng.sample([*partitions, "missing"], rng.randint(fewest, len(partitions)))
+        )
         instance = f"i{rng.randint(0, 99):02}-{number}" if rng.random() < 0.3 else None
         rack = rng.choice((*RACKS, None)) if racks else None
         members[member_id] = MemberSubscription(member_id, instance, list(topics), rack=rack)
@@ -57,7 +65,15 @@ def as_lines(name: str, partitions: Partitions, members: Members) -> Iterator[st
     for m in members.values():
         owned = ",".join(f"{topic}:{number}" for topic, number in m.owned)
         data = (m.user_data or b"").hex()
-        fields = [m.member_id, m.instance_id or "", m.rack or "", ",".join(m.topics), str(m.generation), owned, data]
+        fields = [
+            m.member_id,
+            m.instance_id or "",
+            m.rack or "",
+            ",".join(m.topics),
+            str(m.generation),
+            owned,
+            data,
+        ]
         yield "\t".join(["member", *fields])
     yield "end"
 
@@ -93,10 +109,14 @@ def unevenness(assignment: Assignment) -> int:
 
 
 def kept(assignment: Assignment, before: Assignment) -> int:
-    return sum(len(set(keys) & set(before.get(member_id, ()))) for member_id, keys in assignment.items())
+    return sum(
+        len(set(keys) & set(before.get(member_id, ()))) for member_id, keys in assignment.items()
+    )
 
 
-def changed(rng: random.Random, partitions: Partitions, members: Members) -> tuple[Partitions, Members]:
+def changed(
+    rng: random.Random, partitions: Partitions, members: Members
+) -> tuple[Partitions, Members]:
     """Return the group later: members left, joined or resubscribed, and a topic grew."""
     later = {member_id: member for member_id, member in members.items() if rng.random() < 0.8}
     topics = next((member.topics for member in members.values()), [])
@@ -104,10 +124,14 @@ def changed(rng: random.Random, partitions: Partitions, members: Members) -> tup
         later[f"new-{number}"] = MemberSubscription(f"new-{number}", topics=list(topics))
     if rng.random() < 0.2 and later:
         odd = rng.choice(sorted(later))
-        later[odd] = replace(later[odd], topics=rng.sample(list(partitions), rng.randint(1, len(partitions))))
+        later[odd] = replace(
+            later[odd], topics=rng.sample(list(partitions), rng.randint(1, len(partitions)))
+        )
     grown = dict(partitions)
     if rng.random() < 0.3:
-        grown["t0"] = [PartitionInfo(number) for number in range(len(partitions["t0"]) + rng.randint(0, 3))]
+        grown["t0"] = [
+            PartitionInfo(number) for number in range(len(partitions["t0"]) + rng.randint(0, 3))
+        ]
     return grown, later
 
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafka_native.control.assignors import Assignor, CooperativeSticky, PartitionInfo, Range, Sticky, run
+from kafka_native.control.assignors import (
+    Assignor,
+    CooperativeSticky,
+    PartitionInfo,
+    Range,
+    Sticky,
+    run,
+)
 from kafka_native.control.assignors.wire import (
     METADATA_MAX_BYTES,
     pack_assignment,
@@ -28,8 +35,12 @@ def subscription(version: int, **fields: object) -> bytes:
 
 
 def test_subscription_arrives_as_it_was_packed() -> None:
-    raw = pack_subscription(CooperativeSticky(), ["b", "a"], [("b", 2), ("a", 1), ("b", 0)], 6, "r1")
-    found, warnings = unpack_subscriptions([Member(member_id="m", group_instance_id="i", metadata=raw)], 7)
+    raw = pack_subscription(
+        CooperativeSticky(), ["b", "a"], [("b", 2), ("a", 1), ("b", 0)], 6, "r1"
+    )
+    found, warnings = unpack_subscriptions(
+        [Member(member_id="m", group_instance_id="i", metadata=raw)], 7
+    )
     assert not warnings
     member = found["m"]
     assert (member.member_id, member.instance_id, member.rack) == ("m", "i", "r1")
@@ -47,7 +58,9 @@ def test_assignment_arrives_as_it_was_packed() -> None:
 
 @pytest.mark.parametrize("version", range(4))
 def test_every_version_is_read(version: int) -> None:
-    found, warnings = unpack_subscriptions([Member(member_id="m", metadata=subscription(version))], 1)
+    found, warnings = unpack_subscriptions(
+        [Member(member_id="m", metadata=subscription(version))], 1
+    )
     assert found["m"].topics == ["t"]
     assert not warnings
 
@@ -71,21 +84,31 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE)
-@pytest.mark.parametrize("assignor", [Range(), Sticky(), CooperativeSticky()], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "assignor", [Range(), Sticky(), CooperativeSticky()], ids=lambda each: each.name
+)
 def test_unreadable_member_gets_nothing_and_harms_nobody(raw: bytes, assignor: Assignor) -> None:
     members, warnings = unpack_subscriptions(
         [Member(member_id=m, metadata=raw if m == "bad" else HONEST) for m in ("a", "bad", "c")], 1
     )
     assert len(warnings) == 1
     assert "member bad: its subscription can't be read" in warnings[0]
-    assert {m: len(keys) for m, keys in run(assignor, PARTITIONS, members).items()} == {"a": 2, "bad": 0, "c": 2}
+    assert {m: len(keys) for m, keys in run(assignor, PARTITIONS, members).items()} == {
+        "a": 2,
+        "bad": 0,
+        "c": 2,
+    }
 
 
 def test_nonsense_within_a_subscription_is_left_out() -> None:
     part = ConsumerProtocolSubscription.OwnedPartitions
     raw = ConsumerProtocolSubscription(
         topics=["t", "t", "", "u"],
-        owned_partitions=[part(topic="t", partitions=[1, 1, -1, 0]), part(topic="t", partitions=[1]), part(topic="")],
+        owned_partitions=[
+            part(topic="t", partitions=[1, 1, -1, 0]),
+            part(topic="t", partitions=[1]),
+            part(topic=""),
+        ],
         generation_id=-7,
         rack_id="",
     ).pack(3)
@@ -147,7 +170,8 @@ class Rude(Range):
 
 
 @pytest.mark.parametrize(
-    ("answer", "text"), [(KeyError("x"), "raised KeyError"), ("text", "returned str instead of bytes")]
+    ("answer", "text"),
+    [(KeyError("x"), "raised KeyError"), ("text", "returned str instead of bytes")],
 )
 def test_user_data_that_fails_is_a_clear_error(answer: object, text: str) -> None:
     with pytest.raises(KafkaException, match=text) as caught:

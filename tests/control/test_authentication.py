@@ -1,4 +1,5 @@
-"""SASL on connections: the state machine, its failures, and renewals, without sockets or threads.
+"""SASL on connections: the state machine, its failures, and renewals, without sockets or
+threads.
 """
 
 from __future__ import annotations
@@ -204,7 +205,9 @@ def test_what_comes_of_a_connection_that_has_ended_is_dropped():
     cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="gone"))
     cluster.connect(generation=2)
     cluster.later.do()
-    assert [each.api_key for each in cluster.engine.submitted] == [ApiKey.SASL_HANDSHAKE], "of the second connection"
+    assert [each.api_key for each in cluster.engine.submitted] == [ApiKey.SASL_HANDSHAKE], (
+        "of the second connection"
+    )
 
 
 def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
@@ -214,12 +217,15 @@ def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
         cluster.reply(SaslHandshakeResponse(), generation=generation)
         refusal = SaslAuthenticateResponse(error_code=58, error_message=f"no\nuser with {SECRET}")
         cluster.reply(refusal, generation=generation)
-        cluster.pool.on_disconnected(event(status=-15, attempts=1, generation=generation, text="malformed data"))
+        cluster.pool.on_disconnected(
+            event(status=-15, attempts=1, generation=generation, text="malformed data")
+        )
     [error] = cluster.told
     assert error.code() == KafkaError._AUTHENTICATION
     assert not error.fatal()
     assert error.str() == (
-        "boot0:9092/bootstrap: SASL authentication of user 'alice' with PLAIN failed: no?user with [redacted]"
+        "boot0:9092/bootstrap: SASL authentication of user 'alice' with PLAIN failed: "
+        "no?user with [redacted]"
     )
 
 
@@ -247,7 +253,9 @@ def test_a_later_success_is_told_by_silence_and_the_next_failure_again():
         cluster.reply(SaslAuthenticateResponse(error_code=code), generation=generation)
         if code == 0:
             cluster.pool.on_working(event(generation=generation))
-        cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, generation=generation, text="gone"))
+        cluster.pool.on_disconnected(
+            event(status=TRANSPORT, attempts=1, generation=generation, text="gone")
+        )
     codes = [error.code() for error in cluster.told]
     assert codes.count(KafkaError._AUTHENTICATION) == 2
 
@@ -289,7 +297,12 @@ def test_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, w
 
 @pytest.mark.parametrize(
     "offer",
-    [{18: (0, 4)}, {18: (0, 4), 17: (0, 0)}, {18: (0, 4), 17: (0, 1)}, {18: (0, 4), 17: (0, 1), 36: (9, 9)}],
+    [
+        {18: (0, 4)},
+        {18: (0, 4), 17: (0, 0)},
+        {18: (0, 4), 17: (0, 1)},
+        {18: (0, 4), 17: (0, 1), 36: (9, 9)},
+    ],
 )
 def test_a_broker_before_1_0_is_named_as_such(offer: dict[int, tuple[int, int]]):
     cluster = Secured(plain())
@@ -320,13 +333,24 @@ def test_a_connection_that_ends_meanwhile_says_what_it_was_asked(rounds: int):
     if rounds:
         cluster.reply(SaslHandshakeResponse())
     cluster.reply(None, status=TRANSPORT)
-    ended = {"status": TRANSPORT, "attempts": 1, "peer_closed": 3, "text": "the peer closed the connection"}
+    ended = {
+        "status": TRANSPORT,
+        "attempts": 1,
+        "peer_closed": 3,
+        "text": "the peer closed the connection",
+    }
     cluster.pool.on_disconnected(event(**ended))
     [error, *_] = cluster.told
     assert error.code() == (KafkaError._AUTHENTICATION if rounds else KafkaError._TRANSPORT)
     cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=2, generation=0, text="refused"))
-    assert [each.str() for each in cluster.told[1:]] == ["boot0:9092/bootstrap: refused"], "that is another story"
-    words = "while user 'alice' with PLAIN was authenticated" if rounds else "is its listener one for SASL?"
+    assert [each.str() for each in cluster.told[1:]] == ["boot0:9092/bootstrap: refused"], (
+        "that is another story"
+    )
+    words = (
+        "while user 'alice' with PLAIN was authenticated"
+        if rounds
+        else "is its listener one for SASL?"
+    )
     assert words in error.str()
     assert "the peer closed the connection" in error.str()
 
@@ -353,7 +377,9 @@ def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
     assert "1048577 bytes" in cluster.told[0].str()
 
 
-@pytest.mark.parametrize("error", [SaslError(f"no ticket for {SECRET}"), ValueError(f"odd {SECRET}")])
+@pytest.mark.parametrize(
+    "error", [SaslError(f"no ticket for {SECRET}"), ValueError(f"odd {SECRET}")]
+)
 def test_nothing_to_authenticate_with_is_an_error_without_secrets(error: Exception):
     talk = Talk()
     talk.failure = error
@@ -403,7 +429,9 @@ def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenti
     cluster.connect(generation=2)
     cluster.authenticate(generation=2)
     assert len(cluster.engine.opened) == 2
-    assert cluster.pool.poll(cluster.clock.now)[1] == float("inf"), "this broker has no sessions that end"
+    assert cluster.pool.poll(cluster.clock.now)[1] == float("inf"), (
+        "this broker has no sessions that end"
+    )
 
 
 def test_a_session_ends_with_its_connection():
@@ -546,4 +574,6 @@ def test_a_client_that_is_closed_by_a_later_finaliser_is_still_authenticated(bef
     worker.run(int, lambda outcome: None)
     assert arrived.acquire(timeout=60)
     worker.stop()
-    wait_for(lambda: "kafka-native security later" not in {each.name for each in threading.enumerate()})
+    wait_for(
+        lambda: "kafka-native security later" not in {each.name for each in threading.enumerate()}
+    )

@@ -27,7 +27,11 @@ def test_call_waits_for_a_broker_and_goes_out_when_its_handshake_ends():
     assert cluster.engine.submitted == []
     cluster.bring_up(0)
     [sent] = cluster.engine.submitted
-    assert (sent.handle, sent.api_key, sent.version) == (0, MetadataRequest.api_key, MetadataRequest.max_version)
+    assert (sent.handle, sent.api_key, sent.version) == (
+        0,
+        MetadataRequest.api_key,
+        MetadataRequest.max_version,
+    )
     assert sent.timeout_ms == 60_000
     cluster.answer(cluster.metadata_reply("t", []))
     assert [broker.node_id for broker in replies[0].brokers] == [1, 2]
@@ -49,7 +53,9 @@ def test_host_that_can_be_none_does_no_harm(host, name):
         cluster.pool.update(1, host, 9092, None)
         cluster.pool.coordinator(1, host, 9092)
     assert cluster.pool.nodes[1].name == name
-    assert len(cluster.engine.brokers) == len(cluster.pool.bootstrap) + 2, "twice the same is the same"
+    assert len(cluster.engine.brokers) == len(cluster.pool.bootstrap) + 2, (
+        "twice the same is the same"
+    )
 
 
 def test_old_broker_is_asked_again_in_a_version_it_has():
@@ -59,12 +65,15 @@ def test_old_broker_is_asked_again_in_a_version_it_has():
     assert first.version == ApiVersionsRequest.max_version
     assert first.how == {"generation": 1, "handshake": True}
     refusal = ApiVersionsResponse(
-        error_code=35, api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=2)]
+        error_code=35,
+        api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=2)],
     )
     cluster.pool.on_reply(event(token=first.token, body=refusal.encode(0)))
     second = cluster.engine.submitted.pop()
     assert second.version == 2
-    cluster.pool.on_reply(event(token=second.token, body=api_versions({0: (3, 7), 1: (4, 11), 3: (0, 5)}).encode(2)))
+    cluster.pool.on_reply(
+        event(token=second.token, body=api_versions({0: (3, 7), 1: (4, 11), 3: (0, 5)}).encode(2))
+    )
     assert cluster.engine.opened == [(0, 1, 7, 11)]
 
 
@@ -98,7 +107,9 @@ def test_garbage_instead_of_api_versions_closes_the_connection_and_says_so():
     assert "ApiVersions" in cluster.errors[0].str()
 
 
-@pytest.mark.parametrize("code", [KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED])
+@pytest.mark.parametrize(
+    "code", [KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED]
+)
 def test_refused_handshake_is_told_once_with_its_own_code(code):
     """A failed security handshake arrives in this place."""
     cluster = Cluster()
@@ -108,7 +119,9 @@ def test_refused_handshake_is_told_once_with_its_own_code(code):
         broker.handshake = SimpleNamespace(on_reply=lambda body: KafkaError(code, "who are you?"))
         sent = cluster.engine.submitted.pop()
         cluster.pool.on_reply(event(token=sent.token, generation=generation, body=b""))
-        cluster.pool.on_disconnected(event(status=-15, attempts=1, generation=generation, text="malformed data"))
+        cluster.pool.on_disconnected(
+            event(status=-15, attempts=1, generation=generation, text="malformed data")
+        )
     told = [error for error in cluster.errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
     assert [error.code() for error in told] == [code]
     assert told[0].str() == f"{broker.name}: who are you?"
@@ -123,7 +136,9 @@ def test_each_kind_of_error_is_told_once_until_the_broker_works():
         cluster.pool.on_disconnected(event(**lost, generation=0))
         cluster.pool.on_disconnected(event(**lost | {"status": -9}, generation=0))
     codes = [error.code() for error in cluster.errors]
-    assert codes.count(KafkaError._TRANSPORT) == 2, "a connection that ended, and one that didn't come to be"
+    assert codes.count(KafkaError._TRANSPORT) == 2, (
+        "a connection that ended, and one that didn't come to be"
+    )
     assert codes.count(KafkaError._TIMED_OUT) == 1
     cluster.bring_up(0)
     cluster.pool.on_disconnected(event(**lost, generation=1))
@@ -131,7 +146,9 @@ def test_each_kind_of_error_is_told_once_until_the_broker_works():
     cluster.bring_up(0)
     cluster.pool.on_working(event())
     cluster.pool.on_disconnected(event(**lost, generation=1))
-    assert [error.code() for error in cluster.errors[len(codes) :]].count(KafkaError._TRANSPORT) == 1
+    assert [error.code() for error in cluster.errors[len(codes) :]].count(
+        KafkaError._TRANSPORT
+    ) == 1
 
 
 @pytest.mark.parametrize(("peer_closed", "level"), [(0, 3), (2, 6), (3, 4)])
@@ -145,7 +162,9 @@ def test_how_loud_the_end_of_a_connection_is_depends_on_what_was_under_way(peer_
     quiet.pool._reports_closes = False
     quiet.pool.on_disconnected(gone)
     told = [error.code() for error in quiet.errors]
-    assert (KafkaError._TRANSPORT in told) == (peer_closed == 0), "log.connection.close=false is about closes only"
+    assert (KafkaError._TRANSPORT in told) == (peer_closed == 0), (
+        "log.connection.close=false is about closes only"
+    )
 
 
 def test_failed_connect_is_told_once_and_the_next_candidate_is_tried():
@@ -154,11 +173,15 @@ def test_failed_connect_is_told_once_and_the_next_candidate_is_tried():
     cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
     first = cluster.engine.connects[-1]
     for _ in range(3):
-        cluster.pool.on_disconnected(event(broker=first, status=TRANSPORT, attempts=1, text="boot:9092: refused"))
+        cluster.pool.on_disconnected(
+            event(broker=first, status=TRANSPORT, attempts=1, text="boot:9092: refused")
+        )
     assert [error.code() for error in cluster.errors] == [KafkaError._TRANSPORT]
     assert set(cluster.engine.connects) == {0, 1}
     assert replies == []
-    cluster.pool.on_disconnected(event(broker=1 - first, status=TRANSPORT, attempts=1, text="boot:9092: refused"))
+    cluster.pool.on_disconnected(
+        event(broker=1 - first, status=TRANSPORT, attempts=1, text="boot:9092: refused")
+    )
     assert [error.code() for error in cluster.errors][-1] == KafkaError._ALL_BROKERS_DOWN
     cluster.bring_up(first)
     assert len(cluster.engine.submitted) == 1
@@ -176,7 +199,9 @@ def test_call_to_a_node_fails_when_its_broker_cannot_be_reached():
     cluster.pool.update(7, "b7", 9092, None)
     replies = []
     cluster.pool.send(call_to(7, ListOffsetsRequest(), 1060.0, replies))
-    cluster.pool.on_disconnected(event(broker=1, status=TRANSPORT, attempts=1, text="b7:9092: refused"))
+    cluster.pool.on_disconnected(
+        event(broker=1, status=TRANSPORT, attempts=1, text="b7:9092: refused")
+    )
     assert replies == [KafkaError._TRANSPORT]
     cluster.pool.send(call_to(8, ListOffsetsRequest(), 1060.0, replies))
     assert replies[1] == KafkaError._UNKNOWN_BROKER
@@ -218,7 +243,9 @@ def test_call_to_a_broker_that_leaves_ends_like_one_whose_connection_does(moves)
         cluster.pool.remove_missing({8})
     assert cluster.engine.stopped == [1]
     assert replies == []
-    cluster.pool.on_reply(event(broker=1, token=cluster.engine.submitted.pop().token, status=CLOSED))
+    cluster.pool.on_reply(
+        event(broker=1, token=cluster.engine.submitted.pop().token, status=CLOSED)
+    )
     assert replies == [KafkaError._TRANSPORT]
     assert "old:9092/7" in replies[0].str()
     assert "left" in replies[0].str()
@@ -371,7 +398,9 @@ def test_another_broker_is_asked_while_one_is_throttled():
     replies = []
     cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
     sent = cluster.engine.submitted.pop()
-    cluster.pool.on_reply(event(token=sent.token, body=MetadataResponse(throttle_time_ms=2000).encode(sent.version)))
+    cluster.pool.on_reply(
+        event(token=sent.token, body=MetadataResponse(throttle_time_ms=2000).encode(sent.version))
+    )
     for _ in range(4):
         cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
     assert {request.handle for request in cluster.engine.submitted} == {1 - sent.handle}
@@ -397,7 +426,10 @@ def test_a_refusal_is_known_until_a_broker_is_up():
 
 def refused(handle: int, **how: object) -> object:
     text = "connect failed: 127.0.0.1:9092: Connection refused"
-    return event(**{"broker": handle, "status": TRANSPORT, "attempts": 1, "generation": 0, "text": text} | how)
+    return event(
+        **{"broker": handle, "status": TRANSPORT, "attempts": 1, "generation": 0, "text": text}
+        | how
+    )
 
 
 def texts(cluster: Cluster) -> list[str]:
@@ -414,7 +446,12 @@ def test_cluster_that_is_down_is_reported_at_once_then_once_a_minute_then_is_bac
             cluster.pool.on_disconnected(refused(handle))
         cluster.clock.now += 0.5
     reported = texts(cluster)
-    assert [text.split(":")[0] for text in reported[:4]] == ["boot0", "b1", "b2", "2/2 brokers are down"]
+    assert [text.split(":")[0] for text in reported[:4]] == [
+        "boot0",
+        "b1",
+        "b2",
+        "2/2 brokers are down",
+    ]
     assert [text.split(": ")[0] for text in reported[4:]] == [
         "2/2 brokers are down for 60 s",
         "2/2 brokers are down for 120 s",
@@ -430,7 +467,11 @@ def test_cluster_that_is_down_is_reported_at_once_then_once_a_minute_then_is_bac
     assert texts(cluster) == reported
     cluster.pool.on_disconnected(refused(1))
     cluster.pool.on_disconnected(refused(2))
-    assert [text.split(":")[0] for text in texts(cluster)[len(reported) :]] == ["b1", "b2", "2/2 brokers are down"]
+    assert [text.split(":")[0] for text in texts(cluster)[len(reported) :]] == [
+        "b1",
+        "b2",
+        "2/2 brokers are down",
+    ]
 
 
 def test_listener_that_closes_after_the_handshake_is_one_report():
@@ -441,8 +482,14 @@ def test_listener_that_closes_after_the_handshake_is_one_report():
         cluster.pool.send(call_to(None, MetadataRequest(), cluster.clock.now + 60, []))
         cluster.pool.on_connected(event(generation=generation))
         sent = cluster.engine.submitted.pop()
-        cluster.pool.on_reply(event(token=sent.token, generation=generation, body=api_versions().encode(sent.version)))
-        gone = {"status": TRANSPORT, "generation": generation, "text": f"closed with {generation} requests unanswered"}
+        cluster.pool.on_reply(
+            event(token=sent.token, generation=generation, body=api_versions().encode(sent.version))
+        )
+        gone = {
+            "status": TRANSPORT,
+            "generation": generation,
+            "text": f"closed with {generation} requests unanswered",
+        }
         for sent in cluster.engine.submitted:
             cluster.pool.on_reply(event(token=sent.token, **gone))
         cluster.engine.submitted.clear()
@@ -459,8 +506,13 @@ def test_refused_authentication_is_one_report_a_minute():
     cluster = Cluster()
     for generation in range(1, 400):
         cluster.pool.on_connected(event(generation=generation))
-        cluster.pool.refuse(cluster.pool.bootstrap[0], KafkaError(KafkaError._AUTHENTICATION, f"id {generation}: no"))
-        cluster.pool.on_disconnected(event(status=-15, attempts=1, generation=generation, text="malformed data"))
+        cluster.pool.refuse(
+            cluster.pool.bootstrap[0],
+            KafkaError(KafkaError._AUTHENTICATION, f"id {generation}: no"),
+        )
+        cluster.pool.on_disconnected(
+            event(status=-15, attempts=1, generation=generation, text="malformed data")
+        )
         cluster.clock.now += 0.25
     assert [error.code() for error in cluster.errors] == [
         KafkaError._AUTHENTICATION,
@@ -476,7 +528,10 @@ def test_broker_and_the_bootstrap_server_that_it_is_are_one_cause():
     cluster.pool.coordinator(1, "boot0", 9092)
     for handle in (0, 1, 2):
         cluster.pool.on_disconnected(refused(handle))
-    assert [error.code() for error in cluster.errors] == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
+    assert [error.code() for error in cluster.errors] == [
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -484,15 +539,23 @@ def test_broker_and_the_bootstrap_server_that_it_is_are_one_cause():
     [
         {"text": "connect failed: 127.0.0.1:9092: No route to host"},
         {"status": -9, "text": "connect failed: 127.0.0.1:9092: Connection timed out"},
-        {"generation": 1, "peer_closed": 3, "text": "the peer closed the connection with 1 requests unanswered"},
+        {
+            "generation": 1,
+            "peer_closed": 3,
+            "text": "the peer closed the connection with 1 requests unanswered",
+        },
         {"status": -21, "text": "certificate verify failed", "verify_error": 20},
     ],
 )
 def test_changed_cause_is_reported_at_once(change):
     cluster = Cluster(bootstrap=2)
     for _ in range(2):
-        cluster.pool.on_disconnected(refused(0, text="connect failed: 10.1.2.3:9092: Connection refused"))
-        cluster.pool.on_disconnected(refused(0, text="connect failed: 10.44.5.66:9092: Connection refused"))
+        cluster.pool.on_disconnected(
+            refused(0, text="connect failed: 10.1.2.3:9092: Connection refused")
+        )
+        cluster.pool.on_disconnected(
+            refused(0, text="connect failed: 10.44.5.66:9092: Connection refused")
+        )
     assert len(cluster.errors) == 1
     for _ in range(2):
         cluster.pool.on_disconnected(refused(0, **change))

@@ -56,7 +56,13 @@ def calls(count: int, broken: int, done: Callable[[int, Reply], None]) -> list[C
     def call(number: int) -> Call:
         newest = BROKEN if number == broken else NEVER_OLDER
         deadline = time.monotonic() + WAIT_S
-        return Call(MetadataRequest(topics=[]), ANY_BROKER, deadline, lambda reply: done(number, reply), newest)
+        return Call(
+            MetadataRequest(topics=[]),
+            ANY_BROKER,
+            deadline,
+            lambda reply: done(number, reply),
+            newest,
+        )
 
     return [call(number) for number in range(count)]
 
@@ -68,10 +74,15 @@ NEVER_OLDER = 0x7FFF
 def test_every_call_of_a_gather_is_answered(main: MainThread, broken: int) -> None:
     answers: dict[int, list[Reply]] = {number: [] for number in range(3)}
     future = main.begin_gather(
-        lambda deadline, done: calls(3, broken, lambda number, reply: answers[number].append(reply)), WAIT_S
+        lambda deadline, done: calls(
+            3, broken, lambda number, reply: answers[number].append(reply)
+        ),
+        WAIT_S,
     )
     wait_for(lambda: all(answers.values()))
-    assert [isinstance(answers[number][0], KafkaError) for number in range(3)] == [each == broken for each in range(3)]
+    assert [isinstance(answers[number][0], KafkaError) for number in range(3)] == [
+        each == broken for each in range(3)
+    ]
     with pytest.raises(RuntimeError, match="a defect"):
         future.result(SOON_S)
 
@@ -87,7 +98,9 @@ def test_every_call_of_a_manager_is_answered(main: MainThread, broken: int) -> N
 
     main.run(lambda: main.add(SimpleNamespace(poll=poll)))
     wait_for(lambda: all(answers.values()))
-    assert [isinstance(answers[number][0], KafkaError) for number in range(3)] == [each == broken for each in range(3)]
+    assert [isinstance(answers[number][0], KafkaError) for number in range(3)] == [
+        each == broken for each in range(3)
+    ]
 
 
 def test_a_call_is_answered_once(main: MainThread) -> None:
@@ -129,7 +142,9 @@ def test_a_share_consumer_that_cannot_leave_says_so(
     def broken(self: ShareSessions, *args: Any) -> None:
         raise RuntimeError("a defect")
 
-    consumer = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": f"s-{method}", "log_level": 0})
+    consumer = ShareConsumer(
+        {"bootstrap.servers": bootstrap, "group.id": f"s-{method}", "log_level": 0}
+    )
     consumer.subscribe(["t"])
     consumer.poll(0.1)
     with monkeypatch.context() as patched:
@@ -140,11 +155,15 @@ def test_a_share_consumer_that_cannot_leave_says_so(
     assert time.monotonic() - started < SOON_S
 
 
-def test_a_share_consumer_that_cannot_commit_says_so(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_share_consumer_that_cannot_commit_says_so(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(self: ShareSessions, *args: Any) -> None:
         raise RuntimeError("a defect")
 
-    with ShareConsumer({"bootstrap.servers": bootstrap, "group.id": "commits", "log_level": 0}) as consumer:
+    with ShareConsumer(
+        {"bootstrap.servers": bootstrap, "group.id": "commits", "log_level": 0}
+    ) as consumer:
         consumer.subscribe(["t"])
         consumer.poll(0.1)
         told = [SimpleNamespace(topic="t", key=(b"", 0), on_done=None)]

@@ -23,7 +23,11 @@ from .classic_broker import Broker, Schedule
 
 Key = tuple[str, int]
 SETTINGS = GroupSettings(
-    session_timeout_s=10.0, heartbeat_interval_s=1.0, rebalance_timeout_s=30.0, retry_s=0.1, retry_max_s=1.0
+    session_timeout_s=10.0,
+    heartbeat_interval_s=1.0,
+    rebalance_timeout_s=30.0,
+    retry_s=0.1,
+    retry_max_s=1.0,
 )
 PARTITIONS = 12
 
@@ -63,7 +67,9 @@ class Simulation:
                 continue
             both = other.owned & set(keys)
             if both and self.broker.counts_in(other.member.member_id, other.member.generation):
-                self.violations.append(f"{self.clock.now}: {sorted(both)} of {other.name} go to {node.name}")
+                self.violations.append(
+                    f"{self.clock.now}: {sorted(both)} of {other.name} go to {node.name}"
+                )
 
     def shared(self) -> bool:
         live = [node for node in self.nodes if not node.dead]
@@ -72,7 +78,10 @@ class Simulation:
             self.broker.state == "Stable"
             and len(self.broker.members) == len(live)
             and sorted(owned) == [("t", number) for number in range(PARTITIONS)]
-            and all(node.membership.state is State.STABLE and node.membership._reason is None for node in live)
+            and all(
+                node.membership.state is State.STABLE and node.membership._reason is None
+                for node in live
+            )
         )
 
 
@@ -184,7 +193,9 @@ class Node:
         self.clock.after(delay_s, arrive)
         self.later(timeout_s, lambda: answer(KafkaError(KafkaError._TIMED_OUT)))
 
-    def heartbeat(self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any) -> None:
+    def heartbeat(
+        self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any
+    ) -> None:
         self.heartbeats += 1
         number, last = self.heartbeats, [None]
 
@@ -292,7 +303,11 @@ def test_one_owner_a_partition_and_every_rebalance_ends(strategy: str, seed: int
     simulation.faults = luck.choice((0.0, 0.02, 0.2))
     for number in range(30):
         simulation.run(luck.choice((0.01, 0.2, 2.0, 15.0)))
-        live = [node for node in simulation.nodes if not node.dead and node.membership.state is not State.LEAVING]
+        live = [
+            node
+            for node in simulation.nodes
+            if not node.dead and node.membership.state is not State.LEAVING
+        ]
         what = luck.random()
         if what < 0.3 or len(live) < 2:
             Node(simulation, f"late{number}", f"static{number}" if luck.random() < 0.3 else None)
@@ -303,7 +318,10 @@ def test_one_owner_a_partition_and_every_rebalance_ends(strategy: str, seed: int
         elif what < 0.7:
             node = luck.choice(live)
             node.membership.on_poll_exceeded(simulation.clock.now)
-            node.later(luck.choice((0.1, 5.0, 20.0)), lambda node=node: node.membership.rejoin("polls", node.clock.now))
+            node.later(
+                luck.choice((0.1, 5.0, 20.0)),
+                lambda node=node: node.membership.rejoin("polls", node.clock.now),
+            )
         elif what < 0.8:
             luck.choice(live).membership.rejoin("wished for", simulation.clock.now)
         else:
@@ -311,7 +329,8 @@ def test_one_owner_a_partition_and_every_rebalance_ends(strategy: str, seed: int
     simulation.faults = 0.0
     simulation.run(20)  # until the last slow application has polled
     assert simulation.run(300, simulation.shared), [
-        (node.name, node.membership.state, node.membership._reason, node.owned) for node in simulation.nodes
+        (node.name, node.membership.state, node.membership._reason, node.owned)
+        for node in simulation.nodes
     ]
     simulation.run(30)  # a cooperative rebalance may be followed by another one
     assert simulation.violations == []

@@ -28,7 +28,11 @@ class Rig:
         context: Any = SimpleNamespace(engine=None, pool=self.pool)
         self.kind = kind
         self.sampler = Sampler(
-            context, kind, consumer, clock=lambda: self.now, now_ns=lambda: int(self.now * SECOND_NS)
+            context,
+            kind,
+            consumer,
+            clock=lambda: self.now,
+            now_ns=lambda: int(self.now * SECOND_NS),
         )
 
     def broker(self, handle: int, node_id: int) -> None:
@@ -43,7 +47,11 @@ class Rig:
         found: dict[str, Any] = {}
         for metric in metrics:
             name = metric.name.removeprefix(f"org.apache.kafka.{self.kind}.")
-            by_node = {point.attributes["node_id"]: point.value for point in metric.points if point.attributes}
+            by_node = {
+                point.attributes["node_id"]: point.value
+                for point in metric.points
+                if point.attributes
+            }
             found[name] = by_node or metric.points[0].value
         return found
 
@@ -134,7 +142,11 @@ def test_cumulative_sums_are_since_the_start_and_deltas_since_the_last_push(prod
     producer.pool.connections = 7
     producer.now += 10
     assert producer.values(delta=False)["connection.creation.total"] == 7
-    assert (producer.times.started, producer.times.since, producer.times.now) == (100e9, 110e9, 120e9)
+    assert (producer.times.started, producer.times.since, producer.times.now) == (
+        100e9,
+        110e9,
+        120e9,
+    )
     assert producer.values(delta=True)["connection.creation.total"] == 2
 
 
@@ -152,15 +164,20 @@ def test_a_broker_that_leaves_or_comes_takes_nothing_away(producer: Rig) -> None
 def test_only_what_was_chosen_is_told_and_the_rest_is_kept(producer: Rig) -> None:
     producer.pool.connections = 1
     metrics, _ = producer.sampler.sample(SPECS["producer"][1:2], delta=True)
-    assert [metric.name for metric in metrics] == ["org.apache.kafka.producer.connection.creation.total"]
+    assert [metric.name for metric in metrics] == [
+        "org.apache.kafka.producer.connection.creation.total"
+    ]
 
 
 def test_labels_name_no_topic(producer: Rig) -> None:
     producer.means[1] = [(1, 1, 1)] * 4
     producer.values()
-    assert {label for metric in producer.metrics for point in metric.points for label in point.attributes} == {
-        "node_id"
-    }
+    assert {
+        label
+        for metric in producer.metrics
+        for point in metric.points
+        for label in point.attributes
+    } == {"node_id"}
 
 
 def test_a_consumers_figures(consumer: tuple[Rig, ConsumerControl]) -> None:
@@ -173,15 +190,23 @@ def test_a_consumers_figures(consumer: tuple[Rig, ConsumerControl]) -> None:
     found = rig.values()
     assert found["poll.idle.ratio.avg"] == pytest.approx(0.75)
     assert found["coordinator.assigned.partitions"] == 3
-    assert (found["coordinator.commit.latency.avg"], found["coordinator.commit.latency.max"]) == (12.5, 13)
-    assert (found["fetch.manager.fetch.latency.avg"], found["fetch.manager.fetch.latency.max"]) == (300, 500)
+    assert (found["coordinator.commit.latency.avg"], found["coordinator.commit.latency.max"]) == (
+        12.5,
+        13,
+    )
+    assert (found["fetch.manager.fetch.latency.avg"], found["fetch.manager.fetch.latency.max"]) == (
+        300,
+        500,
+    )
     assert found["node.request.latency.max"] == {11: 500}
     rig.sampler.settle()
     rig.now += 10
     assert rig.values()["poll.idle.ratio.avg"] == 0
 
 
-def test_who_has_left_the_group_is_the_member_that_it_was(consumer: tuple[Rig, ConsumerControl]) -> None:
+def test_who_has_left_the_group_is_the_member_that_it_was(
+    consumer: tuple[Rig, ConsumerControl],
+) -> None:
     rig, control = consumer
     assert rig.sampler.resource == {}
     control.member.member_id = "m-1"

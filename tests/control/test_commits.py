@@ -30,7 +30,9 @@ OTHER_ID = b"\5" * 16
 class Group(Cluster):
     """A group member with a connected coordinator and two partitions of a topic."""
 
-    def __init__(self, *, offer: Any = None, protocol: str = "classic", joined: bool = True, **how: Any) -> None:
+    def __init__(
+        self, *, offer: Any = None, protocol: str = "classic", joined: bool = True, **how: Any
+    ) -> None:
         super().__init__()
         self.told: list[tuple[str, int, int, KafkaError]] = []
         self.committed: list[tuple[KafkaError | None, list[TopicPartition]]] = []
@@ -52,9 +54,17 @@ class Group(Cluster):
             clock=self.clock,
         )
         self.coordinator = Coordinator(
-            self.pool, "g", timeout_s=60, backoff=Backoff(0.1, 1.0, lambda low, high: 1.0), clock=self.clock
+            self.pool,
+            "g",
+            timeout_s=60,
+            backoff=Backoff(0.1, 1.0, lambda low, high: 1.0),
+            clock=self.clock,
         )
-        settings: dict[str, Any] = {"auto_commit": False, "interval_s": 5.0, "timeout_s": 30.0} | how
+        settings: dict[str, Any] = {
+            "auto_commit": False,
+            "interval_s": 5.0,
+            "timeout_s": 30.0,
+        } | how
         self.commits = CommitManager(
             self.member,
             self.coordinator,
@@ -71,7 +81,9 @@ class Group(Cluster):
 
     def assign(self, *offsets: int) -> None:
         """Fetch partitions 0, 1, ... of the topic from these offsets."""
-        self.fetches.assign([("t", number, offset) for number, offset in enumerate(offsets)], self.clock.now)
+        self.fetches.assign(
+            [("t", number, offset) for number, offset in enumerate(offsets)], self.clock.now
+        )
         self.go()
         self.answer(self.metadata_reply("t", [(1, 5)] * len(offsets)))
         self.bring_up(self.pool.handle(1))
@@ -83,7 +95,9 @@ class Group(Cluster):
         self.go()
         self.answer(
             FindCoordinatorResponse(
-                coordinators=[FindCoordinatorResponse.Coordinator(key="g", node_id=1, host="b1", port=9092)]
+                coordinators=[
+                    FindCoordinatorResponse.Coordinator(key="g", node_id=1, host="b1", port=9092)
+                ]
             )
         )
         self.go()
@@ -121,15 +135,20 @@ class Group(Cluster):
             for each in topic.partitions:
                 code = left.pop(0) if len(left) > 1 else left[0]
                 answer.partitions.append(
-                    OffsetCommitResponse.Topic.Partition(partition_index=each.partition_index, error_code=code)
+                    OffsetCommitResponse.Topic.Partition(
+                        partition_index=each.partition_index, error_code=code
+                    )
                 )
             response.topics.append(answer)
         self.answer(response)
         self.go()
         return request
 
-    def offsets(self, found: dict[int, tuple[int, int, str | None, int]], group_error: int = 0) -> OffsetFetchRequest:
-        """Answer the oldest OffsetFetch with (offset, epoch, metadata, error) for each partition.
+    def offsets(
+        self, found: dict[int, tuple[int, int, str | None, int]], group_error: int = 0
+    ) -> OffsetFetchRequest:
+        """Answer the oldest OffsetFetch with (offset, epoch, metadata, error) for each
+        partition.
         """
         version, request = self.request()
         assert isinstance(request, OffsetFetchRequest)
@@ -146,7 +165,8 @@ class Group(Cluster):
             ]
             self.answer(
                 OffsetFetchResponse(
-                    topics=[OffsetFetchResponse.Topic(name="t", partitions=old)], error_code=group_error
+                    topics=[OffsetFetchResponse.Topic(name="t", partitions=old)],
+                    error_code=group_error,
                 )
             )
         else:
@@ -167,7 +187,9 @@ class Group(Cluster):
                         )
                     )
                 answer.topics.append(
-                    OffsetFetchResponse.Group.Topic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
+                    OffsetFetchResponse.Group.Topic(
+                        name=topic.name, topic_id=topic.topic_id, partitions=parts
+                    )
                 )
             self.answer(OffsetFetchResponse(groups=[answer]))
         self.go()
@@ -179,13 +201,18 @@ class Group(Cluster):
 
 
 def offsets_of(request: OffsetCommitRequest) -> dict[int, int]:
-    return {each.partition_index: each.committed_offset for topic in request.topics for each in topic.partitions}
+    return {
+        each.partition_index: each.committed_offset
+        for topic in request.topics
+        for each in topic.partitions
+    }
 
 
 def older(**newest: int) -> Any:
     """Return the versions of a broker that has these APIs only up to these versions."""
     ranges = {
-        int(key): (registry.request(key).min_version, registry.request(key).max_version) for key in registry.api_keys()
+        int(key): (registry.request(key).min_version, registry.request(key).max_version)
+        for key in registry.api_keys()
     }
     for name, version in newest.items():
         ranges[{"commit": 8, "fetch": 9}[name]] = (0, version)
@@ -204,13 +231,26 @@ def test_commit_carries_identity_epoch_metadata_and_the_topics_id():
     version, _ = cluster.request()
     request = cluster.reply()
     assert version == 10
-    assert (request.group_id, request.member_id, request.generation_id_or_member_epoch) == ("g", "me", 3)
+    assert (request.group_id, request.member_id, request.generation_id_or_member_epoch) == (
+        "g",
+        "me",
+        3,
+    )
     [topic] = request.topics
     assert topic.topic_id == TOPIC_ID
     [sent] = topic.partitions
-    assert (sent.committed_offset, sent.committed_leader_epoch, sent.committed_metadata) == (42, 5, "note")
+    assert (sent.committed_offset, sent.committed_leader_epoch, sent.committed_metadata) == (
+        42,
+        5,
+        "note",
+    )
     [[answer]] = cluster.outcomes
-    assert (answer.offset, answer.metadata, answer.leader_epoch, answer.error) == (42, "note", 5, None)
+    assert (answer.offset, answer.metadata, answer.leader_epoch, answer.error) == (
+        42,
+        "note",
+        5,
+        None,
+    )
     assert cluster.committed == [(None, [partition])]
 
 
@@ -284,7 +324,9 @@ def test_commit_without_any_coordinator_ends_at_its_deadline():
 def test_group_that_is_forbidden_fails_commits_at_once():
     cluster = Group()
     cluster.commit((0, 7))
-    refusal = FindCoordinatorResponse.Coordinator(key="g", error_code=KafkaError.GROUP_AUTHORIZATION_FAILED)
+    refusal = FindCoordinatorResponse.Coordinator(
+        key="g", error_code=KafkaError.GROUP_AUTHORIZATION_FAILED
+    )
     cluster.answer(FindCoordinatorResponse(coordinators=[refusal]))
     cluster.go()
     assert cluster.outcomes == [KafkaError.GROUP_AUTHORIZATION_FAILED]
@@ -343,7 +385,8 @@ def test_stale_epoch_is_answered_with_the_newer_one_and_nothing_is_reset():
 
 
 @pytest.mark.parametrize(
-    "code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID]
+    "code",
+    [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID],
 )
 def test_commit_of_a_fenced_member_fails(code):
     cluster = Group()
@@ -443,7 +486,9 @@ def test_outcome_tells_of_partitions_that_had_nothing_to_be_committed():
     cluster.commit((0, OFFSET_INVALID), (1, 8))
     cluster.go()
     cluster.reply(KafkaError.GROUP_AUTHORIZATION_FAILED)
-    assert cluster.outcomes[1] == KafkaError.GROUP_AUTHORIZATION_FAILED, "the error of all that were committed"
+    assert cluster.outcomes[1] == KafkaError.GROUP_AUTHORIZATION_FAILED, (
+        "the error of all that were committed"
+    )
 
 
 def test_commit_without_a_group_or_an_offset_says_so():
@@ -453,7 +498,12 @@ def test_commit_without_a_group_or_an_offset_says_so():
     cluster.commits.commit_stored(cluster.outcomes.append, 0.0)
     assert cluster.outcomes.pop() == KafkaError._NO_OFFSET
     nobody = CommitManager(
-        Member(""), cluster.coordinator, cluster.fetches, auto_commit=True, interval_s=1, timeout_s=1
+        Member(""),
+        cluster.coordinator,
+        cluster.fetches,
+        auto_commit=True,
+        interval_s=1,
+        timeout_s=1,
     )
     nobody.commit([TopicPartition("t", 0, 1)], cluster.outcomes.append, 2000.0)
     assert cluster.outcomes.pop() == KafkaError._UNKNOWN_GROUP
@@ -485,7 +535,9 @@ def test_what_was_handed_out_is_stored_unless_the_application_stores_itself():
     by_hand.assign(0)
     by_hand.engine.cursors[0].position = 12
     assert by_hand.commits.stored([("t", 0)])[0].offset == OFFSET_INVALID
-    assert [each.error for each in by_hand.commits.store([TopicPartition("t", 0, 9, "m", 4)])] == [None]
+    assert [each.error for each in by_hand.commits.store([TopicPartition("t", 0, 9, "m", 4)])] == [
+        None
+    ]
     [stored] = by_hand.commits.stored([("t", 0)])
     assert (stored.offset, stored.metadata, stored.leader_epoch) == (9, "m", 4)
 
@@ -493,7 +545,11 @@ def test_what_was_handed_out_is_stored_unless_the_application_stores_itself():
 def test_offset_of_a_partition_that_is_not_assigned_cannot_be_stored():
     cluster = Group(auto_store=False)
     cluster.assign(0)
-    wanted = [TopicPartition("t", 0, 3), TopicPartition("t", 4, 3), TopicPartition("t", 0, OFFSET_INVALID)]
+    wanted = [
+        TopicPartition("t", 0, 3),
+        TopicPartition("t", 4, 3),
+        TopicPartition("t", 0, OFFSET_INVALID),
+    ]
     errors = [each.error for each in cluster.commits.store(wanted)]
     assert errors[0] is None
     assert errors[1] == KafkaError._STATE
@@ -549,7 +605,9 @@ def test_auto_commit_never_goes_back(epoch):
     cluster.commit((0, 10))
     cluster.find()
     cluster.reply()
-    cluster.commits.store([TopicPartition("t", 0, 9, leader_epoch=epoch), TopicPartition("t", 1, 3)])
+    cluster.commits.store(
+        [TopicPartition("t", 0, 9, leader_epoch=epoch), TopicPartition("t", 1, 3)]
+    )
     cluster.wait(5.1)
     assert offsets_of(cluster.reply()) == {1: 3}
     cluster.commits.store([TopicPartition("t", 0, 10), TopicPartition("t", 1, 2)])
@@ -680,7 +738,9 @@ def test_flush_ends_although_nobody_answers():
 def test_committed_offsets_are_asked_for_in_one_request(newest):
     cluster = Group(offer=older(fetch=newest))
     cluster.assign(0, 0, 0)
-    cluster.commits.fetch_committed([("t", 0), ("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.fetch_committed(
+        [("t", 0), ("t", 1)], cluster.outcomes.append, cluster.clock.now + 60
+    )
     cluster.commits.fetch_committed([("t", 2)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.find()
     version, _ = cluster.request()
@@ -688,7 +748,11 @@ def test_committed_offsets_are_asked_for_in_one_request(newest):
     request = cluster.offsets({0: (5, 2, "m", 0), 1: (-1, -1, "", 0), 2: (7, -1, "", 0)})
     assert request.require_stable is (newest >= 7)
     [[first, second], [third]] = cluster.outcomes
-    assert (first.offset, first.metadata, first.leader_epoch) == (5, "m", 2 if newest >= 5 else None)
+    assert (first.offset, first.metadata, first.leader_epoch) == (
+        5,
+        "m",
+        2 if newest >= 5 else None,
+    )
     assert (second.offset, third.offset, third.metadata) == (OFFSET_INVALID, 7, None)
 
 
@@ -709,7 +773,9 @@ def test_committed_offsets_of_a_member_in_the_consumer_protocol_are_asked_for_as
 def test_offset_of_an_open_transaction_is_waited_for():
     cluster = Group()
     cluster.assign(0, 0)
-    cluster.commits.fetch_committed([("t", 0), ("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.fetch_committed(
+        [("t", 0), ("t", 1)], cluster.outcomes.append, cluster.clock.now + 60
+    )
     cluster.find()
     cluster.offsets({0: (-1, -1, "", KafkaError.UNSTABLE_OFFSET_COMMIT), 1: (3, -1, "", 0)})
     assert cluster.outcomes == []
@@ -757,7 +823,9 @@ def test_partitions_start_where_the_group_has_committed_else_by_auto_offset_rese
     assert [("start", cluster.pool.handle(1), 7, 5)] in logs
     assert [("start", cluster.pool.handle(1), 5, 5)] in logs
     _, lookup = cluster.request()
-    assert [(each.partition_index, each.timestamp) for each in lookup.topics[0].partitions] == [(1, EARLIEST)]
+    assert [(each.partition_index, each.timestamp) for each in lookup.topics[0].partitions] == [
+        (1, EARLIEST)
+    ]
 
 
 def test_stale_epoch_while_reading_committed_offsets_never_leads_to_a_reset():
@@ -765,7 +833,11 @@ def test_stale_epoch_while_reading_committed_offsets_never_leads_to_a_reset():
     cluster.coordinator.want(cluster.clock.now)
     cluster.find()
     cluster.assign(OFFSET_STORED)
-    for code in (KafkaError.STALE_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NOT_COORDINATOR):
+    for code in (
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.NOT_COORDINATOR,
+    ):
         cluster.offsets({}, group_error=code)
         assert all(not cursor.log for cursor in cluster.engine.cursors)
         cluster.wait(1.5)

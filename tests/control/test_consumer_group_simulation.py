@@ -1,8 +1,10 @@
-"""Many members of the consumer protocol against the mock cluster's coordinator, on one virtual clock, with faults.
+"""Many members of the consumer protocol against the mock cluster's coordinator, on one virtual
+clock, with faults.
 
-Requests and answers get lost, members freeze (heartbeats of the broker's thread go on), crash, come and go, callbacks
-take their time, topics grow. At no time may two members of the group own one partition, and when the faults end
-everything has to be owned by somebody soon. One seed decides everything; a failure prints it.
+Requests and answers get lost, members freeze (heartbeats of the broker's thread go on), crash, come
+and go, callbacks take their time, topics grow. At no time may two members of the group own one
+partition, and when the faults end everything has to be owned by somebody soon. One seed decides
+everything; a failure prints it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from kafka_native.mock import consumer_groups
 from kafka_native.mock.clock import Clock as MockClock
 from kafka_native.mock.consumer_groups import ConsumerGroup
 from kafka_native.mock.membership import GroupError, Settings
-from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kafka_native.protocol.groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 
 from .consumer_group import COORDINATOR, FakeRebalance, Group, Key
 from .fakes import Clock
@@ -62,7 +67,9 @@ class SimRebalance(FakeRebalance):
 
 
 class SimMember(Group):
-    """A member with a connection: first come first served, and a heartbeat that needs no control thread."""
+    """A member with a connection: first come first served, and a heartbeat that needs no control
+    thread.
+    """
 
     def __init__(self, world: World, instance_id: str | None) -> None:
         super().__init__(instance_id)
@@ -92,7 +99,9 @@ class SimMember(Group):
         self.slow.turn()
         for topic_id in list(self.metadata.asked):
             if self.world.random.random() < 0.2:
-                self.metadata.learn(topic_id, next(name for name, each in TOPICS.items() if each == topic_id))
+                self.metadata.learn(
+                    topic_id, next(name for name, each in TOPICS.items() if each == topic_id)
+                )
         if self.coordinator.target is None and self.world.random.random() < 0.5:
             self.coordinator.found()
         self.turn()
@@ -105,7 +114,9 @@ class SimMember(Group):
         self.events.append(lambda: on_reply(reply))
 
     def heartbeat_if_due(self) -> None:
-        """The broker's thread: it goes on while the control thread is frozen, and tells only what is new."""
+        """The broker's thread: it goes on while the control thread is frozen, and tells only what
+        is new.
+        """
         heartbeat: Any = self.pool.heartbeats.get(COORDINATOR)
         if heartbeat is not self.heartbeat_now:
             self.heartbeat_now, self.last_answer = heartbeat, None
@@ -138,7 +149,9 @@ class World:
         self.faulty = True
         self.lossy = lossy
         settings = Settings(0.0, 0.5, SESSION_S)
-        self.topics = {name: SimpleNamespace(id=each, partitions=[None] * 4) for name, each in TOPICS.items()}
+        self.topics = {
+            name: SimpleNamespace(id=each, partitions=[None] * 4) for name, each in TOPICS.items()
+        }
         self.group = ConsumerGroup("g", settings, self.topics, MockClock(self.clock))  # type: ignore[arg-type]
         self.members: list[SimMember] = []
         self.later: list[tuple[SimMember, Callable[[], None]]] = []
@@ -162,7 +175,9 @@ class World:
         reply = ConsumerGroupHeartbeatResponse(heartbeat_interval_ms=self.group.heartbeat_ms())
         try:
             if message.member_epoch < 0:
-                reply.member_epoch = self.group.leave(message.member_id, message.instance_id, message.member_epoch)
+                reply.member_epoch = self.group.leave(
+                    message.member_id, message.instance_id, message.member_epoch
+                )
                 return reply
             consumer_groups.check_first_heartbeat(message) if message.member_epoch == 0 else None
             member, told = self.group.heartbeat(message, "", "")
@@ -176,14 +191,21 @@ class World:
             parts: dict[bytes, list[int]] = {}
             for topic_id, number in sorted(member.assigned):
                 parts.setdefault(topic_id, []).append(number)
-            reported_parts = [kind.TopicPartitions(topic_id=each, partitions=which) for each, which in parts.items()]
+            reported_parts = [
+                kind.TopicPartitions(topic_id=each, partitions=which)
+                for each, which in parts.items()
+            ]
             reply.assignment = kind(topic_partitions=reported_parts)
         return reply
 
     # --- what happens ---
 
     def disturb(self) -> None:
-        luck = self.random.random() if self.lossy else self.random.choice([0.0, 0.03, 0.045, 0.05, 1.0, 1.0, 1.0])
+        luck = (
+            self.random.random()
+            if self.lossy
+            else self.random.choice([0.0, 0.03, 0.045, 0.05, 1.0, 1.0, 1.0])
+        )
         if luck < 0.02 and len(self.members) < 6:
             member = SimMember(self, None)
             self.members.append(member)
@@ -251,8 +273,13 @@ class World:
         owners: Counter[Key] = Counter()
         for member in known:
             seen = self.group.members[member.member.member_id]
-            # What it owns and the coordinator knows nothing of, it has lost already: it just hasn't heard of it.
-            owners.update(k for k in member.slow.owned if (TOPICS[k[0]], k[1]) in seen.assigned | seen.revoking)
+            # What it owns and the coordinator knows nothing of, it has lost already: it just hasn't
+            # heard of it.
+            owners.update(
+                k
+                for k in member.slow.owned
+                if (TOPICS[k[0]], k[1]) in seen.assigned | seen.revoking
+            )
         assert {key: count for key, count in owners.items() if count > 1} == {}
 
     def settled(self) -> bool:
@@ -262,10 +289,16 @@ class World:
                 return False
             if {(TOPICS[name], number) for name, number in member.slow.owned} != state.assigned:
                 return False
-        wanted = {(topic.id, number) for topic in self.topics.values() for number in range(len(topic.partitions))}
+        wanted = {
+            (topic.id, number)
+            for topic in self.topics.values()
+            for number in range(len(topic.partitions))
+        }
         if any(set(member.subscription.wanted) != {"a", "b"} for member in self.members):
             return False
-        owned = [(TOPICS[name], number) for member in self.members for name, number in member.slow.owned]
+        owned = [
+            (TOPICS[name], number) for member in self.members for name, number in member.slow.owned
+        ]
         return sorted(owned) == sorted(wanted)
 
     def calm_down(self) -> None:

@@ -44,7 +44,9 @@ class Finding:
     def answer(self, node: int = 7, code: int = 0) -> None:
         call = self.ask()
         assert call is not None
-        one = FindCoordinatorResponse.Coordinator(key="g", node_id=node, host="c", port=9, error_code=code)
+        one = FindCoordinatorResponse.Coordinator(
+            key="g", node_id=node, host="c", port=9, error_code=code
+        )
         call.on_reply(FindCoordinatorResponse(coordinators=[one]))
 
 
@@ -59,7 +61,9 @@ def test_every_version_asks_for_the_key_and_finds_the_node(version: int) -> None
     one = {"node_id": 7, "host": "c", "port": 9}
     reply = FindCoordinatorResponse(**one)
     if version >= 4:
-        reply = FindCoordinatorResponse(coordinators=[FindCoordinatorResponse.Coordinator(key="g", **one)])
+        reply = FindCoordinatorResponse(
+            coordinators=[FindCoordinatorResponse.Coordinator(key="g", **one)]
+        )
     assert finding.cluster.engine.submitted[-1].version == version
     finding.cluster.answer(reply)
     assert finding.found == [COORDINATORS + 7]

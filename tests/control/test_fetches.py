@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kafka_native.control.consumer.fetches import FetchManager
-from kafka_native.control.positions import EARLIEST, LATEST, OFFSET_TAIL_BASE, Ago, OffsetPosition, Reset
+from kafka_native.control.positions import (
+    EARLIEST,
+    LATEST,
+    OFFSET_TAIL_BASE,
+    Ago,
+    OffsetPosition,
+    Reset,
+)
 from kafka_native.control.requests import Backoff
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logs
@@ -32,7 +39,11 @@ class ConsumerCluster(Cluster):
             timeout_s=60,
             create_topics=False,
             on_error=lambda *what: self.told.append(what),
-            logs=Logs("test", lambda name, line: self.logged.append(line.text), call_back=lambda serve: serve()),
+            logs=Logs(
+                "test",
+                lambda name, line: self.logged.append(line.text),
+                call_back=lambda serve: serve(),
+            ),
             clock=self.clock,
             wall_clock=lambda: self.wall,
         )
@@ -58,7 +69,10 @@ class ConsumerCluster(Cluster):
             response.topics.append(ListOffsetsResponse.Topic(name=topic.name))
             for partition in topic.partitions:
                 found = ListOffsetsResponse.Topic.Partition(
-                    partition_index=partition.partition_index, offset=offset, error_code=error_code, leader_epoch=5
+                    partition_index=partition.partition_index,
+                    offset=offset,
+                    error_code=error_code,
+                    leader_epoch=5,
                 )
                 response.topics[-1].partitions.append(found)
         self.answer(response)
@@ -67,7 +81,9 @@ class ConsumerCluster(Cluster):
 
     def stop(self, token: int, offset: int, **fields: int) -> None:
         cursor = self.engine.cursors[token - 1]
-        self.fetches.on_cursor_error(event(token=token, offset=offset, epoch=cursor.epoch, **fields), self.clock.now)
+        self.fetches.on_cursor_error(
+            event(token=token, offset=offset, epoch=cursor.epoch, **fields), self.clock.now
+        )
         self.go()
 
 
@@ -154,7 +170,9 @@ def test_seek_of_what_is_not_assigned_is_refused():
 def test_moved_leader_goes_on_within_the_fetch_epoch_so_nothing_queued_is_lost():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
-    cluster.stop(1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6)
+    cluster.stop(
+        1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6
+    )
     cluster.clock.now += 1
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
@@ -192,7 +210,9 @@ def test_unusable_batch_is_fetched_again_with_back_off():
 def test_news_of_an_older_fetch_epoch_is_ignored():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
-    cluster.fetches.on_cursor_error(event(token=1, epoch=1, offset=5, error_code=1), cluster.clock.now)
+    cluster.fetches.on_cursor_error(
+        event(token=1, epoch=1, offset=5, error_code=1), cluster.clock.now
+    )
     cluster.go()
     assert cluster.engine.submitted == []
 
@@ -271,13 +291,18 @@ def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does()
         while cluster.clock.now < end:
             cluster.go()
             while cluster.engine.submitted:
-                cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+                cluster.answer(
+                    cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
+                )
             cluster.clock.now += 0.05
 
     cluster.fetches.assign([("t", 0, 7), ("t", 1, 8)], cluster.clock.now)
     away(0.7)
     told = [(topic, partition, error.code()) for topic, partition, _, error in cluster.told]
-    assert told == [("t", 0, KafkaError.UNKNOWN_TOPIC_OR_PART), ("t", 1, KafkaError.UNKNOWN_TOPIC_OR_PART)]
+    assert told == [
+        ("t", 0, KafkaError.UNKNOWN_TOPIC_OR_PART),
+        ("t", 1, KafkaError.UNKNOWN_TOPIC_OR_PART),
+    ]
     away(60)
     assert len(cluster.told) == 2
     cluster.fetches.assign([("t", 0, 7)], cluster.clock.now)
@@ -381,7 +406,10 @@ def test_seek_of_many_is_all_or_nothing():
     cluster.assign(("t", 0, 0), ("t", 1, 0))
     before = [list(cursor.log) for cursor in cluster.engine.cursors]
     assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 3, 5, None)]) == KafkaError._STATE
-    assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 1, -77, None)]) == KafkaError._INVALID_ARG
+    assert (
+        cluster.fetches.seek_many([("t", 0, 5, None), ("t", 1, -77, None)])
+        == KafkaError._INVALID_ARG
+    )
     cluster.go()
     assert [cursor.log for cursor in cluster.engine.cursors] == before
     assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 1, 6, 5)]) is None
@@ -393,7 +421,9 @@ def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0), ("t", 1, 0))
     done: list[KafkaError | None] = []
-    cluster.fetches.seek_to_times([("t", 0, 1000), ("t", 1, 2000)], done.append, cluster.clock.now + 60)
+    cluster.fetches.seek_to_times(
+        [("t", 0, 1000), ("t", 1, 2000)], done.append, cluster.clock.now + 60
+    )
     cluster.go()
     assert cluster.offsets(12).topics[0].partitions[0].timestamp == 1000
     assert done == []
@@ -420,14 +450,20 @@ def test_pauses_outlast_the_assignment_until_the_subscription_ends():
     cluster.fetches.resume([("t", 1), ("t", 7)])  # also of partitions that aren't assigned
     cluster.assign(("t", 0, 5), ("t", 1, 5))
     cluster.go()
-    assert {key: one.paused for key, one in cluster.fetches.assigned.items()} == {("t", 0): True, ("t", 1): False}
+    assert {key: one.paused for key, one in cluster.fetches.assigned.items()} == {
+        ("t", 0): True,
+        ("t", 1): False,
+    }
     assert len(cluster.engine.cursors) == 1, "what is paused from the start isn't fetched"
     cluster.fetches.remove([("t", 0), ("t", 1)])
     cluster.fetches.add([("t", 0, 5)], cluster.clock.now)
     assert cluster.fetches.assigned["t", 0].paused
     cluster.fetches.forget_pauses()
     cluster.fetches.add([("t", 2, 5)], cluster.clock.now)
-    assert {key: one.paused for key, one in cluster.fetches.assigned.items()} == {("t", 0): True, ("t", 2): False}
+    assert {key: one.paused for key, one in cluster.fetches.assigned.items()} == {
+        ("t", 0): True,
+        ("t", 2): False,
+    }
     cluster.fetches.resume([("t", 0)])
     cluster.go()
     assert cluster.fetches.assigned["t", 0].offset == 5
@@ -459,7 +495,9 @@ def test_resume_does_not_bring_back_a_partition_that_was_given_up():
     cluster.fetches.resume([("t", 0)])
     cluster.go()
     assert len(cluster.told) == 1
-    assert cluster.engine.cursors[0].log[-1][0] != "start" or len(cluster.engine.cursors[0].log) == 1
+    assert (
+        cluster.engine.cursors[0].log[-1][0] != "start" or len(cluster.engine.cursors[0].log) == 1
+    )
 
 
 # --- errors ---
@@ -468,7 +506,9 @@ def test_resume_does_not_bring_back_a_partition_that_was_given_up():
 def test_new_leader_that_is_named_in_the_answer_is_turned_to_at_once():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
-    cluster.stop(1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6)
+    cluster.stop(
+        1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6
+    )
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
 
 
@@ -481,7 +521,9 @@ def test_forbidden_partition_is_told_once_and_tried_again_and_others_go_on():
         cluster.clock.now += 15
         cluster.go()
     assert [(topic, partition) for topic, partition, *_ in cluster.told] == [("t", 0)]
-    starts = [entry for entry in cluster.engine.cursors[token - 1].log if entry[0] in ("start", "move")]
+    starts = [
+        entry for entry in cluster.engine.cursors[token - 1].log if entry[0] in ("start", "move")
+    ]
     assert len(starts) == 5
     assert cluster.engine.cursors[2 - token].log == [("start", cluster.pool.handle(2), 0, 5)]
 
@@ -566,7 +608,9 @@ class Near(ConsumerCluster):
         self.leader, self.follower = self.pool.handle(1), self.pool.handle(2)
 
     def prefer(self, node: int, offset: int) -> None:
-        self.fetches.on_replica(event(token=1, epoch=self.cursor.epoch, offset=offset, leader_id=node), self.clock.now)
+        self.fetches.on_replica(
+            event(token=1, epoch=self.cursor.epoch, offset=offset, leader_id=node), self.clock.now
+        )
         self.go()
 
 
@@ -601,7 +645,9 @@ def test_offset_out_of_range_at_a_follower_is_the_leaders_to_judge():
     assert cluster.cursor.log[-1] == ("move", cluster.leader, 3, 5)
 
 
-@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED])
+@pytest.mark.parametrize(
+    "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED]
+)
 def test_error_of_a_follower_leads_back_to_the_leader(code):
     cluster = Near()
     cluster.prefer(2, 40)

@@ -22,7 +22,9 @@ def lead(group: Group, call: Any = None, generation: int = 1, **members: bytes) 
 
 def assigned(call: Any) -> dict[str, list[tuple[str, int]]]:
     """Return the assignment in a leader's SyncGroup."""
-    return {each.member_id: wire.unpack_assignment(each.assignment) for each in call.message.assignments}
+    return {
+        each.member_id: wire.unpack_assignment(each.assignment) for each in call.message.assignments
+    }
 
 
 def test_leader_assigns_to_all():

@@ -65,7 +65,10 @@ def test_id_is_asked_for_once_and_granted():
 
 @pytest.mark.parametrize(
     "reply",
-    [KafkaError(KafkaError._TIMED_OUT), InitProducerIdResponse(error_code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS)],
+    [
+        KafkaError(KafkaError._TIMED_OUT),
+        InitProducerIdResponse(error_code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+    ],
 )
 def test_failed_request_is_made_again_after_a_growing_delay(reply: Any):
     asking = Asking()
@@ -78,7 +81,9 @@ def test_failed_request_is_made_again_after_a_growing_delay(reply: Any):
     assert asking.errors == []
 
 
-@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-(2**63), 0), (4000, -1), (4000, -(2**15))])
+@pytest.mark.parametrize(
+    ("producer_id", "epoch"), [(-1, 0), (-(2**63), 0), (4000, -1), (4000, -(2**15))]
+)
 def test_an_id_that_no_producer_has_is_not_taken(producer_id: int, epoch: int):
     asking = Asking()
     asking.answer(granted(producer_id, epoch))

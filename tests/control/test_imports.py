@@ -28,9 +28,16 @@ def imports_of(node: ast.AST) -> Iterator[str]:
 
 
 def test_no_import_cycle() -> None:
-    paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in CONTROL.rglob("*.py")}
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        for path in CONTROL.rglob("*.py")
+    }
     graph = {
-        name: {each for each in imports_of(ast.parse(path.read_text())) if each in paths and each != name}
+        name: {
+            each
+            for each in imports_of(ast.parse(path.read_text()))
+            if each in paths and each != name
+        }
         for name, path in paths.items()
     }
     assert any(graph.values())

@@ -14,7 +14,11 @@ from kafka_native.errors import KafkaError
 
 from .fakes import Cluster, event
 
-KINDS = {name.removeprefix("EVENT_"): value for name, value in vars(enums).items() if name.startswith("EVENT_")}
+KINDS = {
+    name.removeprefix("EVENT_"): value
+    for name, value in vars(enums).items()
+    if name.startswith("EVENT_")
+}
 
 
 class Recorder:
@@ -96,13 +100,25 @@ def test_an_event_goes_to_one_manager(kind: str, managers: list[str], expected: 
 
 
 def test_a_failed_attempt_to_connect_is_for_the_fetches_too() -> None:
-    assert Rig("fetches").on("DISCONNECTED", attempts=1) == ["pool.on_disconnected", "fetches.on_broker_down"]
+    assert Rig("fetches").on("DISCONNECTED", attempts=1) == [
+        "pool.on_disconnected",
+        "fetches.on_broker_down",
+    ]
     assert Rig().on("DISCONNECTED", attempts=1) == ["pool.on_disconnected"]
 
 
 @pytest.mark.parametrize(
     "kind",
-    ["TOPIC_WANTED", "PARTITION", "FATAL", "OUT_OF_SEQUENCE", "TXN_PARTITION", "TXN_FAILED", "CURSOR", "REPLICA"],
+    [
+        "TOPIC_WANTED",
+        "PARTITION",
+        "FATAL",
+        "OUT_OF_SEQUENCE",
+        "TXN_PARTITION",
+        "TXN_FAILED",
+        "CURSOR",
+        "REPLICA",
+    ],
 )
 def test_an_event_that_no_manager_is_for_is_passed_over(kind: str) -> None:
     assert Rig().on(kind) == []
@@ -113,7 +129,16 @@ def test_managers_are_polled_in_order() -> None:
     rig.main.add(SimpleNamespace(poll=Recorder("late", rig.calls).poll))
     rig.main.turn()
     polled = [each.removesuffix(".poll") for each in rig.calls if each.endswith(".poll")]
-    assert polled == ["common", "other", "late", "fetches", "router", "identity", "metadata", "pool"]
+    assert polled == [
+        "common",
+        "other",
+        "late",
+        "fetches",
+        "router",
+        "identity",
+        "metadata",
+        "pool",
+    ]
 
 
 def test_nobody_needs_an_identity_before_anything_is_produced() -> None:

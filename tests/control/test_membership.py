@@ -114,8 +114,17 @@ def test_nothing_is_watched_without_a_subscription():
 
 @pytest.mark.filterwarnings("ignore")
 def test_settings_are_the_properties_in_seconds():
-    given = {"group.id": "g", "session.timeout.ms": 6000, "heartbeat.interval.ms": 500, "client.rack": "r1"}
+    given = {
+        "group.id": "g",
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 500,
+        "client.rack": "r1",
+    }
     settings = GroupSettings.of(parse(given, "consumer"))
-    assert (settings.session_timeout_s, settings.heartbeat_interval_s, settings.rack) == (6.0, 0.5, "r1")
+    assert (settings.session_timeout_s, settings.heartbeat_interval_s, settings.rack) == (
+        6.0,
+        0.5,
+        "r1",
+    )
     assert settings == GroupSettings(session_timeout_s=6.0, heartbeat_interval_s=0.5, rack="r1")
     assert GroupSettings.of(parse({"group.id": "g"}, "consumer")) == GroupSettings()

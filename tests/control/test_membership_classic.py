@@ -162,7 +162,9 @@ def test_unknown_member_joins_without_its_id():
     assert request.member_id == ""
 
 
-@pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._BAD_MSG])
+@pytest.mark.parametrize(
+    "code", [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._BAD_MSG]
+)
 def test_join_without_an_answer_keeps_the_member_id(code: int):
     group = Group()
     group.subscribe("t")
@@ -327,7 +329,9 @@ def test_overtaken_sync_joins_again_at_once(code: int, lost: bool, keeps_id: boo
     assert group.errors == []
 
 
-@pytest.mark.parametrize("code", [KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.UNKNOWN])
+@pytest.mark.parametrize(
+    "code", [KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.UNKNOWN]
+)
 def test_sync_that_is_always_refused_is_no_hot_loop(code: int):
     group = Group()
     group.subscribe("t")
@@ -394,7 +398,8 @@ def test_sync_in_another_protocol_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("code", "keeps_id"), [(KafkaError.UNKNOWN_MEMBER_ID, False), (KafkaError.ILLEGAL_GENERATION, True)]
+    ("code", "keeps_id"),
+    [(KafkaError.UNKNOWN_MEMBER_ID, False), (KafkaError.ILLEGAL_GENERATION, True)],
 )
 def test_expelled_member_has_lost_everything_and_joins_anew(code: int, keeps_id: bool):
     group = member("cooperative-sticky", T0, T1)
@@ -567,7 +572,10 @@ def test_skipped_assignment_of_a_static_leader():
     group = Group(instance_id="i1")
     group.subscribe("t")
     group.joined(
-        group.join(), leader="me", skip_assignment=True, members={"me": subscription(["t"]), "b": subscription(["u"])}
+        group.join(),
+        leader="me",
+        skip_assignment=True,
+        members={"me": subscription(["t"]), "b": subscription(["u"])},
     )
     request: Any = group.sync().message
     assert request.assignments == []
@@ -639,7 +647,9 @@ def test_leaving_revokes_then_says_why():
     assert group.wait(100.0) == []
 
 
-@pytest.mark.parametrize("answer", [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._DESTROY])
+@pytest.mark.parametrize(
+    "answer", [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._DESTROY]
+)
 def test_leaving_ends_whatever_the_coordinator_says(answer: int):
     group = member("range", T0)
     done = group.leave()

@@ -35,9 +35,22 @@ def test_join_says_everything() -> None:
     assert not group.member.joined
     group.membership.subscribe(group.clock.now)
     sent = group.sent()
-    assert (sent.group_id, sent.member_id, sent.member_epoch, sent.instance_id) == ("g", own_id, 0, "one")
-    assert (sent.rack_id, sent.rebalance_timeout_ms, sent.server_assignor) == ("r1", 300_000, "range")
-    assert (sent.subscribed_topic_names, sent.subscribed_topic_regex, sent.topic_partitions) == (["a"], None, [])
+    assert (sent.group_id, sent.member_id, sent.member_epoch, sent.instance_id) == (
+        "g",
+        own_id,
+        0,
+        "one",
+    )
+    assert (sent.rack_id, sent.rebalance_timeout_ms, sent.server_assignor) == (
+        "r1",
+        300_000,
+        "range",
+    )
+    assert (sent.subscribed_topic_names, sent.subscribed_topic_regex, sent.topic_partitions) == (
+        ["a"],
+        None,
+        [],
+    )
     assert group.pool.heartbeats == {}
     group.answer(5, {}, member_id="given")
     # version 0: the broker may rename it
@@ -70,7 +83,11 @@ def test_assignment_is_taken_and_told_then_the_brokers_thread_goes_on() -> None:
     message, interval_s, _ = group.heartbeat
     assert interval_s == 5.0
     assert (message.member_epoch, owned_of(message)) == (1, {ID_A: [0, 1]})
-    assert (message.subscribed_topic_names, message.rebalance_timeout_ms, message.rack_id) == (None, -1, None)
+    assert (message.subscribed_topic_names, message.rebalance_timeout_ms, message.rack_id) == (
+        None,
+        -1,
+        None,
+    )
     assert message.server_assignor is None
 
 
@@ -95,9 +112,20 @@ def test_protocol_is_cooperative_from_the_first_subscription_on() -> None:
 
 @pytest.mark.parametrize(
     ("reported_ms", "used_s"),
-    [(3000, 3.0), (500, 0.5), (1, 0.1), (0, 5.0), (-1, 5.0), (60_000, 60.0), (60_001, 60.0), (2**31 - 1, 60.0)],
+    [
+        (3000, 3.0),
+        (500, 0.5),
+        (1, 0.1),
+        (0, 5.0),
+        (-1, 5.0),
+        (60_000, 60.0),
+        (60_001, 60.0),
+        (2**31 - 1, 60.0),
+    ],
 )
-def test_interval_is_what_the_coordinator_says_between_100_ms_and_a_minute(reported_ms: int, used_s: float) -> None:
+def test_interval_is_what_the_coordinator_says_between_100_ms_and_a_minute(
+    reported_ms: int, used_s: float
+) -> None:
     group = Group()
     group.membership.subscribe(group.clock.now)
     group.answer(1, {}, heartbeat_interval_ms=reported_ms)
@@ -226,7 +254,9 @@ def test_a_topic_made_anew_is_revoked_and_assigned_again() -> None:
 # --- subscriptions ---
 
 
-def test_a_topic_that_metadata_have_another_id_of_is_lost_at_once_and_waits_for_the_coordinator() -> None:
+def test_a_topic_that_metadata_have_another_id_of_is_lost_at_once_and_waits_for_the_coordinator() -> (
+    None
+):
     group = Group()
     group.join({ID_A: [0, 1]})
     group.membership.on_ended([("a", 0)])
@@ -278,7 +308,9 @@ def test_patterns_go_to_the_broker_and_names_beside_them() -> None:
 def test_regex_for_the_broker_finds_what_a_search_finds(pattern: str) -> None:
     # The broker uses RE2 and matches whole names. In these expressions RE2 and Python agree.
     for topic in ("orders", "order", "orders-eu", "my-orders", "arders"):
-        assert bool(re.fullmatch(server_regex([pattern]), topic)) == bool(re.search(pattern, topic)), topic
+        assert bool(re.fullmatch(server_regex([pattern]), topic)) == bool(
+            re.search(pattern, topic)
+        ), topic
 
 
 def test_a_broker_without_patterns_has_them_matched_here() -> None:
@@ -448,7 +480,11 @@ def test_coordinator_moves_without_a_rebalance() -> None:
     group.coordinator.found(9)
     sent = group.sent()
     assert group.calls[0].target == 9
-    assert (sent.member_epoch, owned_of(sent), sent.subscribed_topic_names) == (1, {ID_A: [0]}, ["a"])
+    assert (sent.member_epoch, owned_of(sent), sent.subscribed_topic_names) == (
+        1,
+        {ID_A: [0]},
+        ["a"],
+    )
     group.answer(1, {ID_A: [0]})
     assert list(group.pool.heartbeats) == [9]
     assert group.rebalance.taken() == []
@@ -505,7 +541,9 @@ def test_an_unauthorized_topic_is_reported_now_and_then_and_tried_again() -> Non
     group = Group()
     group.join({ID_A: [0]})
     start = group.clock.now
-    group.heartbeat[2](response(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED, error_message="topic a"))
+    group.heartbeat[2](
+        response(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED, error_message="topic a")
+    )
     while group.clock.now < start + 190:
         group.clock.now += 1.0
         if not group.nothing_sent():
@@ -662,7 +700,9 @@ def test_close_ends_a_leave_that_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("one", -2)])
-def test_no_poll_leaves_at_once_and_joins_with_the_next(instance_id: str | None, epoch: int) -> None:
+def test_no_poll_leaves_at_once_and_joins_with_the_next(
+    instance_id: str | None, epoch: int
+) -> None:
     group = Group(instance_id)
     group.join({ID_A: [0]})
     group.rebalance.at_once = False

@@ -108,7 +108,9 @@ def test_hint_moves_the_leader_without_asking():
     cluster = Cluster()
     router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    router.on_partition_error(event(token=1, partition=0, leader_id=2, leader_epoch=6), cluster.clock.now)
+    router.on_partition_error(
+        event(token=1, partition=0, leader_id=2, leader_epoch=6), cluster.clock.now
+    )
     cluster.turn(router)
     assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
     assert cluster.engine.submitted == []
@@ -119,7 +121,9 @@ def test_hint_that_is_old_or_unknown_asks():
         cluster = Cluster()
         router = producing(cluster)
         cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-        router.on_partition_error(event(token=1, partition=0, leader_id=leader, leader_epoch=epoch), cluster.clock.now)
+        router.on_partition_error(
+            event(token=1, partition=0, leader_id=leader, leader_epoch=epoch), cluster.clock.now
+        )
         cluster.turn(router)
         assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(1)]
         assert len(cluster.engine.submitted) == 1
@@ -143,7 +147,9 @@ def test_topic_that_stays_away_fails_after_the_propagation_time():
     router = producing(cluster)
     for _ in range(60):
         if cluster.engine.submitted:
-            cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+            cluster.answer(
+                cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
+            )
         cluster.clock.now += 1
         cluster.turn(router)
     assert cluster.engine.topic("t").failure[1] == KafkaError._UNKNOWN_TOPIC
@@ -153,7 +159,9 @@ def test_topic_that_stays_away_fails_after_the_propagation_time():
     assert cluster.engine.topic("t").partitions is not None
 
 
-def missing(cluster: Cluster, seconds: float, name: str = "t", code: int = KafkaError.UNKNOWN_TOPIC_OR_PART) -> None:
+def missing(
+    cluster: Cluster, seconds: float, name: str = "t", code: int = KafkaError.UNKNOWN_TOPIC_OR_PART
+) -> None:
     """Answer every request with this error for so many seconds."""
     end = cluster.clock.now + seconds
     while cluster.clock.now < end:
@@ -165,7 +173,9 @@ def missing(cluster: Cluster, seconds: float, name: str = "t", code: int = Kafka
 
 def wanting(create: bool = False, **how: Any) -> tuple[Cluster, list[tuple[str, int]]]:
     cluster, reports = Cluster(), []
-    cluster.metadata.on_missing.append(lambda topic, error: reports.append((topic.name, error.code())))
+    cluster.metadata.on_missing.append(
+        lambda topic, error: reports.append((topic.name, error.code()))
+    )
     cluster.bring_up(0)
     cluster.metadata.want("t", cluster.clock.now, create=create)
     return cluster, reports
@@ -187,7 +197,9 @@ def test_missing_topic_is_reported_in_the_first_second(busy: bool):
     assert set(reports) == {("t", KafkaError.UNKNOWN_TOPIC_OR_PART)}
     missing(cluster, 60)
     assert cluster.lines[lines:] == ["topic t doesn't exist on this cluster; it is asked for again"]
-    assert cluster.metadata.topics["t"].failed == KafkaError._UNKNOWN_TOPIC, "given up after the propagation time"
+    assert cluster.metadata.topics["t"].failed == KafkaError._UNKNOWN_TOPIC, (
+        "given up after the propagation time"
+    )
 
 
 def test_topic_that_brokers_may_create_is_missing_when_they_do_not():
@@ -220,14 +232,18 @@ def test_topic_that_was_there_is_reported_when_it_stays_away():
     assert reports == [], "it was there in between"
     missing(cluster, 3)
     assert reports
-    assert cluster.metadata.topics["t"].known, "what was known of it is kept for the propagation time"
+    assert cluster.metadata.topics["t"].known, (
+        "what was known of it is kept for the propagation time"
+    )
     assert len(cluster.lines) == 1
 
 
 def test_unauthorized_topic_fails_at_once():
     cluster = Cluster()
     producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    cluster.answer(
+        cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    )
     assert cluster.engine.topic("t").failure[1] == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -332,7 +348,9 @@ def test_new_topic_does_not_wait_for_the_backoff_of_one_that_is_missing():
     cluster = Cluster()
     router = producing(cluster, "gone")
     for _ in range(6):
-        cluster.answer(cluster.metadata_reply("gone", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+        cluster.answer(
+            cluster.metadata_reply("gone", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
+        )
         cluster.clock.now += 4
         cluster.turn(router)
     cluster.answer(cluster.metadata_reply("gone", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))

@@ -56,7 +56,9 @@ def test_topic_that_has_failed_meanwhile_is_not_told_of_partitions():
     cluster.turn(router)
     fail_once(topic, "set_partitions")
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    router._on_failure(cluster.metadata.topics["t"], KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    router._on_failure(
+        cluster.metadata.topics["t"], KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    )
     cluster.turn(router)
     assert topic.partitions is None
 
@@ -106,7 +108,9 @@ def test_failure_for_want_of_memory_is_one_of_the_connection(ends: str):
         target = 1
     cluster.pool.send(call_to(target, MetadataRequest(), cluster.clock.now + 60, replies))
     if ends == "connection":
-        cluster.pool.on_disconnected(event(broker=cluster.pool.handle(1), status=STATUS_NO_MEMORY, attempts=1))
+        cluster.pool.on_disconnected(
+            event(broker=cluster.pool.handle(1), status=STATUS_NO_MEMORY, attempts=1)
+        )
     else:
         token = cluster.engine.submitted[0].token
         cluster.pool.on_reply(event(token=token, status=STATUS_NO_MEMORY))

@@ -1,4 +1,5 @@
-"""offset.store.method=file: names, contents, state after a failure, and the number of disk syncs.
+"""offset.store.method=file: names, contents, state after a failure, and the number of disk
+syncs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from .fakes import Clock, Cluster
 KEY = ("orders", 3)
 
 
-def files(path: Path, group: str = "", sync: float = -1.0, clock: Clock | None = None) -> OffsetFiles:
+def files(
+    path: Path, group: str = "", sync: float = -1.0, clock: Clock | None = None
+) -> OffsetFiles:
     return OffsetFiles(str(path), group, sync_interval_s=sync, clock=clock or Clock())
 
 
@@ -29,7 +32,10 @@ def test_names_and_contents_are_librdkafkas(tmp_path):
     assert files(tmp_path).write(KEY, OffsetPosition(42)) is None
     assert (tmp_path / "orders-3.offset").read_text() == "42\n"
     assert files(tmp_path, "a/b").write(KEY, OffsetPosition(7)) is None
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["orders-3-a%2Fb.offset", "orders-3.offset"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "orders-3-a%2Fb.offset",
+        "orders-3.offset",
+    ]
     assert files(tmp_path).read(KEY) == OffsetPosition(42)
     assert files(tmp_path, "a/b").read(KEY) == OffsetPosition(7)
     assert files(tmp_path).read(("orders", 4)) == NO_POSITION
@@ -182,7 +188,9 @@ def test_offset_that_could_not_be_written_is_written_the_next_time(tmp_path, mon
     assigned = cluster.fetches.assigned["orders", 0]
     assigned.stored = OffsetPosition(9)
     with monkeypatch.context() as broken:
-        broken.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError(28, "full")))
+        broken.setattr(
+            Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError(28, "full"))
+        )
         cluster.clock.now += 6
         cluster.go()
         assert cluster.committed == [KafkaError._FS]

@@ -35,7 +35,10 @@ def test_times_are_asked_in_one_request_a_leader_and_answered_in_order():
     cluster.tell((1, 5), (2, 5), (1, 5))
     assert len(cluster.engine.submitted) == 2
     first = cluster.offsets(7)
-    assert [(each.partition_index, each.timestamp) for each in first.topics[0].partitions] == [(0, 100), (2, 300)]
+    assert [(each.partition_index, each.timestamp) for each in first.topics[0].partitions] == [
+        (0, 100),
+        (2, 300),
+    ]
     assert cluster.found == []
     cluster.offsets(-1)
     assert cluster.found == [[(7, 5), (-1, 5), (7, 5)]]
@@ -99,7 +102,9 @@ def test_error_of_one_partition_leaves_the_answers_of_others():
     cluster.tell((1, 5), (2, 5))
     cluster.clock.now += 1
     cluster.go()
-    assert cluster.found == [[(3, 5), KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_PARTITION]]
+    assert cluster.found == [
+        [(3, 5), KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_PARTITION]
+    ]
 
 
 def test_question_about_a_partition_that_comes_to_be_is_answered():
@@ -127,7 +132,9 @@ def test_question_about_a_partition_that_is_not_there_says_so_at_its_deadline():
 def test_topic_that_cannot_be_had_is_an_error_at_once():
     cluster = Asking()
     cluster.ask(("t", 0, 100))
-    cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    cluster.answer(
+        cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    )
     cluster.go()
     assert cluster.found == [[KafkaError.TOPIC_AUTHORIZATION_FAILED]]
 

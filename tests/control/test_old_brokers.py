@@ -30,7 +30,9 @@ def ask(cluster: Cluster, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [TRANSPORT, TIMED_OUT])
-def test_broker_that_closes_or_is_silent_is_taken_for_the_fallback_at_the_next_connection(status: int):
+def test_broker_that_closes_or_is_silent_is_taken_for_the_fallback_at_the_next_connection(
+    status: int,
+):
     cluster = Cluster(fallback=TEN_MINUTES)
     replies: list[object] = []
     cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, replies))
@@ -62,9 +64,14 @@ def test_it_is_asked_again_when_the_time_is_over():
 def test_broker_that_has_told_its_versions_once_is_never_taken_for_an_old_one():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.bring_up(0)
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="boot0:9092: it was stopped"))
+    cluster.pool.on_disconnected(
+        event(status=TRANSPORT, attempts=1, text="boot0:9092: it was stopped")
+    )
     ask(cluster, TRANSPORT)  # it is shutting down, or a proxy before it is
-    assert [error.code() for error in cluster.errors] == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
+    assert [error.code() for error in cluster.errors] == [
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+    ]
     cluster.bring_up(0)
     assert cluster.engine.opened == [(0, 1, 13, 17)] * 2
 
@@ -83,7 +90,10 @@ def test_failures_after_the_fallback_are_told():
     cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, []))
     ask(cluster, TRANSPORT)
     cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=2, text="boot0:9092: refused"))
-    assert [error.code() for error in cluster.errors] == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
+    assert [error.code() for error in cluster.errors] == [
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+    ]
 
 
 @pytest.mark.parametrize("fallback", [Fallback(), Fallback.of("0.9.0", ask=True, for_s=0.0)])
@@ -114,7 +124,13 @@ def test_newer_brokers_are_asked_whatever_is_configured():
 
 @pytest.mark.parametrize(
     ("version", "release"),
-    [("0.9.0.1", "0.9.0"), ("0.9", "0.9.0"), ("0.8.2.2", "0.8.2"), ("0.8.1", "0.8.1"), ("0.8", "0.8.0")],
+    [
+        ("0.9.0.1", "0.9.0"),
+        ("0.9", "0.9.0"),
+        ("0.8.2.2", "0.8.2"),
+        ("0.8.1", "0.8.1"),
+        ("0.8", "0.8.0"),
+    ],
 )
 def test_versions_of_old_releases_are_known(version: str, release: str):
     assert releases.unasked(version) == releases.RELEASES[release]
@@ -134,7 +150,9 @@ def test_releases_before_0_8_are_refused():
         (ListOffsetsRequest(replica_id=-1, isolation_level=1), 1),
     ],
 )
-def test_what_an_old_version_cannot_say_is_left_out_for_that_broker_alone(message: Request, version: int):
+def test_what_an_old_version_cannot_say_is_left_out_for_that_broker_alone(
+    message: Request, version: int
+):
     before = message.encode(message.max_version)
     assert adapted(message, version).encode(version)
     assert message.encode(message.max_version) == before
@@ -143,6 +161,10 @@ def test_what_an_old_version_cannot_say_is_left_out_for_that_broker_alone(messag
 
 @pytest.mark.parametrize("version", range(LeaveGroupRequest.max_version + 1))
 def test_leaving_names_the_member_where_this_version_looks_for_it(version: int) -> None:
-    message = LeaveGroupRequest(group_id="g", member_id="m", members=[LeaveGroupRequest.Member(member_id="m")])
+    message = LeaveGroupRequest(
+        group_id="g", member_id="m", members=[LeaveGroupRequest.Member(member_id="m")]
+    )
     sent = LeaveGroupRequest.decode(adapted(message, version).encode(version), version)
-    assert (sent.member_id, [each.member_id for each in sent.members]) == (("", ["m"]) if version >= 3 else ("m", []))
+    assert (sent.member_id, [each.member_id for each in sent.members]) == (
+        ("", ["m"]) if version >= 3 else ("m", [])
+    )

@@ -5,7 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from kafka_native.control.operations import GRACE_S, AdminOperation, Operation, OperationDriver, Steps, Target
+from kafka_native.control.operations import (
+    GRACE_S,
+    AdminOperation,
+    Operation,
+    OperationDriver,
+    Steps,
+    Target,
+)
 from kafka_native.control.requests import ANY_BROKER, Call
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -33,7 +40,8 @@ class Pool:
 
 
 class Run:
-    """One operation that does `run()` for keys "a" and "b", both at broker 1 unless ``at`` differs.
+    """One operation that does `run()` for keys "a" and "b", both at broker 1 unless ``at``
+    differs.
     """
 
     def __init__(self, *, change: bool = False) -> None:
@@ -41,7 +49,9 @@ class Run:
         metadata: Any = self
         pool: Any = self.pool
         logger = logging.getLogger("kafka_native.operations")
-        self.operations = OperationDriver(pool, metadata, logger, backoff_s=0.1, backoff_max_s=1.0, clock=self.clock)
+        self.operations = OperationDriver(
+            pool, metadata, logger, backoff_s=0.1, backoff_max_s=1.0, clock=self.clock
+        )
         self.at: dict[str, Any] = {"a": 1, "b": 1}
         self.settled: dict[str, Any] = {}
         self.ended: list[BaseException] = []

@@ -18,7 +18,14 @@ INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
 LABELS = st.dictionaries(NAMES, TEXTS | INTEGERS, max_size=2)
 POINTS = st.builds(Point, INTEGERS | st.floats(allow_nan=False), LABELS)
 METRICS = st.lists(
-    st.builds(Metric, NAMES, TEXTS, TEXTS, st.booleans(), st.lists(POINTS, min_size=1, max_size=3).map(tuple)),
+    st.builds(
+        Metric,
+        NAMES,
+        TEXTS,
+        TEXTS,
+        st.booleans(),
+        st.lists(POINTS, min_size=1, max_size=3).map(tuple),
+    ),
     min_size=1,
     max_size=3,
 )
@@ -41,7 +48,11 @@ def labels_of(pairs: object) -> dict[str, str | int]:
 @AT_LEISURE
 @given(METRICS, LABELS, st.tuples(TEXTS, TEXTS), TIMES, st.booleans())
 def test_opentelemetry_reads_everything_back(
-    metrics: list[Metric], resource: dict[str, str | int], scope: tuple[str, str], times: Times, delta: bool
+    metrics: list[Metric],
+    resource: dict[str, str | int],
+    scope: tuple[str, str],
+    times: Times,
+    delta: bool,
 ) -> None:
     parsed = MetricsData.FromString(encode(metrics, resource, scope, times, delta=delta))
     [resources] = parsed.resource_metrics
@@ -49,7 +60,11 @@ def test_opentelemetry_reads_everything_back(
     assert labels_of(resources.resource.attributes) == resource
     assert (scoped.scope.name, scoped.scope.version) == scope
     for metric, found in zip(metrics, scoped.metrics, strict=True):
-        assert (found.name, found.description, found.unit) == (metric.name, metric.text, metric.unit)
+        assert (found.name, found.description, found.unit) == (
+            metric.name,
+            metric.text,
+            metric.unit,
+        )
         assert found.WhichOneof("data") == ("sum" if metric.is_sum else "gauge")
         data = found.sum if metric.is_sum else found.gauge
         if metric.is_sum:
@@ -63,7 +78,9 @@ def test_opentelemetry_reads_everything_back(
             assert (value.as_int if is_int else value.as_double) == point.value
             assert labels_of(value.attributes) == dict(point.attributes)
             assert value.time_unix_nano == times.now
-            assert value.start_time_unix_nano == (times.since if delta or not metric.is_sum else times.started)
+            assert value.start_time_unix_nano == (
+                times.since if delta or not metric.is_sum else times.started
+            )
 
 
 @AT_LEISURE
@@ -73,11 +90,19 @@ def test_the_mock_cluster_reads_the_same(metrics: list[Metric], times: Times, de
     assert read.resource == {"group_id": "g"}
     assert read.scope == ("name", "1")
     expected = [
-        (metric.name, "sum" if metric.is_sum else "gauge", point.value, metric.unit, metric.is_sum and delta)
+        (
+            metric.name,
+            "sum" if metric.is_sum else "gauge",
+            point.value,
+            metric.unit,
+            metric.is_sum and delta,
+        )
         for metric in metrics
         for point in metric.points
     ]
-    assert [(each.name, each.kind, each.value, each.unit, each.delta) for each in read.metrics] == expected
+    assert [
+        (each.name, each.kind, each.value, each.unit, each.delta) for each in read.metrics
+    ] == expected
 
 
 def test_without_metrics_there_is_nothing() -> None:

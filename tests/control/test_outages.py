@@ -7,7 +7,9 @@ from kafka_native.control.outages import BURST_MAX, REMINDER_INTERVAL_S, SUBJECT
 from .fakes import Clock
 
 
-def reported(outages: Outages, clock: Clock, subject: str, cause: str, seconds: float, every_s: float) -> list[float]:
+def reported(
+    outages: Outages, clock: Clock, subject: str, cause: str, seconds: float, every_s: float
+) -> list[float]:
     """Return the seconds at which a repeated failure is reported."""
     start, found = clock.now, []
     while clock.now - start < seconds:
@@ -30,7 +32,9 @@ def test_a_lasting_cause_is_reported_at_once_and_then_once_a_minute() -> None:
 def test_another_cause_is_reported_at_once_and_so_is_another_subject() -> None:
     clock = Clock()
     outages = Outages(clock)
-    assert [outages.is_due("b1", cause) for cause in ("refused", "timed out", "refused", "timed out")] == [
+    assert [
+        outages.is_due("b1", cause) for cause in ("refused", "timed out", "refused", "timed out")
+    ] == [
         True,
         True,
         False,

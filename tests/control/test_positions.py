@@ -16,7 +16,12 @@ from kafka_native.protocol.offsets import (
 from .fakes import FakeCursor, event, registry
 from .test_fetches import ConsumerCluster
 
-CODES = (0, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.FENCED_LEADER_EPOCH, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+CODES = (
+    0,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+)
 
 
 class Engine:
@@ -70,7 +75,10 @@ class World(ConsumerCluster):
             self.answer(self.metadata_reply("t", [(self.leader, self.epoch), (2, 5)]))
             return
         [asked] = request.topics[0].partitions
-        right = sent.handle == self.pool.handle(self.leader) and asked.current_leader_epoch == self.epoch
+        right = (
+            sent.handle == self.pool.handle(self.leader)
+            and asked.current_leader_epoch == self.epoch
+        )
         answer = OffsetForLeaderEpochResponse.Topic.Partition(
             partition=0,
             error_code=0 if right else KafkaError.FENCED_LEADER_EPOCH,
@@ -109,19 +117,25 @@ class World(ConsumerCluster):
         if self.world.running:
             self.world.running = False
             what = {"error_code": self.random.choice(CODES), "offset": self.world.fetched}
-            self.fetches.on_cursor_error(event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now)
+            self.fetches.on_cursor_error(
+                event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now
+            )
 
     def prefer(self) -> None:
         if self.world.running:
             self.world.running = False
             what = {"leader_id": self.random.choice((1, 2, 9)), "offset": self.world.fetched}
-            self.fetches.on_replica(event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now)
+            self.fetches.on_replica(
+                event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now
+            )
 
     def follower_out_of_range(self) -> None:
         if self.world.running and self.fetches.assigned["t", 0].replica >= 0:
             self.world.running = False
             what = {"error_code": KafkaError.OFFSET_OUT_OF_RANGE, "offset": self.world.fetched}
-            self.fetches.on_cursor_error(event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now)
+            self.fetches.on_cursor_error(
+                event(token=1, epoch=self.world.cursor.epoch, **what), self.clock.now
+            )
 
     def elect(self) -> None:
         self.leader = self.random.choice((1, 2))

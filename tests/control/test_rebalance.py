@@ -1,4 +1,6 @@
-"""Rebalance steps: callbacks on the application's thread, defaults, commits before the end, and what is superseded."""
+"""Rebalance steps: callbacks on the application's thread, defaults, commits before the end, and
+what is superseded.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +60,14 @@ class Group:
         self.flushes: list[Callable[[], None]] = []
         fetches: Any = self.fetches
         commits: Any = self
-        self.rebalance = Rebalance(fetches, commits, call_back=self.callbacks.append, post=post, clock=lambda: 0.0)
+        self.rebalance = Rebalance(
+            fetches, commits, call_back=self.callbacks.append, post=post, clock=lambda: 0.0
+        )
 
     def flush(self, keys: list[Key], done: Callable[[], None]) -> None:
-        assert all(key in self.fetches.assigned for key in keys), "what is stored goes with the partition"
+        assert all(key in self.fetches.assigned for key in keys), (
+            "what is stored goes with the partition"
+        )
         self.log.append(("flush", keys))
         self.flushes.append(done)
 
@@ -80,7 +86,9 @@ class Group:
         return lambda: self.log.append(what)
 
 
-def test_without_callbacks_assignments_are_done_at_once_and_a_revocation_ends_when_its_offsets_are_committed() -> None:
+def test_without_callbacks_assignments_are_done_at_once_and_a_revocation_ends_when_its_offsets_are_committed() -> (
+    None
+):
     group = Group()
     group.rebalance.assign([B, A], group.done("assigned"))
     assert group.log == ["assigned"]
@@ -200,7 +208,11 @@ def test_the_application_goes_on_only_when_what_it_gave_up_is_stopped(kind: Kind
     group = Group(post=posted.append)
     group.listen(kind)
     group.rebalance.assign([A], group.done("assigned"))
-    begin = group.rebalance.revoke if kind is Kind.REVOKE else lambda _, done: group.rebalance.lose(done)
+    begin = (
+        group.rebalance.revoke
+        if kind is Kind.REVOKE
+        else lambda _, done: group.rebalance.lose(done)
+    )
     begin([A], group.done("given up"))
     owned_afterwards: list[set[Key]] = []
 
@@ -260,7 +272,9 @@ def test_steps_begun_in_done_come_after_those_that_wait() -> None:
     assert group.rebalance.owned == {A, B, C}
 
 
-def test_partitions_of_a_topic_made_anew_are_lost_and_assigned_once_more_before_anything_else() -> None:
+def test_partitions_of_a_topic_made_anew_are_lost_and_assigned_once_more_before_anything_else() -> (
+    None
+):
     group = Group()
     group.listen(Kind.ASSIGN, Kind.REVOKE, Kind.LOSE)
     group.rebalance.assign([A, B, C], group.done("assigned"))
@@ -283,7 +297,9 @@ def test_only_what_has_ended_is_lost() -> None:
     group.fetches.end([A, B])
     lost: list[list[Key]] = []
     group.rebalance.lose_ended([A, B], lost.append)
-    group.fetches.assigned[B].ended = False  # the application has sought to a place in the new topic meanwhile
+    group.fetches.assigned[
+        B
+    ].ended = False  # the application has sought to a place in the new topic meanwhile
     group.poll()
     assert lost == [[A]]
     assert group.rebalance.owned == {B}
@@ -297,7 +313,9 @@ def test_partitions_assigned_by_hand_are_renewed_in_silence_in_the_next_poll() -
     before = group.fetches.assigned[A]
     group.fetches.end([A])
     group.rebalance.renew([A], silent=True)
-    assert group.fetches.assigned[A] is before, "the application may be dealing with a message of it"
+    assert group.fetches.assigned[A] is before, (
+        "the application may be dealing with a message of it"
+    )
     group.poll()
     assert group.fetches.assigned[A] is not before
     assert group.log == []

@@ -1,4 +1,6 @@
-"""Starting again from the bootstrap servers (KIP-899, KIP-1102): when, and what isn't believed any more."""
+"""Starting again from the bootstrap servers (KIP-899, KIP-1102): when, and what isn't believed any
+more.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def producing(cluster: Cluster) -> ProduceRouter:
 
 def lose(cluster: Cluster, *handles: int) -> None:
     for handle in handles:
-        cluster.pool.on_disconnected(event(broker=handle, status=TRANSPORT, attempts=1, text="b:9092: refused"))
+        cluster.pool.on_disconnected(
+            event(broker=handle, status=TRANSPORT, attempts=1, text="b:9092: refused")
+        )
         cluster.metadata.on_broker_down(cluster.clock.now)
 
 
@@ -66,7 +70,9 @@ def test_last_broker_lost_forgets_leaders_and_asks_the_bootstrap_server_alone() 
     cluster.bring_up(BOOT)
     [sent] = cluster.engine.submitted
     assert sent.handle == BOOT
-    cluster.answer(cluster.metadata_reply("t", [(2, 1), (1, 1)]))  # another cluster's epochs may be lower
+    cluster.answer(
+        cluster.metadata_reply("t", [(2, 1), (1, 1)])
+    )  # another cluster's epochs may be lower
     assert not cluster.pool.rebootstrapping
     assert leaders(cluster) == [2, 1]
     assert len(cluster.engine.brokers) == 3  # the same brokers: no thread more

@@ -1,4 +1,6 @@
-"""Membership of a share group (KIP-932): one rule a test, with a fake clock and the coordinator's answers given."""
+"""Membership of a share group (KIP-932): one rule a test, with a fake clock and the coordinator's
+answers given.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +61,16 @@ class Group:
         self.answer(response(1, {ID_A: [0], ID_B: [2]}))
 
 
-def response(epoch: int, assigned: dict[bytes, list[int]] | None = None, **fields: Any) -> ShareGroupHeartbeatResponse:
+def response(
+    epoch: int, assigned: dict[bytes, list[int]] | None = None, **fields: Any
+) -> ShareGroupHeartbeatResponse:
     answer = ShareGroupHeartbeatResponse(member_epoch=epoch, heartbeat_interval_ms=5000, **fields)
     if assigned is not None:
         kind = ShareGroupHeartbeatResponse.Assignment
-        parts = [kind.TopicPartitions(topic_id=each, partitions=numbers) for each, numbers in assigned.items()]
+        parts = [
+            kind.TopicPartitions(topic_id=each, partitions=numbers)
+            for each, numbers in assigned.items()
+        ]
         answer.assignment = kind(topic_partitions=parts)
     return answer
 
@@ -111,7 +118,11 @@ def test_a_fenced_member_has_nothing_and_joins_under_the_same_id(code: int) -> N
     assert group.assigned[-1] == set()
     again = group.sent()
     assert again is not None
-    assert (again.member_id, again.member_epoch, again.subscribed_topic_names) == (name, 0, ["a", "b"])
+    assert (again.member_id, again.member_epoch, again.subscribed_topic_names) == (
+        name,
+        0,
+        ["a", "b"],
+    )
     assert not group.errors
 
 
@@ -168,7 +179,9 @@ def test_another_coordinator_hears_everything() -> None:
     assert group.assigned[-1] == {(ID_A, 0), (ID_B, 2)}, "what is assigned goes on being fetched"
 
 
-@pytest.mark.parametrize("code", [KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._UNSUPPORTED_FEATURE])
+@pytest.mark.parametrize(
+    "code", [KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._UNSUPPORTED_FEATURE]
+)
 def test_a_fatal_error_ends_it(code: int) -> None:
     group = Group()
     group.membership.replace(["a"], group.clock.now)

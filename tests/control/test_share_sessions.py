@@ -1,4 +1,6 @@
-"""Share sessions (KIP-932): epochs, what is added and forgotten, acknowledgements on their way, with answers given."""
+"""Share sessions (KIP-932): epochs, what is added and forgotten, acknowledgements on their way,
+with answers given.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.consumer.share_group import Acknowledgement, Acquired, Limits, Outcome, ShareSessions
+from kafka_native.control.consumer.share_group import (
+    Acknowledgement,
+    Acquired,
+    Limits,
+    Outcome,
+    ShareSessions,
+)
 from kafka_native.control.group.membership import Member
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
@@ -93,7 +101,11 @@ class World:
     def give(self, number: int, first: int, last: int, node: int = 1) -> Acknowledgement:
         """Lets a broker hand out records; what would accept them."""
         self.sessions.fetch()
-        acquired = [DATA.PartitionData.AcquiredRecords(first_offset=first, last_offset=last, delivery_count=1)]
+        acquired = [
+            DATA.PartitionData.AcquiredRecords(
+                first_offset=first, last_offset=last, delivery_count=1
+            )
+        ]
         part = DATA.PartitionData(partition_index=number, records=b"", acquired_records=acquired)
         self.answer(fetched(part), node)
         got = self.records[-1]
@@ -112,7 +124,16 @@ def named(topics: list[Any]) -> list[int]:
 
 @pytest.mark.parametrize(
     ("reported_ms", "held_s"),
-    [(30_000, 30), (1, 1), (999, 1), (3_600_000, 3600), (3_600_001, 3600), (2**31 - 1, 3600), (0, 3600), (-1, 3600)],
+    [
+        (30_000, 30),
+        (1, 1),
+        (999, 1),
+        (3_600_000, 3600),
+        (3_600_001, 3600),
+        (2**31 - 1, 3600),
+        (0, 3600),
+        (-1, 3600),
+    ],
 )
 def test_locks_hold_for_a_second_to_an_hour(reported_ms: int, held_s: float) -> None:
     world = World(0)
@@ -130,7 +151,11 @@ def test_each_leader_has_a_session_that_begins_with_all_its_partitions() -> None
     world.sessions.fetch()
     assert (world.sent(1).share_session_epoch, named(world.sent(1).topics)) == (0, [0, 2])
     assert (world.sent(2).share_session_epoch, named(world.sent(2).topics)) == (0, [1, 3])
-    assert (world.sent(1).group_id, world.sent(1).member_id, world.sent(1).max_records) == ("g", "m", 10)
+    assert (world.sent(1).group_id, world.sent(1).member_id, world.sent(1).max_records) == (
+        "g",
+        "m",
+        10,
+    )
 
 
 def test_a_request_that_cannot_be_made_holds_no_other_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +241,9 @@ def test_without_a_fetch_they_go_by_themselves() -> None:
     message = world.sent()
     assert type(message).__name__ == "ShareAcknowledgeRequest"
     assert message.share_session_epoch == 1
-    world.answer(ShareAcknowledgeResponse(responses=[ACKED(topic_id=ID, partitions=[ACKED.PartitionData()])]))
+    world.answer(
+        ShareAcknowledgeResponse(responses=[ACKED(topic_id=ID, partitions=[ACKED.PartitionData()])])
+    )
     assert [error for _, error in world.outcomes] == [None]
 
 
@@ -226,7 +253,9 @@ def test_those_of_a_partition_that_is_gone_go_before_it_is_forgotten() -> None:
     world.sessions.assign([(ID, 2)])
     world.sessions.fetch()
     assert type(world.sent()).__name__ == "ShareAcknowledgeRequest"
-    world.answer(ShareAcknowledgeResponse(responses=[ACKED(topic_id=ID, partitions=[ACKED.PartitionData()])]))
+    world.answer(
+        ShareAcknowledgeResponse(responses=[ACKED(topic_id=ID, partitions=[ACKED.PartitionData()])])
+    )
     message = world.sent()
     assert message.share_session_epoch == 2
     assert [each.partitions for each in message.forgotten_topics_data] == [[0]]
@@ -240,7 +269,11 @@ def test_two_pieces_of_one_partition_take_two_requests() -> None:
     for types in ([1], [3]):
         (part,) = world.sent().topics[0].partitions
         assert [each.acknowledge_types for each in part.acknowledgement_batches] == [types]
-        world.answer(ShareAcknowledgeResponse(responses=[ACKED(topic_id=ID, partitions=[ACKED.PartitionData()])]))
+        world.answer(
+            ShareAcknowledgeResponse(
+                responses=[ACKED(topic_id=ID, partitions=[ACKED.PartitionData()])]
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -263,7 +296,9 @@ def test_a_session_that_is_over_takes_its_acknowledgements_with_it(reply: Any) -
     world.answer(reply)
     codes = [error.code() for _, error in world.outcomes if error is not None]
     assert codes == [reply.code() if isinstance(reply, KafkaError) else reply.error_code, 122]
-    world.sessions.acknowledge([Acknowledgement(sent.session, sent.key, sent.topic, [(13, 13, b"\1")])])
+    world.sessions.acknowledge(
+        [Acknowledgement(sent.session, sent.key, sent.topic, [(13, 13, b"\1")])]
+    )
     assert world.outcomes[-1][1] is not None, "at once"
     world.sessions.fetch()
     world.turn()
@@ -287,7 +322,9 @@ def test_a_partition_that_the_answer_does_not_name_has_not_been_acknowledged() -
 def test_a_new_leader_that_is_named_is_fetched_from() -> None:
     world = World(0)
     world.sessions.fetch()
-    part = DATA.PartitionData(partition_index=0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, records=b"")
+    part = DATA.PartitionData(
+        partition_index=0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, records=b""
+    )
     part.current_leader.leader_id, part.current_leader.leader_epoch = 2, 5
     world.answer(fetched(part))
     world.turn()
@@ -316,7 +353,9 @@ def test_the_last_request_ends_the_session_with_what_is_acknowledged() -> None:
     assert message.share_session_epoch == -1
     assert named(message.topics) == [0]
     assert not ended
-    world.answer(ShareAcknowledgeResponse(responses=[ACKED(topic_id=ID, partitions=[ACKED.PartitionData()])]))
+    world.answer(
+        ShareAcknowledgeResponse(responses=[ACKED(topic_id=ID, partitions=[ACKED.PartitionData()])])
+    )
     assert ended == [True]
     assert [error for _, error in world.outcomes] == [None]
 
@@ -339,10 +378,13 @@ def test_what_comes_for_a_topic_that_nobody_wants_is_released() -> None:
     world.sessions.fetch()
     other = DATA(topic_id=b"o" * 16)
     acquired = DATA.PartitionData.AcquiredRecords(first_offset=3, last_offset=5, delivery_count=1)
-    other.partitions = [DATA.PartitionData(partition_index=0, records=b"", acquired_records=[acquired])]
+    other.partitions = [
+        DATA.PartitionData(partition_index=0, records=b"", acquired_records=[acquired])
+    ]
     world.answer(ShareFetchResponse(responses=[other]))
     (part,) = world.sent().topics[0].partitions
-    assert [(each.first_offset, each.last_offset, each.acknowledge_types) for each in part.acknowledgement_batches] == [
-        (3, 5, [2])
-    ]
+    assert [
+        (each.first_offset, each.last_offset, each.acknowledge_types)
+        for each in part.acknowledgement_batches
+    ] == [(3, 5, [2])]
     assert not world.records

@@ -1,4 +1,6 @@
-"""When statistics documents are made, with a clock of the test's; and that every state has a name in them."""
+"""When statistics documents are made, with a clock of the test's; and that every state has a name
+in them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Rig(Statistics):
             client_id="rig",
             kind="producer",
             interval_s=interval_s,
-            stats_cb=(lambda text: self.documents.append(json.loads(text))) if with_callback else None,
+            stats_cb=(lambda text: self.documents.append(json.loads(text)))
+            if with_callback
+            else None,
             call_back=self.waiting.append,
             fatal=lambda: None,
             clock=lambda: self.now,
@@ -114,7 +118,15 @@ def test_every_state_of_a_membership_has_a_join_state() -> None:
 
 def test_requests_have_librdkafkas_names() -> None:
     assert [api_name(key) for key in (0, 1, 3, 10, 18, 22, 25)] == [
-        *("Produce", "Fetch", "Metadata", "FindCoordinator", "ApiVersion", "InitProducerId", "AddOffsetsToTxn")
+        *(
+            "Produce",
+            "Fetch",
+            "Metadata",
+            "FindCoordinator",
+            "ApiVersion",
+            "InitProducerId",
+            "AddOffsetsToTxn",
+        )
     ]
     assert len({api_name(key) for key in ApiKey}) == len(ApiKey)
     assert api_name(99) == "Unknown-99?"

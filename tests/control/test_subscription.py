@@ -12,15 +12,23 @@ from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from .fakes import Cluster
 
 
-def topic(name: str, partitions: int = 1, error: int = 0, *, internal: bool = False) -> MetadataResponse.Topic:
-    made = MetadataResponse.Topic(name=name, topic_id=name.encode().ljust(16), error_code=error, is_internal=internal)
+def topic(
+    name: str, partitions: int = 1, error: int = 0, *, internal: bool = False
+) -> MetadataResponse.Topic:
+    made = MetadataResponse.Topic(
+        name=name, topic_id=name.encode().ljust(16), error_code=error, is_internal=internal
+    )
     for number in range(partitions):
-        made.partitions.append(MetadataResponse.Topic.Partition(partition_index=number, leader_id=1, leader_epoch=0))
+        made.partitions.append(
+            MetadataResponse.Topic.Partition(partition_index=number, leader_id=1, leader_epoch=0)
+        )
     return made
 
 
 def reply(*topics: MetadataResponse.Topic) -> MetadataResponse:
-    return MetadataResponse(brokers=[MetadataResponse.Broker(node_id=1, host="b1", port=9092)], topics=list(topics))
+    return MetadataResponse(
+        brokers=[MetadataResponse.Broker(node_id=1, host="b1", port=9092)], topics=list(topics)
+    )
 
 
 class Subscribing:
@@ -73,7 +81,9 @@ def test_patterns_match_all_but_internal_and_excluded_topics_and_match_again() -
     subscribing.subscription.replace(["^log-", "plain"], 1000.0)
     assert subscribing.subscription.topics == ["plain"]
     assert not subscribing.subscription.ready
-    subscribing.match(topic("log-a"), topic("log-old"), topic("other"), topic("log-hidden", internal=True))
+    subscribing.match(
+        topic("log-a"), topic("log-old"), topic("other"), topic("log-hidden", internal=True)
+    )
     assert subscribing.subscription.topics == ["log-a", "plain"]
     assert subscribing.subscription.ready
     assert subscribing.changes >= 1

@@ -1,4 +1,6 @@
-"""Client metrics: when the subscription is asked for, when what is pushed to whom, and what errors change of that."""
+"""Client metrics: when the subscription is asked for, when what is pushed to whom, and what errors
+change of that.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class FakeSampler:
     def sample(self, specs: tuple[Spec, ...], *, delta: bool) -> tuple[list[Metric], Times]:
         self.deltas.append(delta)
         point = Point(len(self.deltas))
-        return [Metric(spec.name, spec.text, spec.unit, spec.is_sum, (point,)) for spec in specs], Times(1, 2, 3)
+        return [
+            Metric(spec.name, spec.text, spec.unit, spec.is_sum, (point,)) for spec in specs
+        ], Times(1, 2, 3)
 
     def settle(self) -> None:
         self.settled += 1
@@ -174,7 +178,12 @@ def test_the_id_is_asked_for_once_and_kept() -> None:
     assert rig.asks(wanted(requested_metrics=[])).message.client_instance_id == ZERO_UUID
     assert rig.waits() == INTERVAL_S
     rig.now += INTERVAL_S
-    assert rig.asks(wanted(requested_metrics=[], client_instance_id=ZERO_UUID)).message.client_instance_id == ID
+    assert (
+        rig.asks(
+            wanted(requested_metrics=[], client_instance_id=ZERO_UUID)
+        ).message.client_instance_id
+        == ID
+    )
     rig.now += INTERVAL_S
     assert rig.asks(wanted()).message.client_instance_id == ID
 
@@ -256,7 +265,11 @@ def test_no_answer_is_asked_for_again_after_a_growing_delay() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [KafkaError.INVALID_CONFIG, KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError.UNKNOWN_SUBSCRIPTION_ID],
+    [
+        KafkaError.INVALID_CONFIG,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        KafkaError.UNKNOWN_SUBSCRIPTION_ID,
+    ],
 )
 def test_a_refused_question_is_asked_again_when_the_interval_is_over(code: int) -> None:
     rig = Rig()
@@ -278,7 +291,10 @@ def test_prefixes_choose_metrics_and_the_order_stays() -> None:
     assert chosen("consumer", []) == ()
     assert chosen("consumer", ["org.apache.kafka.producer."]) == ()
     names = [
-        spec.name for spec in chosen("consumer", ["org.apache.kafka.consumer.poll", "org.apache.kafka.consumer.n"])
+        spec.name
+        for spec in chosen(
+            "consumer", ["org.apache.kafka.consumer.poll", "org.apache.kafka.consumer.n"]
+        )
     ]
     assert names == ["node.request.latency.avg", "node.request.latency.max", "poll.idle.ratio.avg"]
     assert chosen("consumer", ["*", "x"]) == ()
@@ -302,7 +318,9 @@ def test_every_metric_that_kip_714_requires_is_there() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 1.25, 1.5])
-def test_the_first_push_comes_after_a_share_of_the_interval_and_others_after_all_of_it(share: float) -> None:
+def test_the_first_push_comes_after_a_share_of_the_interval_and_others_after_all_of_it(
+    share: float,
+) -> None:
     rig = Rig(share=share)
     rig.asks(wanted())
     assert rig.shares == [(0.5, 1.5)]
@@ -328,7 +346,11 @@ def test_a_push_says_whose_it_is_and_what_was_measured() -> None:
     rig = Rig()
     rig.asks(wanted(requested_metrics=["org.apache.kafka.producer.connection"]))
     message: PushTelemetryRequest = rig.pushes(TAKEN).message  # type: ignore[assignment]
-    assert (message.client_instance_id, message.subscription_id, message.terminating) == (ID, 7, False)
+    assert (message.client_instance_id, message.subscription_id, message.terminating) == (
+        ID,
+        7,
+        False,
+    )
     assert message.compression_type == 4
     read = decoded(message.compression_type, message.metrics)
     assert read.resource == {"client_rack": "r", "group_member_id": "m"}
@@ -342,9 +364,20 @@ def test_a_push_says_whose_it_is_and_what_was_measured() -> None:
 
 @pytest.mark.parametrize(
     ("accepted", "used"),
-    [([4, 3, 2, 1], 4), ([1, 4], 1), ([3], 3), ([2], 2), ([], 0), ([0, 4], 0), ([9, -1, 3], 3), ([9], 0)],
+    [
+        ([4, 3, 2, 1], 4),
+        ([1, 4], 1),
+        ([3], 3),
+        ([2], 2),
+        ([], 0),
+        ([0, 4], 0),
+        ([9, -1, 3], 3),
+        ([9], 0),
+    ],
 )
-def test_the_first_codec_of_the_brokers_that_is_known_is_used(accepted: list[int], used: int) -> None:
+def test_the_first_codec_of_the_brokers_that_is_known_is_used(
+    accepted: list[int], used: int
+) -> None:
     rig = Rig()
     rig.asks(wanted(accepted_compression_types=accepted))
     message: PushTelemetryRequest = rig.pushes(TAKEN).message  # type: ignore[assignment]
@@ -378,7 +411,9 @@ def test_a_push_without_an_answer_is_made_up_for_by_another_broker() -> None:
 # --- errors ---
 
 
-@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_SUBSCRIPTION_ID, KafkaError.UNSUPPORTED_COMPRESSION_TYPE])
+@pytest.mark.parametrize(
+    "code", [KafkaError.UNKNOWN_SUBSCRIPTION_ID, KafkaError.UNSUPPORTED_COMPRESSION_TYPE]
+)
 def test_what_is_outdated_is_asked_for_at_once_and_pushed_after_a_share_again(code: int) -> None:
     rig = Rig()
     rig.asks(wanted())
@@ -403,7 +438,8 @@ def test_what_is_too_large_becomes_less_until_the_subscription_changes() -> None
     rig = Rig()
     rig.asks(wanted(accepted_compression_types=[]))
     sizes = [
-        len(rig.pushes(reply).message.metrics) for reply in (*[refused(KafkaError.TELEMETRY_TOO_LARGE)] * 2, TAKEN)
+        len(rig.pushes(reply).message.metrics)
+        for reply in (*[refused(KafkaError.TELEMETRY_TOO_LARGE)] * 2, TAKEN)
     ]
     assert sizes[1] <= sizes[0] / 2
     assert 0 < sizes[2] <= sizes[1] / 2
@@ -447,8 +483,12 @@ def test_a_broker_that_has_had_enough_is_left_alone(code: int) -> None:
     assert rig.finish() == ([], [None])
 
 
-@pytest.mark.parametrize("code", [KafkaError.INVALID_CONFIG, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, 12345])
-def test_any_other_error_has_the_subscription_asked_for_when_the_interval_is_over(code: int) -> None:
+@pytest.mark.parametrize(
+    "code", [KafkaError.INVALID_CONFIG, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, 12345]
+)
+def test_any_other_error_has_the_subscription_asked_for_when_the_interval_is_over(
+    code: int,
+) -> None:
     rig = Rig()
     rig.asks(wanted())
     rig.pushes(refused(code))
@@ -514,7 +554,10 @@ def test_who_waits_for_the_id_is_told_why_there_is_none() -> None:
     rig = Rig()
     for reply, code in (
         (KafkaError(KafkaError._UNSUPPORTED_FEATURE), KafkaError._UNSUPPORTED_FEATURE),
-        (GetTelemetrySubscriptionsResponse(error_code=KafkaError.INVALID_CONFIG), KafkaError.INVALID_CONFIG),
+        (
+            GetTelemetrySubscriptionsResponse(error_code=KafkaError.INVALID_CONFIG),
+            KafkaError.INVALID_CONFIG,
+        ),
     ):
         told = rig.identify()
         rig.asks(reply)

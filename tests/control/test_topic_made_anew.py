@@ -1,4 +1,6 @@
-"""A topic that was deleted and made anew: what was read of the old one ends, and nothing of it is committed."""
+"""A topic that was deleted and made anew: what was read of the old one ends, and nothing of it is
+committed.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def test_place_that_was_sought_is_meant_for_the_new_topic_also_after_the_old_one
 def test_offset_kept_by_name_alone_is_not_believed_once_after_a_topic_was_made_anew(by_id, started):
     cluster = ConsumerCluster()
     cluster.fetches.offsets_by_id = lambda: by_id
-    cluster.fetches.ask_committed = lambda keys, done, deadline: done([TopicPartition(*key, 5) for key in keys])
+    cluster.fetches.ask_committed = lambda keys, done, deadline: done(
+        [TopicPartition(*key, 5) for key in keys]
+    )
     cluster.assign(("t", 1, 0))
     cluster.fetches.expect_anew([("t", 0)])
     for expected in (started, 5):

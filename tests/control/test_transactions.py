@@ -1,4 +1,6 @@
-"""The transactional id's manager: requests, their order, what errors make of a transaction; both versions."""
+"""The transactional id's manager: requests, their order, what errors make of a transaction; both
+versions.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,10 @@ class World:
         self.log.append(("admit", topic, partition))
 
     def go(self) -> Any:
-        """The request that is asked next, None if there is none. Some time passes for it, less than a call has."""
+        """The request that is asked next, None if there is none.
+
+        Some time passes for it, less than a call has.
+        """
         calls, at = self.manager.poll(self.now)
         if not calls and at < self.now + 30:
             self.now = max(self.now, at)
@@ -123,13 +128,17 @@ class World:
     def reply_to(self, message: Any, code: int) -> Any:
         if isinstance(message, InitProducerIdRequest):
             self.epoch += 0 if code else 1
-            return InitProducerIdResponse(error_code=code, producer_id=4000, producer_epoch=self.epoch)
+            return InitProducerIdResponse(
+                error_code=code, producer_id=4000, producer_epoch=self.epoch
+            )
         if isinstance(message, AddPartitionsToTxnRequest):
             results = [
                 AddPartitionsToTxnTopicResult(
                     name=topic.name,
                     results_by_partition=[
-                        AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code)
+                        AddPartitionsToTxnPartitionResult(
+                            partition_index=number, partition_error_code=code
+                        )
                         for number in topic.partitions
                     ],
                 )
@@ -140,7 +149,9 @@ class World:
             return AddOffsetsToTxnResponse(error_code=code)
         if isinstance(message, TxnOffsetCommitRequest):
             answer = TxnOffsetCommitResponse.Topic.Partition(partition_index=0, error_code=code)
-            return TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponse.Topic(name="in", partitions=[answer])])
+            return TxnOffsetCommitResponse(
+                topics=[TxnOffsetCommitResponse.Topic(name="in", partitions=[answer])]
+            )
         assert isinstance(message, EndTxnRequest)
         if self.version < 2:
             return EndTxnResponse(error_code=code)
@@ -184,7 +195,11 @@ def world(request: pytest.FixtureRequest) -> World:
 
 
 def test_the_guide_draws_every_state_and_has_a_row_for_it() -> None:
-    drawn, _, table = GUIDE.read_text(encoding="utf-8").partition("## What happens inside")[2].partition("| state (")
+    drawn, _, table = (
+        GUIDE.read_text(encoding="utf-8")
+        .partition("## What happens inside")[2]
+        .partition("| state (")
+    )
     states = {state.value for state in State}
     assert {word for word in re.findall(r"\w+", drawn) if word in states} == states
     assert set(re.findall(r"^\| `(\w+)` \|", table.partition("\n\n")[0], re.MULTILINE)) == states
@@ -193,7 +208,11 @@ def test_the_guide_draws_every_state_and_has_a_row_for_it() -> None:
 def test_init_gets_the_id_and_waits_as_long_as_the_old_transaction_ends(world: World) -> None:
     outcome = world.result(world.manager.init)
     first = world.answer(KafkaError.CONCURRENT_TRANSACTIONS)
-    assert (first.transactional_id, first.transaction_timeout_ms, first.producer_id) == ("tx", 60_000, -1)
+    assert (first.transactional_id, first.transaction_timeout_ms, first.producer_id) == (
+        "tx",
+        60_000,
+        -1,
+    )
     assert (outcome, world.manager.state) == ([], State.WAIT_PID)
     world.answer()
     assert (outcome, world.manager.state) == ([None], State.READY)
@@ -202,10 +221,14 @@ def test_init_gets_the_id_and_waits_as_long_as_the_old_transaction_ends(world: W
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-(2**63), 0), (4000, -1)])
-def test_an_identity_that_no_producer_has_is_asked_for_again(world: World, producer_id: int, epoch: int) -> None:
+def test_an_identity_that_no_producer_has_is_asked_for_again(
+    world: World, producer_id: int, epoch: int
+) -> None:
     outcome = world.result(world.manager.init)
     assert isinstance(world.go(), InitProducerIdRequest)
-    world.calls.pop().on_reply(InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch))
+    world.calls.pop().on_reply(
+        InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
+    )
     assert (outcome, world.manager.state, world.log) == ([], State.WAIT_PID, [])
     world.answer()
     assert (outcome, world.manager.state) == ([None], State.READY)
@@ -297,7 +320,11 @@ def test_offsets_go_to_the_groups_coordinator(world: World) -> None:
     assert call.target == GROUP
     assert (message.group_id, message.generation_id, message.member_id) == ("g", 3, "me")
     place = message.topics[0].partitions[0]
-    assert (place.committed_offset, place.committed_leader_epoch, place.committed_metadata) == (5, 2, "noted")
+    assert (place.committed_offset, place.committed_leader_epoch, place.committed_metadata) == (
+        5,
+        2,
+        "noted",
+    )
     call.on_reply(world.reply_to(message, KafkaError.COORDINATOR_LOAD_IN_PROGRESS))
     assert world.group.noted == [KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
     world.answer()
@@ -307,7 +334,9 @@ def test_offsets_go_to_the_groups_coordinator(world: World) -> None:
     assert outcome == [None]
 
 
-@pytest.mark.parametrize("code", [KafkaError.ILLEGAL_GENERATION, KafkaError.GROUP_AUTHORIZATION_FAILED])
+@pytest.mark.parametrize(
+    "code", [KafkaError.ILLEGAL_GENERATION, KafkaError.GROUP_AUTHORIZATION_FAILED]
+)
 def test_offsets_that_are_refused_end_the_transaction_only(world: World, code: int) -> None:
     world.begun()
     outcome = world.result(world.manager.send_offsets, OFFSETS, MEMBER)
@@ -339,7 +368,9 @@ def test_a_message_that_failed_makes_an_abort_necessary_and_a_new_epoch(world: W
     if world.version == 1:
         assert aborted == []
         again = world.answer()
-        assert (again.producer_id, again.producer_epoch) == (4000, 1), "the next epoch of the same id"
+        assert (again.producer_id, again.producer_epoch) == (4000, 1), (
+            "the next epoch of the same id"
+        )
     assert aborted == [None]
     assert ("grant", 4000, 2) in world.log
 
@@ -364,13 +395,19 @@ def test_a_leader_that_says_fenced_leaves_it_to_the_coordinator(world: World) ->
     assert world.manager.state is State.IN_TRANSACTION, "news of an older epoch"
     world.manager.on_out_of_sequence(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), 4000, 1)
     refused = world.only(world.manager.commit)
-    assert (refused == KafkaError.INVALID_PRODUCER_EPOCH, refused.txn_requires_abort(), world.fatal) == (True, True, [])
+    assert (
+        refused == KafkaError.INVALID_PRODUCER_EPOCH,
+        refused.txn_requires_abort(),
+        world.fatal,
+    ) == (True, True, [])
     aborted = world.result(world.manager.abort)
     world.answer(KafkaError.PRODUCER_FENCED)
     assert (aborted[0] == KafkaError._FENCED, aborted[0].fatal()) == (True, True)
 
 
-@pytest.mark.parametrize("code", [KafkaError.PRODUCER_FENCED, KafkaError.CLUSTER_AUTHORIZATION_FAILED])
+@pytest.mark.parametrize(
+    "code", [KafkaError.PRODUCER_FENCED, KafkaError.CLUSTER_AUTHORIZATION_FAILED]
+)
 def test_a_message_that_no_transaction_could_have_is_fatal(world: World, code: int) -> None:
     world.begun().written()
     world.manager.on_failed(KafkaError(code), 1)
@@ -396,7 +433,9 @@ def test_an_abort_does_not_wait_for_offsets_that_nobody_takes(world: World) -> N
 
 
 def test_what_an_unanswered_request_may_have_begun_is_ended() -> None:
-    """Otherwise the broker has an open transaction until its time is up, and then fences this producer."""
+    """Otherwise the broker has an open transaction until its time is up, and then fences this
+    producer.
+    """
     world = World(1).begun()
     world.manager.on_partition("t", 0, 1)
     assert isinstance(world.go(), AddPartitionsToTxnRequest)
@@ -413,12 +452,18 @@ def test_what_an_unanswered_request_may_have_begun_is_ended() -> None:
 
 def test_a_coordinator_that_may_not_be_asked_is_an_error_at_once(world: World) -> None:
     world.begun()
-    world.group.target, world.group.refused = None, KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    world.group.target, world.group.refused = (
+        None,
+        KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED),
+    )
     outcome = world.result(world.manager.send_offsets, OFFSETS, MEMBER)
     if world.version == 1:
         world.answer()
     assert world.go() is None
-    assert (outcome[0] == KafkaError.GROUP_AUTHORIZATION_FAILED, outcome[0].txn_requires_abort()) == (True, True)
+    assert (
+        outcome[0] == KafkaError.GROUP_AUTHORIZATION_FAILED,
+        outcome[0].txn_requires_abort(),
+    ) == (True, True)
 
     other = World(world.version)
     other.coordinator.target = None
@@ -442,7 +487,9 @@ def test_markers_of_the_last_transaction_are_waited_for_briefly() -> None:
 
 
 def test_the_next_transaction_gives_the_markers_of_the_last_one_their_time(world: World) -> None:
-    """A leader that finds them missing looks again after 20 ms; they take about as long as the EndTxn did."""
+    """A leader that finds them missing looks again after 20 ms; they take about as long as the
+    EndTxn did.
+    """
     world.begun().written()
     assert world.hold_s == 0, "there was no last one"
     world.result(world.manager.commit)
@@ -479,7 +526,11 @@ def test_an_init_that_cannot_be_is_fatal(code: int) -> None:
     world = World()
     outcome = world.result(world.manager.init)
     world.answer(code)
-    assert (outcome[0] == code, outcome[0].fatal(), world.manager.state) == (True, True, State.FATAL)
+    assert (outcome[0] == code, outcome[0].fatal(), world.manager.state) == (
+        True,
+        True,
+        State.FATAL,
+    )
 
 
 def test_a_coordinator_that_has_forgotten_the_producer_costs_the_transaction(world: World) -> None:
@@ -517,7 +568,10 @@ def test_a_call_whose_time_is_up_goes_on_and_is_called_again(world: World) -> No
     call.on_reply(world.reply_to(call.message, 0))
     assert world.manager.committing, "or a block would abort it"
     error = world.only(world.manager.abort)
-    assert (error == KafkaError._STATE, "commit_transaction() isn't done yet" in error.str()) == (True, True)
+    assert (error == KafkaError._STATE, "commit_transaction() isn't done yet" in error.str()) == (
+        True,
+        True,
+    )
     assert world.only(world.manager.commit) is None, "the outcome that came meanwhile"
     assert world.manager.begin() is None
 
@@ -570,7 +624,11 @@ def test_who_adopts_can_end_what_others_have_written(world: World) -> None:
         outcome = other.result(getattr(other.manager, end))
         message = other.answer()
         assert isinstance(message, EndTxnRequest)
-        assert (message.producer_id, message.producer_epoch, message.committed) == (4000, 1, end == "commit")
+        assert (message.producer_id, message.producer_epoch, message.committed) == (
+            4000,
+            1,
+            end == "commit",
+        )
         assert outcome == [None]
 
 

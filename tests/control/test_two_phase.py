@@ -1,4 +1,6 @@
-"""Two-phase commit (KIP-939) in the transactional id's manager: requests, and what their answers make of it."""
+"""Two-phase commit (KIP-939) in the transactional id's manager: requests, and what their answers
+make of it.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def test_preparing_asks_nobody_and_leaves_only_the_end(world: TwoPhase) -> None:
     assert world.only(manager.complete, OPEN) == KafkaError._STATE
 
 
-def test_what_is_not_delivered_is_waited_for_and_what_failed_is_not_prepared(world: TwoPhase) -> None:
+def test_what_is_not_delivered_is_waited_for_and_what_failed_is_not_prepared(
+    world: TwoPhase,
+) -> None:
     world.begun().written()
     world.outstanding = 1
     assert world.only(world.manager.shut_and_prepare) is OUTSTANDING
@@ -86,8 +90,14 @@ def test_what_is_not_delivered_is_waited_for_and_what_failed_is_not_prepared(wor
 @pytest.mark.parametrize("commit", [True, False])
 def test_what_is_kept_is_ended_under_the_new_epoch(world: TwoPhase, commit: bool) -> None:
     world.ongoing = OTHER
-    assert (world.recover(), world.manager.state, world.manager.prepared) == ([None], State.PREPARED, OTHER)
-    assert world.only(world.manager.complete, OTHER if commit else OPEN) is (Kind.COMMIT if commit else Kind.ABORT)
+    assert (world.recover(), world.manager.state, world.manager.prepared) == (
+        [None],
+        State.PREPARED,
+        OTHER,
+    )
+    assert world.only(world.manager.complete, OTHER if commit else OPEN) is (
+        Kind.COMMIT if commit else Kind.ABORT
+    )
     assert world.manager.shut(abort=not commit) is None
     outcome = world.result(world.manager.commit if commit else world.manager.abort)
     asked = world.answer()
@@ -114,9 +124,15 @@ def test_where_nothing_is_kept_nothing_is_completed(world: TwoPhase) -> None:
         (KafkaError.INVALID_TXN_STATE, False),
     ],
 )
-def test_a_coordinator_that_keeps_nothing_is_asked_by_identity(world: TwoPhase, code: int, known: bool) -> None:
+def test_a_coordinator_that_keeps_nothing_is_asked_by_identity(
+    world: TwoPhase, code: int, known: bool
+) -> None:
     assert world.recover(KafkaError.UNSUPPORTED_VERSION) == [None]
-    assert (world.manager.state, world.manager.prepared, world.log) == (State.PREPARED, None, ["shut"])
+    assert (world.manager.state, world.manager.prepared, world.log) == (
+        State.PREPARED,
+        None,
+        ["shut"],
+    )
     assert world.manager.shut(abort=False) == KafkaError._STATE, "which one to commit isn't known"
     outcome = world.result(world.manager.complete, OTHER)
     ended = world.answer(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)

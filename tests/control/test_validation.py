@@ -1,4 +1,6 @@
-"""Log truncation (KIP-320): positions are checked when leaders change, and end where the log ends."""
+"""Log truncation (KIP-320): positions are checked when leaders change, and end where the log
+ends.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Compiles csrc with debug checks and warnings as errors, and runs every tests/csrc/test_*.c.
 
 Each is a program of its own. KN_SANITIZE=address|thread builds and runs them with a sanitizer. A
-program that plays an owner passes its own tables of functions (csrc/net/broker_events.h). It must not
-redefine a function of csrc: all objects are linked, so the function would exist twice.
+program that plays an owner passes its own tables of functions (csrc/net/broker_events.h). It must
+not redefine a function of csrc: all objects are linked, so the function would exist twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def load_setup() -> ModuleType:
 
 
 class CBuild:
-    """The objects of csrc and the test programs, under build/, with a directory per set of flags."""
+    """The objects of csrc and the test programs, under build/, with a directory per set of
+    flags.
+    """
 
     def __init__(self) -> None:
         self.setup = load_setup()
@@ -61,9 +63,15 @@ class CBuild:
 
     @functools.cached_property
     def objects(self) -> dict[str, str]:
-        """Objects by source below csrc; test_csrc_compiles_without_warning reports those that fail."""
+        """Objects by source below csrc; test_csrc_compiles_without_warning reports those that
+        fail.
+        """
         made = self.setup.compile_objects(self.command, self.setup.csrc_sources(), self.work)
-        return {str(source.relative_to("csrc")): str(target) for source, target in made.items() if target is not None}
+        return {
+            str(source.relative_to("csrc")): str(target)
+            for source, target in made.items()
+            if target is not None
+        }
 
     def program(self, source: Path) -> Path:
         """The linked test program."""
@@ -74,7 +82,9 @@ class CBuild:
         included = INCLUDED.findall(source.read_text())
         objects = [path for name, path in self.objects.items() if name not in included]
         line = [*self.flags.cc, str(target), *objects, *self.flags.link, *self.flags.codecs.ldflags]
-        done = subprocess.run([*line, "-lm", "-o", str(binary)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*line, "-lm", "-o", str(binary)], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return binary
 
@@ -88,7 +98,10 @@ def build() -> Iterator[CBuild]:
 
 
 def run_program(binary: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program. TSan runs without address randomisation, which older TSan runtimes don't support."""
+    """Run a program.
+
+    TSan runs without address randomisation, which older TSan runtimes don't support.
+    """
     settings = {
         "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1:strict_string_checks=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -98,7 +111,12 @@ def run_program(binary: Path) -> subprocess.CompletedProcess[str]:
     if os.environ.get("KN_SANITIZE") == "thread" and shutil.which("setarch"):
         command = ["setarch", platform.machine(), "-R", *command]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=RUN_S, env={**settings, **os.environ}
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_S,
+        env={**settings, **os.environ},
     )
 
 
@@ -107,7 +125,9 @@ def test_csrc_compiles_without_warning(build: CBuild) -> None:
     # Sanitizers add code that causes false warnings, so with them it only has to compile.
     command = build.command if build.flags.sanitize else [*build.command, "-O2", "-Werror"]
     with build.locked():
-        made = build.setup.compile_objects(command, build.setup.csrc_sources(), build.work / "strict")
+        made = build.setup.compile_objects(
+            command, build.setup.csrc_sources(), build.work / "strict"
+        )
     assert [str(source) for source, target in made.items() if target is None] == []
 
 
@@ -116,7 +136,9 @@ def test_c_program(build: CBuild, source: Path) -> None:
     with build.locked():
         program = build.program(source)
     done = run_program(program)
-    assert done.returncode == 0, f"{source.name} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, (
+        f"{source.name} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    )
 
 
 def test_there_are_c_programs() -> None:

@@ -1,4 +1,6 @@
-"""The C Fetch codec against the declarations: requests byte for byte, responses field for field, every version."""
+"""The C Fetch codec against the declarations: requests byte for byte, responses field for field,
+every version.
+"""
 
 from __future__ import annotations
 
@@ -96,8 +98,15 @@ def core() -> ctypes.CDLL:
     library.kn_buffer_take.restype = ctypes.c_void_p
     library.kn_buffer_take.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     library.kn_buffer_give.argtypes = [ctypes.c_void_p]
-    library.kn_buffer_append.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_char_p, ctypes.c_size_t]
-    library.kn_fetch_request_encode.argtypes = [ctypes.POINTER(Request), ctypes.POINTER(ctypes.c_void_p)]
+    library.kn_buffer_append.argtypes = [
+        ctypes.POINTER(ctypes.c_void_p),
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+    ]
+    library.kn_fetch_request_encode.argtypes = [
+        ctypes.POINTER(Request),
+        ctypes.POINTER(ctypes.c_void_p),
+    ]
     library.kn_fetch_response_open.argtypes = [ctypes.POINTER(Response), Span, ctypes.c_int16]
     library.kn_fetch_response_next.argtypes = [ctypes.POINTER(Response), ctypes.POINTER(Result)]
     library.kn_fetch_result_aborted.restype = Aborted
@@ -113,8 +122,17 @@ def partitions_of(topics: dict[str, dict[int, tuple[int, int]]]) -> Any:
     flat = [(name, index, *rest) for name, parts in topics.items() for index, rest in parts.items()]
     entries = (Partition * max(1, len(flat)))()
     for entry, (name, index, offset, epoch) in zip(entries, flat, strict=False):
-        entry.topic, entry.topic_bytes, entry.topic_id = name.encode(), len(name.encode()), topic_id(name)
-        entry.partition, entry.offset, entry.leader_epoch, entry.max_bytes = index, offset, epoch, 1 << 20
+        entry.topic, entry.topic_bytes, entry.topic_id = (
+            name.encode(),
+            len(name.encode()),
+            topic_id(name),
+        )
+        entry.partition, entry.offset, entry.leader_epoch, entry.max_bytes = (
+            index,
+            offset,
+            epoch,
+            1 << 20,
+        )
     return entries, len(flat)
 
 
@@ -132,14 +150,23 @@ def encode_in_c(core: ctypes.CDLL, request: Request, expected_bytes: int) -> byt
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz.-_", min_size=1, max_size=16)
 PARTITIONS = st.dictionaries(
-    st.integers(0, 2**31 - 1), st.tuples(st.integers(0, 2**62), st.integers(-1, 2**31 - 1)), min_size=1, max_size=4
+    st.integers(0, 2**31 - 1),
+    st.tuples(st.integers(0, 2**62), st.integers(-1, 2**31 - 1)),
+    min_size=1,
+    max_size=4,
 )
 TOPICS = st.dictionaries(NAMES, PARTITIONS, max_size=4)
 RACKS = st.text("abcå-.", max_size=100)
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.sampled_from(VERSIONS), st.tuples(st.integers(0, 1), st.integers(0, 2**31 - 1)), TOPICS, TOPICS, RACKS)
+@given(
+    st.sampled_from(VERSIONS),
+    st.tuples(st.integers(0, 1), st.integers(0, 2**31 - 1)),
+    TOPICS,
+    TOPICS,
+    RACKS,
+)
 def test_request_is_what_the_declaration_writes(
     core: ctypes.CDLL,
     version: int,
@@ -156,21 +183,40 @@ def test_request_is_what_the_declaration_writes(
     if version >= 11:
         declared.rack_id = rack
     for name, parts in topics.items():
-        topic = FetchRequest.Topic(topic=name) if version < 13 else FetchRequest.Topic(topic_id=topic_id(name))
+        topic = (
+            FetchRequest.Topic(topic=name)
+            if version < 13
+            else FetchRequest.Topic(topic_id=topic_id(name))
+        )
         for index, (offset, epoch) in parts.items():
-            partition = FetchRequest.Topic.Partition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+            partition = FetchRequest.Topic.Partition(
+                partition=index, fetch_offset=offset, partition_max_bytes=1 << 20
+            )
             if version >= 9:
                 partition.current_leader_epoch = epoch
             topic.partitions.append(partition)
         declared.topics.append(topic)
     for name, parts in forgotten.items():
         gone = {"topic": name} if version < 13 else {"topic_id": topic_id(name)}
-        declared.forgotten_topics_data.append(FetchRequest.ForgottenTopic(partitions=list(parts), **gone))
+        declared.forgotten_topics_data.append(
+            FetchRequest.ForgottenTopic(partitions=list(parts), **gone)
+        )
     expected = declared.encode(version)
 
     wanted, wanted_count = partitions_of(topics)
     unwanted, unwanted_count = partitions_of(forgotten)
-    request = Request(version, 500, 1, 5 << 20, 1, *(session or (0, 0)), wanted, wanted_count, unwanted, unwanted_count)
+    request = Request(
+        version,
+        500,
+        1,
+        5 << 20,
+        1,
+        *(session or (0, 0)),
+        wanted,
+        wanted_count,
+        unwanted,
+        unwanted_count,
+    )
     request.rack = rack.encode()
     if version < 7:
         request.session_epoch = 0
@@ -183,7 +229,11 @@ def response_of(version: int, shape: list[list[tuple[int, bytes | None, int]]]) 
         response.error_code, response.session_id = 3, 99
     for number, parts in enumerate(shape):
         name = f"topic-{number}"
-        topic = FetchResponse.Topic(topic=name) if version < 13 else FetchResponse.Topic(topic_id=topic_id(name))
+        topic = (
+            FetchResponse.Topic(topic=name)
+            if version < 13
+            else FetchResponse.Topic(topic_id=topic_id(name))
+        )
         for index, (error_code, records, aborted) in enumerate(parts):
             partition = FetchResponse.Topic.Partition(
                 partition_index=index,
@@ -197,41 +247,68 @@ def response_of(version: int, shape: list[list[tuple[int, bytes | None, int]]]) 
             if version >= 11:
                 partition.preferred_read_replica = 2
             if version >= 12 and error_code:
-                partition.current_leader = type(partition.current_leader)(leader_id=5, leader_epoch=6)
+                partition.current_leader = type(partition.current_leader)(
+                    leader_id=5, leader_epoch=6
+                )
                 partition.diverging_epoch = type(partition.diverging_epoch)(epoch=8, end_offset=9)
             made = FetchResponse.Topic.Partition.AbortedTransaction
-            partition.aborted_transactions = [made(producer_id=50 + i, first_offset=i) for i in range(aborted)]
+            partition.aborted_transactions = [
+                made(producer_id=50 + i, first_offset=i) for i in range(aborted)
+            ]
             topic.partitions.append(partition)
         response.responses.append(topic)
     return response
 
 
-def read_in_c(core: ctypes.CDLL, body: bytes, version: int) -> tuple[Response, list[tuple[Any, ...]], int]:
+def read_in_c(
+    core: ctypes.CDLL, body: bytes, version: int
+) -> tuple[Response, list[tuple[Any, ...]], int]:
     holder = ctypes.create_string_buffer(body, max(1, len(body)))
     start = ctypes.addressof(holder)
     response, result = Response(), Result()
-    status = core.kn_fetch_response_open(ctypes.byref(response), Span(start, start + len(body), 0), version)
+    status = core.kn_fetch_response_open(
+        ctypes.byref(response), Span(start, start + len(body), 0), version
+    )
     found: list[tuple[Any, ...]] = []
-    while status >= 0 and (status := core.kn_fetch_response_next(ctypes.byref(response), ctypes.byref(result))) == 1:
-        records = ctypes.string_at(result.records, result.records_bytes) if result.records_bytes else None
+    while (
+        status >= 0
+        and (status := core.kn_fetch_response_next(ctypes.byref(response), ctypes.byref(result)))
+        == 1
+    ):
+        records = (
+            ctypes.string_at(result.records, result.records_bytes) if result.records_bytes else None
+        )
         key = (
             ctypes.string_at(response.topic_id, 16)
             if version >= 13
             else ctypes.string_at(response.topic, response.topic_bytes)
         )
-        leader = (result.leader_id, result.leader_epoch, result.diverging_epoch, result.diverging_end_offset)
+        leader = (
+            result.leader_id,
+            result.leader_epoch,
+            result.diverging_epoch,
+            result.diverging_end_offset,
+        )
         offsets = (result.high_watermark, result.last_stable_offset, result.log_start_offset)
         replica = result.preferred_read_replica
         count = result.aborted_count
-        aborted = [core.kn_fetch_result_aborted(ctypes.byref(result), version) for _ in range(count)]
+        aborted = [
+            core.kn_fetch_result_aborted(ctypes.byref(result), version) for _ in range(count)
+        ]
         pairs = [(entry.producer_id, entry.first_offset) for entry in aborted]
-        found.append((key, result.partition, result.error_code, offsets, replica, records, leader, pairs))
+        found.append(
+            (key, result.partition, result.error_code, offsets, replica, records, leader, pairs)
+        )
     return response, found, status
 
 
 SHAPES = st.lists(
     st.lists(
-        st.tuples(st.sampled_from([0, 1, 6]), st.none() | st.binary(min_size=1, max_size=200), st.integers(0, 3)),
+        st.tuples(
+            st.sampled_from([0, 1, 6]),
+            st.none() | st.binary(min_size=1, max_size=200),
+            st.integers(0, 3),
+        ),
         max_size=3,
     ),
     max_size=3,
@@ -263,8 +340,12 @@ def test_response_is_read_as_the_declaration_says(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_truncated_or_damaged_response_never_reads_outside(core: ctypes.CDLL, version: int) -> None:
-    body = response_of(version, [[(0, b"records" * 5, 2), (6, None, 0)], [(0, b"x", 1)]]).encode(version)
-    for cut in range(len(body) - (version >= 12)):  # the codec doesn't read the last byte, the tags of the message
+    body = response_of(version, [[(0, b"records" * 5, 2), (6, None, 0)], [(0, b"x", 1)]]).encode(
+        version
+    )
+    for cut in range(
+        len(body) - (version >= 12)
+    ):  # the codec doesn't read the last byte, the tags of the message
         _, _, status = read_in_c(core, body[:cut], version)
         assert status == ERR_PROTOCOL
     for at in range(len(body)):

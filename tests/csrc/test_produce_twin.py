@@ -1,4 +1,6 @@
-"""The C Produce codec against the declarations: requests byte for byte, responses field for field, every version."""
+"""The C Produce codec against the declarations: requests byte for byte, responses field for field,
+every version.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,9 @@ def encode_in_c(
     transactional_id: str | None,
     topics: dict[str, dict[int, bytes]],
 ) -> bytes:
-    flat = [(name, index, records) for name, parts in topics.items() for index, records in parts.items()]
+    flat = [
+        (name, index, records) for name, parts in topics.items() for index, records in parts.items()
+    ]
     partitions = (Partition * len(flat))()
     for entry, (name, index, records) in zip(partitions, flat, strict=True):
         encoded = name.encode()
@@ -118,15 +122,21 @@ def encode_in_c(
     glue = ctypes.create_string_buffer(bound)
     pieces = (Piece * (2 * len(flat) + 1))()
     count = ctypes.c_int()
-    total = core.kn_produce_request_encode(ctypes.byref(request), glue, glue, pieces, ctypes.byref(count))
-    joined = b"".join(ctypes.string_at(piece.base, piece.size) for piece in pieces[: count.value] if piece.size)
+    total = core.kn_produce_request_encode(
+        ctypes.byref(request), glue, glue, pieces, ctypes.byref(count)
+    )
+    joined = b"".join(
+        ctypes.string_at(piece.base, piece.size) for piece in pieces[: count.value] if piece.size
+    )
     assert total == len(joined)
     assert total - sum(len(records) for _, _, records in flat) <= bound
     return joined
 
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz.-_", min_size=1, max_size=16)
-BATCHES = st.dictionaries(st.integers(0, 2**31 - 1), st.binary(min_size=1, max_size=200), min_size=1, max_size=4)
+BATCHES = st.dictionaries(
+    st.integers(0, 2**31 - 1), st.binary(min_size=1, max_size=200), min_size=1, max_size=4
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -155,12 +165,16 @@ def test_request_is_what_the_declaration_writes(
             ProduceRequest.Topic(
                 name=name,
                 topic_id=topic_id(name),
-                partition_data=[ProduceRequest.Topic.Partition(index=i, records=b) for i, b in parts.items()],
+                partition_data=[
+                    ProduceRequest.Topic.Partition(index=i, records=b) for i, b in parts.items()
+                ],
             )
             for name, parts in topics.items()
         ],
     )
-    assert encode_in_c(core, version, acks, timeout_ms, transactional_id, topics) == declared.encode(version)
+    assert encode_in_c(
+        core, version, acks, timeout_ms, transactional_id, topics
+    ) == declared.encode(version)
 
 
 def text_at(address: int | None, size: int) -> str | None:
@@ -174,11 +188,21 @@ def decode_in_c(
     memory = ctypes.create_string_buffer(body, len(body))
     start = ctypes.addressof(memory)
     response, result = Response(), Result()
-    assert core.kn_produce_response_open(ctypes.byref(response), Span(start, start + len(body), 0), version) == 0
+    assert (
+        core.kn_produce_response_open(
+            ctypes.byref(response), Span(start, start + len(body), 0), version
+        )
+        == 0
+    )
     results: list[tuple[object, ...]] = []
-    while (status := core.kn_produce_response_next(ctypes.byref(response), ctypes.byref(result))) == 1:
+    while (
+        status := core.kn_produce_response_next(ctypes.byref(response), ctypes.byref(result))
+    ) == 1:
         name = text_at(result.topic, result.topic_bytes)
-        first_error = (result.record_error_index, text_at(result.record_error, result.record_error_bytes))
+        first_error = (
+            result.record_error_index,
+            text_at(result.record_error, result.record_error_bytes),
+        )
         results.append(
             (
                 name if version < 13 else ctypes.string_at(result.topic_id, 16),
@@ -199,7 +223,9 @@ def decode_in_c(
     found = []
     for node_id in node_ids:
         text = ctypes.create_string_buffer(300)
-        if core.kn_produce_response_endpoint(ctypes.byref(response), node_id, text, ctypes.c_size_t(300)):
+        if core.kn_produce_response_endpoint(
+            ctypes.byref(response), node_id, text, ctypes.c_size_t(300)
+        ):
             found.append(text.value.decode())
     return results, response.throttle_ms, found
 
@@ -216,7 +242,9 @@ PARTITIONS = st.builds(
     base_offset=INT64,
     log_append_time_ms=INT64,
     log_start_offset=INT64,
-    record_errors=st.lists(st.builds(P.RecordError, batch_index=INT32, batch_index_error_message=TEXTS), max_size=3),
+    record_errors=st.lists(
+        st.builds(P.RecordError, batch_index=INT32, batch_index_error_message=TEXTS), max_size=3
+    ),
     error_message=TEXTS,
     current_leader=st.builds(P.CurrentLeader, leader_id=INT32, leader_epoch=INT32),
 )
@@ -274,7 +302,11 @@ def test_response_is_read_as_the_declaration_wrote_it(
         for parts in topics.values():
             for part in parts:
                 part.current_leader = P.CurrentLeader()
-    results, throttle, found = decode_in_c(core, declared.encode(version), version, [node.node_id for node in nodes])
-    assert results == [expected(version, name, part) for name, parts in topics.items() for part in parts]
+    results, throttle, found = decode_in_c(
+        core, declared.encode(version), version, [node.node_id for node in nodes]
+    )
+    assert results == [
+        expected(version, name, part) for name, parts in topics.items() for part in parts
+    ]
     assert throttle == (throttle_ms if version >= 1 else 0)
     assert found == ([f"{node.host}:{node.port}" for node in nodes] if version >= 10 else [])

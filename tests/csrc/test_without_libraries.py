@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WITHOUT = {"zlib for libdeflate": "libdeflate", "snappy alone": "gzip,lz4,zstd", "none": "gzip,snappy,lz4,zstd"}
+WITHOUT = {
+    "zlib for libdeflate": "libdeflate",
+    "snappy alone": "gzip,lz4,zstd",
+    "none": "gzip,snappy,lz4,zstd",
+}
 
 
 def codec_flags(without: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
@@ -30,11 +34,33 @@ def codec_flags(without: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str
 def test_codecs_work_without(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cflags, ldflags = codec_flags(WITHOUT[missing], monkeypatch)
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
-    sources = [ROOT / "tests/csrc/test_codec.c", *ROOT.glob("csrc/base/*.c"), *ROOT.glob("csrc/records/*.c")]
-    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-DKN_DEBUG=1", "-pthread", *cflags]
-    command = [compiler, *flags, f"-I{ROOT}/csrc", f"-I{ROOT}/tests/csrc", *map(str, sources), *ldflags]
+    sources = [
+        ROOT / "tests/csrc/test_codec.c",
+        *ROOT.glob("csrc/base/*.c"),
+        *ROOT.glob("csrc/records/*.c"),
+    ]
+    flags = [
+        "-std=gnu11",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-DKN_DEBUG=1",
+        "-pthread",
+        *cflags,
+    ]
+    command = [
+        compiler,
+        *flags,
+        f"-I{ROOT}/csrc",
+        f"-I{ROOT}/tests/csrc",
+        *map(str, sources),
+        *ldflags,
+    ]
     subprocess.run([*command, "-o", str(tmp_path / "test_codec")], check=True)
-    done = subprocess.run([str(tmp_path / "test_codec")], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(tmp_path / "test_codec")], capture_output=True, text=True, check=False
+    )
     if missing == "none":
         # Then the program only checks the table, and prints that.
         assert "checked nothing" in done.stderr, done.stderr

@@ -78,7 +78,12 @@ SAYS = {
         "features known: True",
         "the active controller votes: True",
     ],
-    "arrow.py": ["100 rows of ", "['offset', 'key', 'value']", "10000 rows, 10 cities", "'key': 'city 0'"],
+    "arrow.py": [
+        "100 rows of ",
+        "['offset', 'key', 'value']",
+        "10000 rows, 10 cities",
+        "'key': 'city 0'",
+    ],
     "arrow_produce.py": [
         "100000 rows queued",
         "refused: value='readings'",
@@ -86,7 +91,11 @@ SAYS = {
     ],
     "produce.py": ["1000 messages delivered"],
     "consume.py": ["1000 messages read", "b'hello "],
-    "groups.py": ["first has got [0, 1, 2, 3]", "first gives up", "1000 messages read by two members"],
+    "groups.py": [
+        "first has got [0, 1, 2, 3]",
+        "first gives up",
+        "1000 messages read by two members",
+    ],
     "share_group.py": [
         "accepted: 90",
         "rejected: [9, 19, 29, ",
@@ -94,7 +103,11 @@ SAYS = {
         "failures: 0",
         "left to do: [0]",
     ],
-    "commits.py": ["committed: ", "partitions committed and waited for: 4", "the tenth message, plus one: 10"],
+    "commits.py": [
+        "committed: ",
+        "partitions committed and waited for: 4",
+        "the tenth message, plus one: 10",
+    ],
     "wakeup.py": ["1000 messages, then a signal", "left the group"],
     "seek.py": [
         "offsets 0 to 100",
@@ -110,10 +123,16 @@ SAYS = {
         "first: 'key 0' 0",
     ],
     "debug_log.py": [
-        "kafka_native.orders.topic [kafka-native orders#producer-1] orders#producer-1: greetings [0]: leader ",
+        (
+            "kafka_native.orders.topic [kafka-native orders#producer-1] orders#producer-1: "
+            "greetings [0]: leader "
+        ),
         "kafka_native.orders.msg [kn-broker-",
         "1 message(s) written from offset ",
-        "BROKER: [thrd:kafka-native rdkafka#producer-2]: 127.0.0.1:1/bootstrap: connect failed: 127.0.0.1:1: ",
+        (
+            "BROKER: [thrd:kafka-native rdkafka#producer-2]: 127.0.0.1:1/bootstrap: connect "
+            "failed: 127.0.0.1:1: "
+        ),
         "levels: [3, 4]",
     ],
     "tls.py": [
@@ -125,7 +144,10 @@ SAYS = {
     "proxy.py": [
         "delivered: 30",
         "refused: 127.0.0.1:",
-        "proxy 127.0.0.1:3128: it wants a login: set proxy.url to http://user:password@host:port (HTTP says 407)",
+        (
+            "proxy 127.0.0.1:3128: it wants a login: set proxy.url to "
+            "http://user:password@host:port (HTTP says 407)"
+        ),
     ],
     "errors.py": [
         "bootstrap.servers",
@@ -144,7 +166,11 @@ SAYS = {
         "ms, a sum, labels ['group_id', 'group_member_id']",
         "pushed by 2 clients, 2 said goodbye",
     ],
-    "gapless.py": ["_GAPLESS_GUARANTEE", "x INVALID_RECORD (NOT_PERSISTED)", "0 to 49 without a gap: True"],
+    "gapless.py": [
+        "_GAPLESS_GUARANTEE",
+        "x INVALID_RECORD (NOT_PERSISTED)",
+        "0 to 49 without a gap: True",
+    ],
     "exactly_once.py": ["1000 messages delivered, in order: True", "`acks` must be set to `all`"],
     "compacted.py": [
         "{'ada': 'London', 'grace': 'Arlington'}",
@@ -160,7 +186,10 @@ SAYS = {
         "within half a second: None",
     ],
     "assignor.py": ["strong: 9 partitions, weak: 3"],
-    "interceptors.py": ["[('MSG_SIZE_TOO_LARGE', 1), ('delivered', 100)]", "[('origin', b'examples')] 1000 bytes"],
+    "interceptors.py": [
+        "[('MSG_SIZE_TOO_LARGE', 1), ('delivered', 100)]",
+        "[('origin', b'examples')] 1000 bytes",
+    ],
     "monitoring.py": [
         "stats_cb: messages delivered: 1000",
         "metrics(): messages: 1000 bytes: 15000",
@@ -247,10 +276,16 @@ def spark_python() -> str:
 
 def run(name: str, bootstrap: str) -> None:
     program = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if name.startswith("test_") else []
-    environment = os.environ | {"BOOTSTRAP": bootstrap, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": spark_python()}
+    environment = os.environ | {
+        "BOOTSTRAP": bootstrap,
+        "PYTHONPATH": str(ROOT),
+        "PYSPARK_PYTHON": spark_python(),
+    }
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = ["sh" if name.endswith(".sh") else sys.executable, *program, str(EXAMPLES / name)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for text in SAYS[name]:
         assert text in done.stdout

@@ -21,7 +21,13 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 
 @pytest.mark.parametrize(
     ("page", "least"),
-    [("consuming.md", 7), ("asyncio.md", 3), ("monitoring.md", 4), ("transactions.md", 3), ("share-groups.md", 2)],
+    [
+        ("consuming.md", 7),
+        ("asyncio.md", 3),
+        ("monitoring.md", 4),
+        ("transactions.md", 3),
+        ("share-groups.md", 2),
+    ],
 )
 def test_the_snippets_of_the_guide_run(page: str, least: int) -> None:
     with MockCluster(brokers=2, two_phase_commit=True) as cluster:
@@ -35,7 +41,9 @@ def test_the_snippets_of_the_guide_run(page: str, least: int) -> None:
 
 def run_snippets(page: str, names: dict[str, Any]) -> int:
     """Run a page's snippets with these names, and return their number."""
-    snippets = re.findall(r"```python\n(.*?)```", (GUIDE / page).read_text(encoding="utf-8"), re.DOTALL)
+    snippets = re.findall(
+        r"```python\n(.*?)```", (GUIDE / page).read_text(encoding="utf-8"), re.DOTALL
+    )
     for number, snippet in enumerate(snippets):
         exec(compile(snippet, f"{page}, snippet {number}", "exec"), names)
     return len(snippets)
@@ -44,7 +52,12 @@ def run_snippets(page: str, names: dict[str, Any]) -> int:
 def test_the_snippet_about_proxies_runs() -> None:
     with MockCluster(brokers=2) as cluster, Socks5((b"alice", b"s3cret")) as proxy:
         cluster.create_topic("greetings", 1)
-        assert run_snippets("proxies.md", {"bootstrap": cluster.bootstrap_servers, "proxy": proxy.address}) == 1
+        assert (
+            run_snippets(
+                "proxies.md", {"bootstrap": cluster.bootstrap_servers, "proxy": proxy.address}
+            )
+            == 1
+        )
         assert cluster.watermarks("greetings", 0) == (0, 1)
         assert len(proxy.asked) >= 2
 
@@ -60,7 +73,9 @@ def test_the_snippets_about_sasl_run() -> None:
     security = ListenerSecurity("sasl_plaintext", mechanisms=mechanisms, users={"alice": "s3cret"})
     with (
         MockCluster(brokers=1, security=security) as cluster,
-        TokenEndpoint(lambda asked: (200, {"access_token": unsecured_jwt("my-service")})) as endpoint,
+        TokenEndpoint(
+            lambda asked: (200, {"access_token": unsecured_jwt("my-service")})
+        ) as endpoint,
     ):
         cluster.create_topic("greetings", 1)
         names: dict[str, Any] = {
@@ -68,7 +83,11 @@ def test_the_snippets_about_sasl_run() -> None:
             "password": "s3cret",
             "issue_token": unsecured_jwt,
         }
-        names |= {"token_endpoint": endpoint.url, "client_secret": "s3cret", "private_key": private_key()}
+        names |= {
+            "token_endpoint": endpoint.url,
+            "client_secret": "s3cret",
+            "private_key": private_key(),
+        }
         assert run_snippets("sasl.md", names) == 6
         assert [each.form["grant_type"].rpartition(":")[2] for each in endpoint.asked] == [
             "client_credentials",

@@ -30,16 +30,22 @@ def save(folder: Path, ca_pem: str, own: Identity) -> None:
     (folder / "ca.pem").write_text(ca_pem)
     (folder / "client.pem").write_text(own.certificate_pem)
     (folder / "plain.key").write_text(own.key_pem)
-    (folder / "client.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked))
+    (folder / "client.key").write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked)
+    )
     keystore = pkcs12.serialize_key_and_certificates(b"client", key, certificate, None, locked)
     (folder / "client.p12").write_bytes(keystore)
 
 
-def test_the_snippets_of_the_page_on_tls_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippets_of_the_page_on_tls_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(snippets) == 4
     monkeypatch.chdir(tmp_path)
-    with MockCluster(brokers=1, security=ListenerSecurity("ssl", client_certificates="requested")) as cluster:
+    with MockCluster(
+        brokers=1, security=ListenerSecurity("ssl", client_certificates="requested")
+    ) as cluster:
         cluster.create_topic("greetings", 1)
         save(tmp_path, cluster.ca_pem, cluster.certificates.client("alice"))
         names: dict[str, Any] = {"bootstrap": cluster.bootstrap_servers}

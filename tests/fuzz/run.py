@@ -4,9 +4,9 @@
     tests/fuzz/run.py --runs 100000              every target, that many executions each
     tests/fuzz/run.py --seconds 60 batch lz4     two targets for a minute each
 
-Seeds are in tests/fuzz/corpus/TARGET. A run stores its new inputs in build/fuzz/corpus, never in the
-repository. You add a finding to the seeds by hand, together with its fix. Each run appends a line to
-build/fuzz/ledger.jsonl; --totals sums them up.
+Seeds are in tests/fuzz/corpus/TARGET. A run stores its new inputs in build/fuzz/corpus, never in
+the repository. You add a finding to the seeds by hand, together with its fix. Each run appends a
+line to build/fuzz/ledger.jsonl; --totals sums them up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def clang() -> str | None:
 
 
 def codec_flags(without: str) -> tuple[list[str], list[str]]:
-    """Defines and libraries as setup.py finds them; `without` hides libdeflate, so that gzip uses zlib."""
+    """Defines and libraries as setup.py finds them; `without` hides libdeflate, so that gzip uses
+    zlib.
+    """
     spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
     assert spec is not None
     assert spec.loader is not None
@@ -74,11 +76,15 @@ def codec_flags(without: str) -> tuple[list[str], list[str]]:
 
 def is_stale(target: Path, inputs: list[Path]) -> bool:
     """Whether target is missing or older than one of its inputs."""
-    return not target.exists() or target.stat().st_mtime < max(path.stat().st_mtime for path in inputs)
+    return not target.exists() or target.stat().st_mtime < max(
+        path.stat().st_mtime for path in inputs
+    )
 
 
 def build(name: str) -> Path:
-    """Build the target's program if one of its inputs has changed; targets share the objects of csrc."""
+    """Build the target's program if one of its inputs has changed; targets share the objects of
+    csrc.
+    """
     compiler = clang()
     assert compiler is not None, "clang is not installed"
     source, defines = TARGETS[name]
@@ -87,11 +93,21 @@ def build(name: str) -> Path:
     cflags, ldflags = codec_flags(without)
     folders = [ROOT / "csrc" / part for part in ("base", "records")]
     sources = sorted(
-        [*(path for folder in folders for path in folder.glob("*.c")), ROOT / "csrc" / "arrow" / "import.c"]
+        [
+            *(path for folder in folders for path in folder.glob("*.c")),
+            ROOT / "csrc" / "arrow" / "import.c",
+        ]
     )
     included = ROOT / "csrc" / "net" / "proxy.c"  # included by one target
     headers = [*ROOT.glob("csrc/*/*.h"), included, HERE / "fuzz.h"]
-    flags = ["-std=gnu11", "-O1", "-g", "-DKN_DEBUG=1", f"-fsanitize={SANITIZERS}", "-fno-sanitize-recover=undefined"]
+    flags = [
+        "-std=gnu11",
+        "-O1",
+        "-g",
+        "-DKN_DEBUG=1",
+        f"-fsanitize={SANITIZERS}",
+        "-fno-sanitize-recover=undefined",
+    ]
     flags += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
 
     objects = BUILD / f"obj{without}"
@@ -106,8 +122,16 @@ def build(name: str) -> Path:
     binary.parent.mkdir(parents=True, exist_ok=True)
     if is_stale(binary, [done, *headers, HERE / source]):
         partial = binary.with_suffix(f".{os.getpid()}")  # another run may still use the old one
-        command = [compiler, *flags, *(f"-D{key}={value}" for key, value in defines.items()), str(HERE / source)]
-        subprocess.run([*command, *map(str, sorted(objects.glob("*.o"))), *ldflags, "-o", str(partial)], check=True)
+        command = [
+            compiler,
+            *flags,
+            *(f"-D{key}={value}" for key, value in defines.items()),
+            str(HERE / source),
+        ]
+        subprocess.run(
+            [*command, *map(str, sorted(objects.glob("*.o"))), *ldflags, "-o", str(partial)],
+            check=True,
+        )
         partial.rename(binary)
     return binary
 
@@ -115,7 +139,11 @@ def build(name: str) -> Path:
 def commit() -> str:
     """The commit of the tree."""
     done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.stdout.strip() or "unknown"
 
@@ -142,7 +170,9 @@ def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
     if seeds.is_dir():
         command.append(str(seeds))
     started = time.monotonic()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False
+    )
     match = re.search(r"number_of_executed_units: (\d+)", done.stderr)
     executed = int(match[1]) if match else 0
     clean = done.returncode == 0 and executed > 0
@@ -171,17 +201,25 @@ def totals() -> int:
         findings[entry["target"]] += not entry["clean"]
     for name in TARGETS:
         print(f"{name:12} {executions[name]:>12,} executions, {findings[name]} findings")
-    print(f"{'all':12} {sum(executions.values()):>12,} executions, {sum(findings.values())} findings")
+    print(
+        f"{'all':12} {sum(executions.values()):>12,} executions, {sum(findings.values())} findings"
+    )
     return 1 if sum(findings.values()) else 0
 
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; default: all")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; default: all"
+    )
     parser.add_argument("--runs", type=int, default=0, help="executions of each target")
     parser.add_argument("--seconds", type=int, default=0, help="time for each target")
-    parser.add_argument("--seed", type=int, default=0, help="random seed (0: another one each time)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="random seed (0: another one each time)"
+    )
     parser.add_argument("--totals", action="store_true", help="sum up the ledger and stop")
     options = parser.parse_args()
     if options.totals:
@@ -196,7 +234,8 @@ def main() -> int:
         seed = options.seed or int.from_bytes(os.urandom(3), "big") or 1
         executed, clean = run(name, options.runs, options.seconds, seed)
         print(
-            f"{name:12} {executed:>12,} executions, {'clean' if clean else 'FINDING: see build/fuzz/findings'}",
+            f"{name:12} {executed:>12,} executions, "
+            f"{'clean' if clean else 'FINDING: see build/fuzz/findings'}",
             flush=True,
         )
         failed = failed or not clean

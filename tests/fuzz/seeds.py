@@ -45,7 +45,9 @@ def batches() -> None:
         write("batch", f"v2-{codec}", batch)
         write("batch", f"v2-{codec}-twice-and-partial", batch + batch + batch[:30])
         for magic in (0, 1):
-            messages = [legacy.Message(offset, b"k", b"v" * offset, timestamp=5) for offset in range(3)]
+            messages = [
+                legacy.Message(offset, b"k", b"v" * offset, timestamp=5) for offset in range(3)
+            ]
             data = legacy.encode_set(messages, magic=magic, codec=codec)
             write("legacy", f"v{magic}-{codec}", data)
             write("batch", f"v{magic}-{codec}", data)
@@ -56,7 +58,9 @@ def batches() -> None:
         inner = (
             plain[61:]
             if magic == 2
-            else legacy.encode_set([legacy.Message(i, None, b"v", timestamp=7) for i in range(4)], magic=magic)
+            else legacy.encode_set(
+                [legacy.Message(i, None, b"v", timestamp=7) for i in range(4)], magic=magic
+            )
         )
         for codec in range(4):
             write("wrapped", f"v{magic}-{codec}", bytes([codec, magic, 4]) + inner)
@@ -65,7 +69,8 @@ def batches() -> None:
     write(
         "span",
         "sample",
-        b"".join(primitives.varint_encode(n) for n in (0, -1, 63, 64, 1 << 31, -(1 << 63))) + b"\xff" * 11,
+        b"".join(primitives.varint_encode(n) for n in (0, -1, 63, 64, 1 << 31, -(1 << 63)))
+        + b"\xff" * 11,
     )
 
 
@@ -79,7 +84,11 @@ def codecs() -> None:
                 write(target, name, CAPS[3:] + packed)
             if codec == "lz4":
                 write("lz4_legacy", name, CAPS[3:] + legacy.break_lz4_checksum(packed))
-    two = gzip.compress(text, mtime=0) + gzip.compress(b"", mtime=0) + gzip.compress(text[:50], mtime=0)
+    two = (
+        gzip.compress(text, mtime=0)
+        + gzip.compress(b"", mtime=0)
+        + gzip.compress(text[:50], mtime=0)
+    )
     write("gzip", "members", CAPS[3:] + two)
     write("gzip_zlib", "members", CAPS[3:] + two)
     block = records.compress("snappy", text)
@@ -121,29 +130,51 @@ ARROW_FORMATS = (
 
 
 def arrow() -> None:
-    """Seeds of foreign columns, as fuzz_arrow.c reads them: the type of a column, then its buffers."""
+    """Seeds of foreign columns, as fuzz_arrow.c reads them: the type of a column, then its
+    buffers.
+    """
     for index, name in enumerate(ARROW_FORMATS):
-        head = bytes([1, 5, 0, index, 10, 0, 1, 0])  # rows 1-6 of ten, after an offset of one; no validity bitmap
+        head = bytes(
+            [1, 5, 0, index, 10, 0, 1, 0]
+        )  # rows 1-6 of ten, after an offset of one; no validity bitmap
         write("arrow", name.replace("+", "nested-"), head + bytes([1, *range(1, 41)]) * 5)
     entries = bytes([10, 20, 0, 0, 0])
     texts = bytes([1, 20, 0, 0, 0, 1]) + bytes([2, 0, 0, 0]) * 21 + b"header " * 6 + b"\x00"
-    write("arrow", "headers", bytes([0, 4, 0, 7, 4, 0, 0, 0, 1]) + bytes([3, 0, 0, 0]) * 5 + entries + texts + texts)
+    write(
+        "arrow",
+        "headers",
+        bytes([0, 4, 0, 7, 4, 0, 0, 0, 1]) + bytes([3, 0, 0, 0]) * 5 + entries + texts + texts,
+    )
     words = bytes([1, 3, 0, 0, 0, 1]) + bytes([2, 0, 0, 0]) * 4 + b"one two."
     write("arrow", "dictionary", bytes([0, 4, 0, 11, 4, 0, 0, 0, 0, 1, 2, 1, 1]) + words)
 
 
 def tunnels() -> None:
-    """Seeds of a proxy's answers, as fuzz_tunnel.c reads them: kind of proxy, size of pieces, then the answers."""
+    """Seeds of a proxy's answers, as fuzz_tunnel.c reads them: kind of proxy, size of pieces, then
+    the answers.
+    """
     socks5, http, login, address = 0, 1, 2, 4
     bound = {1: bytes(4), 3: b"\x04name", 4: bytes(16)}
     for kind, where in bound.items():
         reply = b"\x05\x00\x00" + bytes([kind]) + where + b"\x04\x38"
         write("tunnel", f"socks5-{kind}", bytes([socks5 | address, kind]) + b"\x05\x00" + reply)
-        write("tunnel", f"socks5-login-{kind}", bytes([socks5 | login, 255]) + b"\x05\x02\x01\x00" + reply)
+        write(
+            "tunnel",
+            f"socks5-login-{kind}",
+            bytes([socks5 | login, 255]) + b"\x05\x02\x01\x00" + reply,
+        )
     write("tunnel", "socks5-refused", bytes([socks5, 255]) + b"\x05\x00\x05\x05")
-    write("tunnel", "http", bytes([http, 255]) + b"HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n")
+    write(
+        "tunnel",
+        "http",
+        bytes([http, 255]) + b"HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n",
+    )
     write("tunnel", "http-login", bytes([http | login, 3]) + b"HTTP/1.0 200 \r\n\r\n")
-    write("tunnel", "http-refused", bytes([http, 20]) + b"HTTP/1.1 407 Proxy Authentication Required\r\n")
+    write(
+        "tunnel",
+        "http-refused",
+        bytes([http, 20]) + b"HTTP/1.1 407 Proxy Authentication Required\r\n",
+    )
 
 
 if __name__ == "__main__":

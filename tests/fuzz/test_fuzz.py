@@ -31,7 +31,10 @@ RUNNER = load_runner()
 def fuzzer() -> ModuleType:
     if RUNNER.clang() is None:
         pytest.skip("the fuzz targets need clang, which is not installed")
-    source = "int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }"
+    source = (
+        "int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; "
+        "return 0; }"
+    )
     command = [RUNNER.clang(), f"-fsanitize={RUNNER.SANITIZERS}", "-x", "c", "-", "-o", "/dev/null"]
     done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -40,7 +43,9 @@ def fuzzer() -> ModuleType:
 
 
 @pytest.mark.parametrize("target", RUNNER.TARGETS)
-def test_target_runs_without_a_finding(fuzzer: ModuleType, target: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_target_runs_without_a_finding(
+    fuzzer: ModuleType, target: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     executed, clean = fuzzer.run(target, RUNS, 0, seed=1)
     assert clean, capfd.readouterr().err
     assert executed >= RUNS
@@ -54,7 +59,10 @@ def test_every_target_has_seeds_and_the_corpus_is_small() -> None:
 
 def test_the_runner_refuses_an_unknown_target() -> None:
     done = subprocess.run(
-        [sys.executable, str(HERE / "run.py"), "--runs", "1", "nonsense"], capture_output=True, text=True, check=False
+        [sys.executable, str(HERE / "run.py"), "--runs", "1", "nonsense"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert "nonsense" in done.stderr

@@ -39,7 +39,15 @@ def described_batch(batch: records.Batch) -> dict[str, Any]:
     found = {
         name: getattr(batch, name)
         for name in (
-            *("magic", "base_offset", "last_offset", "codec", "timestamp_type", "max_timestamp", "producer_id"),
+            *(
+                "magic",
+                "base_offset",
+                "last_offset",
+                "codec",
+                "timestamp_type",
+                "max_timestamp",
+                "producer_id",
+            ),
             *(
                 "producer_epoch",
                 "base_sequence",
@@ -75,7 +83,9 @@ def describe(data: bytes, *, python_codecs: bool = False) -> list[dict[str, Any]
 @pytest.mark.parametrize("name", sorted(DESCRIPTIONS))
 @pytest.mark.parametrize("python_codecs", [False, True], ids=["library", "package"])
 def test_a_java_batch_is_read_as_java_reads_it(name: str, python_codecs: bool) -> None:
-    assert describe((BATCHES / name).read_bytes(), python_codecs=python_codecs) == DESCRIPTIONS[name]
+    assert (
+        describe((BATCHES / name).read_bytes(), python_codecs=python_codecs) == DESCRIPTIONS[name]
+    )
 
 
 def test_every_golden_file_is_described() -> None:
@@ -84,7 +94,9 @@ def test_every_golden_file_is_described() -> None:
 
 
 def test_every_magic_and_codec_is_there() -> None:
-    found = {(batch["magic"], batch["codec"]) for batches in DESCRIPTIONS.values() for batch in batches}
+    found = {
+        (batch["magic"], batch["codec"]) for batches in DESCRIPTIONS.values() for batch in batches
+    }
     old = [(magic, codec) for magic in (0, 1) for codec in ("none", "gzip", "snappy", "lz4")]
     assert found == {*old, *((2, codec) for codec in records.CODEC_NAMES)}
 
@@ -92,7 +104,9 @@ def test_every_magic_and_codec_is_there() -> None:
 @pytest.mark.parametrize("name", sorted(name for name in DESCRIPTIONS if name.startswith("v2")))
 def test_the_headers_alone_say_the_same(name: str) -> None:
     data = (BATCHES / name).read_bytes()
-    for header, batch in zip(records.batch_headers(data, check_crcs=True), DESCRIPTIONS[name], strict=True):
+    for header, batch in zip(
+        records.batch_headers(data, check_crcs=True), DESCRIPTIONS[name], strict=True
+    ):
         assert {key: getattr(header, key) for key in batch if key != "records"} == {
             key: value for key, value in batch.items() if key != "records"
         }
@@ -117,7 +131,9 @@ class Java:
 
     def run(self, *args: str) -> str:
         command = ["java", "-cp", f"{self._jars}/*", str(JAVA / "Golden.java"), *args]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PROGRAM_S
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -156,7 +172,9 @@ def test_java_reads_what_we_write(java: Java, tmp_path: Path) -> None:
                 )
                 (tmp_path / f"{codec}-{level}-{kind}.bin").write_bytes(data)
     extra = {"producer_id": 4711, "producer_epoch": 3, "base_sequence": 99}
-    (tmp_path / "transactional.bin").write_bytes(records.encode_batch(sample, transactional=True, **extra))
+    (tmp_path / "transactional.bin").write_bytes(
+        records.encode_batch(sample, transactional=True, **extra)
+    )
     (tmp_path / "log-append.bin").write_bytes(records.encode_batch(sample, timestamp_type=1))
     files = sorted(map(str, tmp_path.glob("*.bin")))
     seen = json.loads(java.run("read", *files))

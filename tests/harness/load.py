@@ -16,10 +16,16 @@ STEP_S = 0.02
 class Load(threading.Thread):
     """Produces with idempotence until it is stopped."""
 
-    def __init__(self, cluster: Cluster, rate: int, message: Callable[[int], dict[str, Any]], **conf: Any) -> None:
+    def __init__(
+        self, cluster: Cluster, rate: int, message: Callable[[int], dict[str, Any]], **conf: Any
+    ) -> None:
         """``message`` makes the arguments of produce() for a message number, from 0 on."""
         super().__init__(daemon=True)
-        base = {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "message.timeout.ms": 180_000}
+        base = {
+            "bootstrap.servers": cluster.bootstrap,
+            "enable.idempotence": True,
+            "message.timeout.ms": 180_000,
+        }
         self._producer = kafka_native.Producer(quiet({**base, **conf}))
         self._rate, self._message = rate, message
         self._ended = threading.Event()

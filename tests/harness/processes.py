@@ -27,7 +27,9 @@ def guarded(*command: str) -> list[str]:
 def started(*command: str, output: Path, **options: Any) -> subprocess.Popen[bytes]:
     """Start a guarded process without input. Its output is appended to a file."""
     with output.open("ab") as printed:
-        return subprocess.Popen(guarded(*command), stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, **options)
+        return subprocess.Popen(
+            guarded(*command), stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, **options
+        )
 
 
 class Child:
@@ -104,7 +106,9 @@ def _parents() -> dict[int, int]:
     for folder in PROC.iterdir():
         with suppress(OSError):  # it may have ended by now
             if folder.name.isdigit():
-                found[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                found[int(folder.name)] = int(
+                    (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                )
     return found
 
 

@@ -1,4 +1,6 @@
-"""A TCP proxy for tests. It forwards bytes to a variable target, and breaks connections on command.
+"""A TCP proxy for tests.
+
+It forwards bytes to a variable target, and breaks connections on command.
 """
 
 from __future__ import annotations
@@ -117,7 +119,10 @@ class Proxy:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -163,8 +168,13 @@ class Proxy:
         with self._lock:
             self._links.add(link)
         left = threading.Semaphore(0)
-        for one, other, fate in ((link.near, link.far, fates.requests), (link.far, link.near, fates.answers)):
-            threading.Thread(target=self._carry, args=(link, one, other, fate, left), daemon=True).start()
+        for one, other, fate in (
+            (link.near, link.far, fates.requests),
+            (link.far, link.near, fates.answers),
+        ):
+            threading.Thread(
+                target=self._carry, args=(link, one, other, fate, left), daemon=True
+            ).start()
         threading.Thread(target=self._bury, args=(link, left), daemon=True).start()
 
     def _bury(self, link: Link, left: threading.Semaphore) -> None:
@@ -177,7 +187,12 @@ class Proxy:
         link.far.close()
 
     def _carry(
-        self, link: Link, source: socket.socket, sink: socket.socket, fate: Fate, left: threading.Semaphore
+        self,
+        link: Link,
+        source: socket.socket,
+        sink: socket.socket,
+        fate: Fate,
+        left: threading.Semaphore,
     ) -> None:
         try:
             self._pass_on(link, source, sink, fate)

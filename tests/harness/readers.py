@@ -19,7 +19,9 @@ Place = tuple[int, int]
 """Partition and offset."""
 
 WAIT_S = 120.0
-BATCH = re.compile(r"producerId: (\d+) producerEpoch: \d+ .*isTransactional: (\w+) isControl: (\w+)")
+BATCH = re.compile(
+    r"producerId: (\d+) producerEpoch: \d+ .*isTransactional: (\w+) isControl: (\w+)"
+)
 LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)")
 STATE = re.compile(r" key: (\{.*\}) payload: (\{.*\})$", re.MULTILINE)
 ENDED = {0: "Empty", 4: "CompleteCommit", 5: "CompleteAbort", 6: "Dead"}
@@ -27,14 +29,22 @@ ENDED = {0: "Empty", 4: "CompleteCommit", 5: "CompleteAbort", 6: "Dead"}
 
 
 def _read(lib: ModuleType, cluster: Cluster, topic: str, partitions: int) -> dict[Place, str]:
-    conf = {"bootstrap.servers": cluster.bootstrap, "group.id": "readers", "isolation.level": "read_committed"}
-    consumer = lib.Consumer(quiet({**conf, "enable.partition.eof": True, "enable.auto.commit": False}))
+    conf = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "readers",
+        "isolation.level": "read_committed",
+    }
+    consumer = lib.Consumer(
+        quiet({**conf, "enable.partition.eof": True, "enable.auto.commit": False})
+    )
     consumer.assign([lib.TopicPartition(topic, number, 0) for number in range(partitions)])
     found: dict[Place, str] = {}
     ends: set[int] = set()
     deadline = time.monotonic() + WAIT_S
     while len(ends) < partitions:
-        assert time.monotonic() < deadline, f"{lib.__name__} has read to the end of {sorted(ends)} only"
+        assert time.monotonic() < deadline, (
+            f"{lib.__name__} has read to the end of {sorted(ends)} only"
+        )
         for message in consumer.consume(1000, 0.5):
             if message.error() is None:
                 found[message.partition(), message.offset()] = message.value().decode()
@@ -60,7 +70,15 @@ def by_java(cluster: Cluster, topic: str, _: int, count: int) -> dict[Place, str
     said = java.java_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--from-beginning"),
-        *("--isolation-level", "read_committed", "--timeout-ms", "30000", "--max-messages", str(count), *printing),
+        *(
+            "--isolation-level",
+            "read_committed",
+            "--timeout-ms",
+            "30000",
+            "--max-messages",
+            str(count),
+            *printing,
+        ),
     )
     found = [match.groups() for match in LINE.finditer(said.decode())]
     return {(int(partition), int(offset)): value for partition, offset, value in found}
@@ -68,7 +86,9 @@ def by_java(cluster: Cluster, topic: str, _: int, count: int) -> dict[Place, str
 
 def is_committed(cluster: Cluster, topic: str, partitions: int, group: str) -> bool:
     """Return whether the group has committed the end of each partition."""
-    with kafka_native.Consumer(quiet({"bootstrap.servers": cluster.bootstrap, "group.id": group})) as consumer:
+    with kafka_native.Consumer(
+        quiet({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    ) as consumer:
         places = [kafka_native.TopicPartition(topic, number) for number in range(partitions)]
         stored = consumer.committed(places, 30)
         ends = [consumer.get_watermark_offsets(place, 30)[1] for place in places]
@@ -83,13 +103,17 @@ def open_transactions(cluster: Cluster, topic: str, group: str) -> list[str]:
     found = []
     for broker in cluster.brokers.values():
         if isinstance(broker, ProcessBroker):
-            found += [f"broker {broker.node}: {text}" for text in _open_in(broker.log_dir, topic, group)]
+            found += [
+                f"broker {broker.node}: {text}" for text in _open_in(broker.log_dir, topic, group)
+            ]
     return found
 
 
 def _dump(files: list[Path], *options: str) -> str:
     names = ",".join(map(str, files))
-    return java.java_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names).decode()
+    return java.java_tool(
+        "org.apache.kafka.tools.DumpLogSegments", *options, "--files", names
+    ).decode()
 
 
 def _open_in(log_dir: Path, topic: str, group: str) -> Iterator[str]:
@@ -117,7 +141,9 @@ def open_in_states(dumped: str, group: str) -> Iterator[str]:
     """Yield a group's transactional ids whose last state in the coordinator's log isn't an end."""
     state: dict[str, int] = {}
     for key, payload in STATE.findall(dumped):
-        state[json.loads(key)["data"]["transactionalId"]] = json.loads(payload)["data"]["transactionStatus"]
+        state[json.loads(key)["data"]["transactionalId"]] = json.loads(payload)["data"][
+            "transactionStatus"
+        ]
     ours = {name: status for name, status in state.items() if name.startswith(group)}
     for name, status in ours.items():
         if status not in ENDED:

@@ -75,12 +75,18 @@ def broken(rules: Iterable[Rule[T]], result: T, examples: int | None = None) -> 
 def each_break(breaks: Mapping[str, Sequence[Callable[[T], None]]]) -> pytest.MarkDecorator:
     """Parametrize a test of the rules with ``rule`` and a function that breaks it."""
     pairs = [(rule, each) for rule, ways in breaks.items() for each in ways]
-    return pytest.mark.parametrize(("rule", "break_it"), pairs, ids=lambda value: getattr(value, "__name__", value))
+    return pytest.mark.parametrize(
+        ("rule", "break_it"), pairs, ids=lambda value: getattr(value, "__name__", value)
+    )
 
 
 def counted(counts: Mapping[Any, int]) -> str:
     """Return counts as text."""
-    named = {name if isinstance(name, str) else " ".join(name): count for name, count in counts.items() if count}
+    named = {
+        name if isinstance(name, str) else " ".join(name): count
+        for name, count in counts.items()
+        if count
+    }
     return ", ".join(f"{count} {name}" for name, count in sorted(named.items())) or "none"
 
 
@@ -95,5 +101,7 @@ def report(figures: Iterable[str], found: Sequence[str], directory: Path) -> int
         click.echo(f"  {line}")
     for text in found:
         click.echo(f"  BROKEN {text}")
-    click.echo(f"  {f'what the processes said is in {directory}' if found else 'no rule was broken'}")
+    click.echo(
+        f"  {f'what the processes said is in {directory}' if found else 'no rule was broken'}"
+    )
     return len(found)

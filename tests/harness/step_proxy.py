@@ -34,8 +34,7 @@ def _frames(source: socket.socket) -> Iterator[bytes]:
 
 
 class StepProxy(Proxy):
-    """Forwards whole requests and answers. Set ``target`` before the first connection.
-    """
+    """Forwards whole requests and answers. Set ``target`` before the first connection."""
 
     def __init__(self, watch: Watch) -> None:
         """``watch`` is called for each step."""
@@ -47,7 +46,9 @@ class StepProxy(Proxy):
         carry = self._requests if source is link.near else self._answers
         carry(source, sink, link.asked, port)
 
-    def _requests(self, near: socket.socket, far: socket.socket, asked: dict[int, int], port: int) -> None:
+    def _requests(
+        self, near: socket.socket, far: socket.socket, asked: dict[int, int], port: int
+    ) -> None:
         for frame in _frames(near):
             api, _, number = struct.unpack_from(">hhi", frame, 4)
             asked[number] = api
@@ -55,7 +56,9 @@ class StepProxy(Proxy):
                 return
             far.sendall(frame)
 
-    def _answers(self, far: socket.socket, near: socket.socket, asked: dict[int, int], port: int) -> None:
+    def _answers(
+        self, far: socket.socket, near: socket.socket, asked: dict[int, int], port: int
+    ) -> None:
         for frame in _frames(far):
             api = asked.pop(struct.unpack_from(">i", frame, 4)[0])
             if not self._watch(api, ANSWERED, port):

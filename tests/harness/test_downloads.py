@@ -20,7 +20,9 @@ from tests.waiting import PROGRAM_S
 ALL_JARS = [java.JARS, jvm.JARS, *map(old_kafka.jars_of, old_kafka.VERSIONS)]
 WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")
 PROGRAMS = "mvn|pip|cargo|npm|curl|wget"
-FETCHES = re.compile(rf"""["'](?:{PROGRAMS})["']\s*[,\]]|urlopen\(|urlretrieve\(|spark\.jars\.packages""")
+FETCHES = re.compile(
+    rf"""["'](?:{PROGRAMS})["']\s*[,\]]|urlopen\(|urlretrieve\(|spark\.jars\.packages"""
+)
 MAY_FETCH = {
     "tests/downloads.py": "where the hashes are checked",
     "tests/packaging/test_wheel.py": "installs what a user would get",
@@ -65,7 +67,9 @@ def test_a_damaged_jar_is_refused_and_kept(fetched: Path, damage: str) -> None:
         name, expected, found = "a.jar", right, "no such file"
     before = sorted(fetched.iterdir())
     for _ in range(2):  # the refusal isn't forgotten
-        with pytest.raises(downloads.WrongDownload, match=f"  {name}: expected {expected}, found {found}\n") as caught:
+        with pytest.raises(
+            downloads.WrongDownload, match=f"  {name}: expected {expected}, found {found}\n"
+        ) as caught:
             downloads.jars(WANTED)
         assert str(fetched) in str(caught.value)
         assert "b.jar" not in str(caught.value)
@@ -95,7 +99,9 @@ def test_jars_that_are_damaged_when_they_come_are_refused(
 
 def test_a_set_without_hashes_is_refused(fetched: Path) -> None:
     downloads.TABLE.write_text("")
-    with pytest.raises(downloads.WrongDownload, match=r"has no hashes for .*: 'make write-hashes' writes them"):
+    with pytest.raises(
+        downloads.WrongDownload, match=r"has no hashes for .*: 'make write-hashes' writes them"
+    ):
         downloads.jars(WANTED)
 
 
@@ -107,7 +113,9 @@ def test_writing_hashes_keeps_those_of_pip(fetched: Path) -> None:
     assert set(downloads.read_table()) == {"pip-x", WANTED.name}
 
 
-def test_pip_refuses_another_file(fetched: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_pip_refuses_another_file(
+    fetched: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     wheel = tmp_path / "x-1-py3-none-any.whl"
     wheel.write_bytes(b"not what was released")
     downloads.TABLE.write_text(f"{'0' * 64}  pip-x/x @ {wheel.as_uri()}\n")
@@ -135,7 +143,9 @@ def test_poms_name_exact_versions(pom: Path) -> None:
 
 
 def test_all_poms_are_checked_sets() -> None:
-    assert {tree.ROOT / path for path in tree.files() if path.name.endswith("pom.xml")} == {one.pom for one in ALL_JARS}
+    assert {tree.ROOT / path for path in tree.files() if path.name.endswith("pom.xml")} == {
+        one.pom for one in ALL_JARS
+    }
 
 
 def test_the_image_is_named_by_its_digest() -> None:
@@ -149,8 +159,14 @@ def test_go_modules_have_sums() -> None:
         sums = tree.text_of(path.with_name("go.sum"))
         required = re.findall(r"^(?:require)?\s+(\S+) (v\S+)", tree.text_of(path), re.M)
         assert len(required) > 1
-        assert [f"{name} {version}" for name, version in required if f"{name} {version} h1:" not in sums] == []
-    assert not [path for path in tree.files() if path.name in ("Cargo.toml", "package.json", "requirements.txt")]
+        assert [
+            f"{name} {version}" for name, version in required if f"{name} {version} h1:" not in sums
+        ] == []
+    assert not [
+        path
+        for path in tree.files()
+        if path.name in ("Cargo.toml", "package.json", "requirements.txt")
+    ]
 
 
 def test_other_clients_have_exact_versions() -> None:

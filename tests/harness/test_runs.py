@@ -28,12 +28,24 @@ def test_flaky(number, tmp_path_factory):
 """
 
 
-def run(folder: Path, text: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, text: str, *options: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run one test file with only our plugins. Its flaky tests don't count for the outer run."""
     inherited = {name: value for name, value in os.environ.items() if name != FLAKY_FILE}
     (folder / "test_it.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.lanes", "-p", "tests.reporting", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.lanes",
+        "-p",
+        "tests.reporting",
+        "-p",
+        "no:cacheprovider",
+    ]
     return subprocess.run(
         [*command, *options],
         cwd=folder,
@@ -59,12 +71,16 @@ def test_flaky_tests_are_named_with_their_first_failure(tmp_path: Path, processe
 
 @pytest.mark.parametrize("processes", [0, 2])
 def test_more_than_three_flaky_tests_fail_a_run(tmp_path: Path, processes: int) -> None:
-    done = run(tmp_path, PASSES_AT_SECOND_TRY.format(count=4), "--reruns", "2", "-n", str(processes))
+    done = run(
+        tmp_path, PASSES_AT_SECOND_TRY.format(count=4), "--reruns", "2", "-n", str(processes)
+    )
     assert done.returncode == 1
     assert "FAILED: 4 flaky tests, 3 are allowed" in done.stdout
 
 
-def test_a_test_that_fails_three_times_fails_the_run_and_is_not_called_flaky(tmp_path: Path) -> None:
+def test_a_test_that_fails_three_times_fails_the_run_and_is_not_called_flaky(
+    tmp_path: Path,
+) -> None:
     done = run(tmp_path, "def test_bad():\n    assert False\n", "--reruns", "2")
     assert done.returncode == 1
     assert "flaky:" not in done.stdout
@@ -106,12 +122,19 @@ def test_one(number):
 
 
 def test_at_most_two_processes_start_java(tmp_path: Path) -> None:
-    """Twelve files, and half of them name Java. As few processes as allowed run them, and all run.
+    """Twelve files, and half of them name Java.
+
+    As few processes as allowed run them, and all run.
     """
     for number in range(12):
         java = "# from tests.broker import java\n" if number % 2 else ""
-        body = "import time, os\n\ndef test_it():\n    time.sleep(0.05)\n    print('ran by', os.getpid(), 'JAVA')\n"
-        (tmp_path / f"test_{number}.py").write_text(java + (body if java else body.replace("JAVA", "no")))
+        body = (
+            "import time, os\n\ndef test_it():\n    time.sleep(0.05)\n    print('ran by', "
+            "os.getpid(), 'JAVA')\n"
+        )
+        (tmp_path / f"test_{number}.py").write_text(
+            java + (body if java else body.replace("JAVA", "no"))
+        )
     text = "from tests import lanes\nimport pathlib\nlanes.ROOT = pathlib.Path(__file__).parent\n"
     (tmp_path / "conftest.py").write_text(text)
     done = run(tmp_path, "def test_last():\n    pass\n", "-n", "5", "-rP", "--no-loadscope-reorder")
@@ -143,7 +166,10 @@ def test_c_objects_that_outlive_a_run_fail_it(tmp_path: Path, processes: int) ->
 
 def test_a_lane_has_one_process(tmp_path: Path) -> None:
     for name in "abyz":
-        text = "import os\n\ndef test_one():\n    print('ran by', os.getpid(), __file__)\n\ntest_two = test_one\n"
+        text = (
+            "import os\n\ndef test_one():\n    print('ran by', os.getpid(), "
+            "__file__)\n\ntest_two = test_one\n"
+        )
         (tmp_path / f"test_{name}.py").write_text(text)
     (tmp_path / "conftest.py").write_text(
         "import re\nfrom tests import lanes\nlanes.LANES = {'l': re.compile('test_[yz]')}\n"
@@ -157,7 +183,12 @@ def test_a_lane_has_one_process(tmp_path: Path) -> None:
 def test_a_failure_is_named_at_once(tmp_path: Path) -> None:
     done = run(tmp_path, "def test_it():\n    assert not 'this'\n", "-n", "2")
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
-    assert done.stderr.splitlines().count("FAILED test_it.py::test_it (call), the cause follows at the end") == 1
+    assert (
+        done.stderr.splitlines().count(
+            "FAILED test_it.py::test_it (call), the cause follows at the end"
+        )
+        == 1
+    )
 
 
 def test_lanes_are_of_the_files_that_share_brokers() -> None:
@@ -192,7 +223,9 @@ def test_slices_have_every_file_once_and_take_equally_long() -> None:
     assert sorted(file for part in slices for file in part) == sorted(files)
     loads = [sum(seconds.get(file, lanes.NEW_FILE_SECONDS) for file in part) for part in slices]
     assert max(loads) < 1.2 * min(loads)
-    assert slices == lanes.split_into_slices(files[::-1], 8, seconds), "every process has the same slices"
+    assert slices == lanes.split_into_slices(files[::-1], 8, seconds), (
+        "every process has the same slices"
+    )
 
 
 def test_a_slice_runs_its_files_only(tmp_path: Path) -> None:

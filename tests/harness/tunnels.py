@@ -151,8 +151,14 @@ class HttpConnect(Tunnels):
             self._answer(near, 405)
             raise Refused
         if self._login is not None:
-            sent = [line.partition(": Basic ")[2] for line in fields if line.startswith("Proxy-Authorization: Basic ")]
-            user, _, password = base64.b64decode(sent[0]).partition(b":") if sent else (b"", b"", b"")
+            sent = [
+                line.partition(": Basic ")[2]
+                for line in fields
+                if line.startswith("Proxy-Authorization: Basic ")
+            ]
+            user, _, password = (
+                base64.b64decode(sent[0]).partition(b":") if sent else (b"", b"", b"")
+            )
             if not sent or not self._lets_in((user, password)):
                 self._answer(near, 407)
                 raise Refused
@@ -160,7 +166,11 @@ class HttpConnect(Tunnels):
         return host.strip("[]"), int(port)
 
     def _answer(self, near: socket.socket, code: int) -> None:
-        line = f"HTTP/1.1 {code} Something Of {'the Proxy' * 3}" if code else "HTTP/1.1 200 Connection established"
+        line = (
+            f"HTTP/1.1 {code} Something Of {'the Proxy' * 3}"
+            if code
+            else "HTTP/1.1 200 Connection established"
+        )
         near.sendall(f"{line}\r\nVia: 1.1 a-proxy\r\n\r\n".encode())
 
 

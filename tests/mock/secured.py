@@ -13,7 +13,11 @@ from typing import Any
 import confluent_kafka
 
 from kafka_native.mock import ListenerSecurity, MockCluster
-from kafka_native.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest
+from kafka_native.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+)
 from tests.mock.wire import Wire
 from tests.waiting import WAIT_S
 
@@ -23,7 +27,11 @@ QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms":
 
 def settings(cluster: MockCluster, security: ListenerSecurity, **own: Any) -> dict[str, Any]:
     """Return librdkafka's properties for a cluster."""
-    found = {"bootstrap.servers": cluster.bootstrap_servers, "security.protocol": security.protocol, **QUIET}
+    found = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "security.protocol": security.protocol,
+        **QUIET,
+    }
     if security.has_tls:
         found["ssl.ca.pem"] = cluster.ca_pem
     return {**found, **own}
@@ -88,7 +96,9 @@ def handshake(wire: Wire, mechanism: str, version: int = 1) -> Any:
 
 
 def authenticate(wire: Wire, token: bytes, version: int = 2) -> SaslAuthenticateResponse:
-    response: SaslAuthenticateResponse = wire.ask(SaslAuthenticateRequest(auth_bytes=token), version)
+    response: SaslAuthenticateResponse = wire.ask(
+        SaslAuthenticateRequest(auth_bytes=token), version
+    )
     return response
 
 
@@ -112,13 +122,17 @@ class ScramClient:
 
     def last(self, challenge: bytes) -> bytes:
         said = dict(part.split("=", 1) for part in challenge.decode().split(","))
-        salted = hashlib.pbkdf2_hmac(self.hash, self.password, base64.b64decode(said["s"]), int(said["i"]))
+        salted = hashlib.pbkdf2_hmac(
+            self.hash, self.password, base64.b64decode(said["s"]), int(said["i"])
+        )
         without = f"c={base64.b64encode(b'n,,').decode()},r={said['r']}"
         message = f"{self.bare},{challenge.decode()},{without}".encode()
         key = hmac.digest(salted, b"Client Key", self.hash)
         mask = hmac.digest(hashlib.new(self.hash, key).digest(), message, self.hash)
         proof = bytes(one ^ other for one, other in zip(key, mask, strict=True))
-        self.signature = hmac.digest(hmac.digest(salted, b"Server Key", self.hash), message, self.hash)
+        self.signature = hmac.digest(
+            hmac.digest(salted, b"Server Key", self.hash), message, self.hash
+        )
         return f"{without},p={base64.b64encode(proof).decode()}".encode()
 
     def verifies(self, final: bytes) -> bool:
@@ -129,4 +143,10 @@ def unsecured_jwt(subject: str = "alice", lifetime_s: float = 3600, **claims: An
     """Return an unsigned token."""
     now = time.time()
     parts = ({"alg": "none"}, {"sub": subject, "iat": now, "exp": now + lifetime_s, **claims})
-    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
+    return (
+        ".".join(
+            base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+            for part in parts
+        )
+        + "."
+    )

@@ -12,7 +12,19 @@ import pytest
 from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer
 from kafka_native.admin import AclBinding, AclBindingFilter, AdminClient, NewTopic
 from kafka_native.mock import ListenerSecurity, MockCluster
-from kafka_native.mock.access import ALL, ALLOW, CREATE, DENY, DESCRIBE, GROUP, READ, TOPIC, WRITE, Access, Acl
+from kafka_native.mock.access import (
+    ALL,
+    ALLOW,
+    CREATE,
+    DENY,
+    DESCRIBE,
+    GROUP,
+    READ,
+    TOPIC,
+    WRITE,
+    Access,
+    Acl,
+)
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
@@ -24,7 +36,13 @@ EVERY = AclBindingFilter("any", None, "any", None, None, "any", "any")
 
 
 def acl(operation: int, permission: int = ALLOW, **own: Any) -> Acl:
-    wanted = {"resource_type": TOPIC, "resource_name": "t", "pattern_type": 3, "principal": "User:ann", "host": "*"}
+    wanted = {
+        "resource_type": TOPIC,
+        "resource_name": "t",
+        "pattern_type": 3,
+        "principal": "User:ann",
+        "host": "*",
+    }
     return Acl(**{**wanted, **own}, operation=operation, permission_type=permission)
 
 
@@ -58,7 +76,9 @@ def test_who_may_fetch(acls: list[Acl], denied: bool) -> None:
     assert access.denies("User:ann", "127.0.0.1", TOPIC, "t", ApiKey.FETCH) is denied
 
 
-@pytest.mark.parametrize(("operation", "denied"), [(READ, False), (WRITE, False), (DESCRIBE, False), (CREATE, True)])
+@pytest.mark.parametrize(
+    ("operation", "denied"), [(READ, False), (WRITE, False), (DESCRIBE, False), (CREATE, True)]
+)
 def test_who_may_do_something_may_describe(operation: int, denied: bool) -> None:
     access = Access()
     access.acls[acl(operation)] = None
@@ -90,10 +110,13 @@ def settings(cluster: MockCluster, user: str, **own: Any) -> dict[str, Any]:
     }
 
 
-def allow(cluster: MockCluster, *bindings: tuple[str, str, str, str], permission: str = "allow") -> None:
+def allow(
+    cluster: MockCluster, *bindings: tuple[str, str, str, str], permission: str = "allow"
+) -> None:
     """Create ACLs from (kind, name, user, operation) tuples."""
     made = [
-        AclBinding(kind, name, "literal", f"User:{user}", "*", what, permission) for kind, name, user, what in bindings
+        AclBinding(kind, name, "literal", f"User:{user}", "*", what, permission)
+        for kind, name, user, what in bindings
     ]
     with AdminClient(settings(cluster, "root")) as admin:
         for future in admin.create_acls(made).values():
@@ -105,14 +128,22 @@ def codes(producing: Any, *topics: str) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for topic in topics:
         producing.produce(
-            topic, b"x", on_delivery=lambda error, message: found.update({message.topic(): error and error.code()})
+            topic,
+            b"x",
+            on_delivery=lambda error, message: found.update(
+                {message.topic(): error and error.code()}
+            ),
         )
     assert producing.flush(WAIT_S) == 0
     return found
 
 
-@pytest.mark.parametrize("make", [Producer, confluent_kafka.Producer], ids=["ours", "confluent_kafka"])
-def test_only_the_messages_to_what_is_denied_fail(cluster: MockCluster, make: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    "make", [Producer, confluent_kafka.Producer], ids=["ours", "confluent_kafka"]
+)
+def test_only_the_messages_to_what_is_denied_fail(
+    cluster: MockCluster, make: Callable[..., Any]
+) -> None:
     allow(cluster, ("topic", "anns", "ann", "write"))
     assert codes(make(settings(cluster, "ann")), "open", "anns") == {"open": None, "anns": None}
     refused = {"open": None, "anns": KafkaError.TOPIC_AUTHORIZATION_FAILED}
@@ -133,7 +164,9 @@ def first_error(consumer: Any) -> int:
     raise AssertionError("no error was told")
 
 
-@pytest.mark.parametrize("make", [Consumer, confluent_kafka.Consumer], ids=["ours", "confluent_kafka"])
+@pytest.mark.parametrize(
+    "make", [Consumer, confluent_kafka.Consumer], ids=["ours", "confluent_kafka"]
+)
 @pytest.mark.parametrize(
     ("denied", "code"),
     [(("topic", "open", "bob", "read"), "TOPIC"), (("group", "g", "bob", "read"), "GROUP")],
@@ -153,7 +186,11 @@ def test_a_consumer_hears_that_it_may_not(
 
 
 def test_a_transactional_id_may_be_denied(cluster: MockCluster) -> None:
-    allow(cluster, ("transactional_id", "tx", "ann", "write"), ("transactional_id", "tx", "ann", "describe"))
+    allow(
+        cluster,
+        ("transactional_id", "tx", "ann", "write"),
+        ("transactional_id", "tx", "ann", "describe"),
+    )
     with Producer(settings(cluster, "ann", **{"transactional.id": "tx"})) as producer:
         producer.init_transactions(WAIT_S)
         with producer.transaction():
@@ -166,14 +203,21 @@ def test_a_transactional_id_may_be_denied(cluster: MockCluster) -> None:
 
 def test_topics_are_made_grown_and_deleted_by_those_who_may(cluster: MockCluster) -> None:
     allow(
-        cluster, *(("topic", name, "ann", what) for name in ("anns", "new") for what in ("create", "alter", "delete"))
+        cluster,
+        *(
+            ("topic", name, "ann", what)
+            for name in ("anns", "new")
+            for what in ("create", "alter", "delete")
+        ),
     )
     with AdminClient(settings(cluster, "bob")) as admin:
         failed = [
             admin.create_topics([NewTopic("new", 1)])["new"].exception(WAIT_S),
             admin.delete_topics(["anns"])["anns"].exception(WAIT_S),
         ]
-        assert [error.args[0].code() for error in failed] == [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 2
+        assert [error.args[0].code() for error in failed] == [
+            KafkaError.TOPIC_AUTHORIZATION_FAILED
+        ] * 2
         assert set(admin.list_topics(timeout=WAIT_S).topics) == {"open"}
     with AdminClient(settings(cluster, "ann")) as admin:
         admin.create_topics([NewTopic("new", 1)])["new"].result(WAIT_S)

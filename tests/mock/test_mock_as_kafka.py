@@ -28,7 +28,10 @@ from tests.waiting import WAIT_S, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 # Targets are computed at once instead of periodically, so that equal steps give equal answers.
-AT_ONCE = {"group.consumer.assignment.interval.ms": "0", "group.consumer.min.assignment.interval.ms": "0"}
+AT_ONCE = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.assignment.interval.ms": "0",
+}
 
 
 class OneBroker:
@@ -45,7 +48,9 @@ class OneBroker:
 
     def topic_id(self, name: str) -> bytes:
         with Wire(self) as wire:  # type: ignore[arg-type]
-            found = wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=name)]), 12).topics[0]
+            found = wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=name)]), 12).topics[
+                0
+            ]
         return bytes(found.topic_id)
 
     def prepare(self) -> None:
@@ -53,12 +58,19 @@ class OneBroker:
         deadline = time.monotonic() + WAIT_S
         with Wire(self) as wire:  # type: ignore[arg-type]
             topic = CreateTopicsRequest.Topic(name="a", num_partitions=4, replication_factor=1)
-            code = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=20_000), 7).topics[0].error_code
+            code = (
+                wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=20_000), 7)
+                .topics[0]
+                .error_code
+            )
             assert code in (0, ErrorCode.TOPIC_ALREADY_EXISTS)
             while True:
                 found = wire.ask(FindCoordinatorRequest(coordinator_keys=["x"]), 4).coordinators[0]
                 member = modern.Member(self, "ready", "a")  # type: ignore[arg-type]
-                if found.error_code == 0 and member.ask(7).error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                if (
+                    found.error_code == 0
+                    and member.ask(7).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+                ):
                     return
                 assert time.monotonic() < deadline, found
                 time.sleep(0.1)
@@ -107,8 +119,7 @@ def modern_bad_joins(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> No
 
 
 def modern_note(steps: Steps, base: int) -> Callable[[str, modern.Member, Any], None]:
-    """Return a function that notes a consumer member's answers, with epochs above ``base``.
-    """
+    """Return a function that notes a consumer member's answers, with epochs above ``base``."""
 
     def note(text: str, member: modern.Member, answer: Any) -> None:
         told = None if answer.assignment is None else len(member.given)
@@ -137,10 +148,18 @@ def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None
     note("a newer epoch", first, first.ask(9))
     first.epoch = base + 2
     note("the epoch before, without a word", first, first.ask(base + 1))
-    note("the epoch before, with what it owns", first, first.ask(base + 1, topic_partitions=first.parts()))
+    note(
+        "the epoch before, with what it owns",
+        first,
+        first.ask(base + 1, topic_partitions=first.parts()),
+    )
     first.epoch = base + 2
     note("a stranger", second, modern.Member(cluster, "3", "a").ask(base + 2))
-    full = {"subscribed_topic_names": ["a"], "rebalance_timeout_ms": 10_000, "topic_partitions": first.parts()}
+    full = {
+        "subscribed_topic_names": ["a"],
+        "rebalance_timeout_ms": 10_000,
+        "topic_partitions": first.parts(),
+    }
     note("all is said", first, first.ask(base + 2, **full))
     steps.append(("commit", first.commit(5, base + 2)))
     steps.append(("commit by version 8", first.commit(5, base + 2, version=8)))
@@ -151,21 +170,33 @@ def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None
     steps.append(("fetch of an earlier epoch", first.committed(base + 1, "1")))
     steps.append(("fetch by a stranger", first.committed(base + 2, "3")))
     steps.append(("fetch by nobody", first.committed(-1)))
-    described = first.wire.ask(ConsumerGroupDescribeRequest(group_ids=[modern.GROUP, "none"]), 1).groups
+    described = first.wire.ask(
+        ConsumerGroupDescribeRequest(group_ids=[modern.GROUP, "none"]), 1
+    ).groups
     steps.append(
-        ("described", [(one.error_code, one.group_state, max(one.group_epoch - base, 0)) for one in described])
+        (
+            "described",
+            [
+                (one.error_code, one.group_state, max(one.group_epoch - base, 0))
+                for one in described
+            ],
+        )
     )
     steps.append(("assignor", described[0].assignor_name))
     other = first.wire.ask(DescribeGroupsRequest(groups=[modern.GROUP]), 6).groups[0]
     steps.append(("described as classic", (other.error_code, other.group_state)))
     part = OffsetDeleteRequest.Topic.Partition(partition_index=0)
-    wish = OffsetDeleteRequest(group_id=modern.GROUP, topics=[OffsetDeleteRequest.Topic(name="a", partitions=[part])])
+    wish = OffsetDeleteRequest(
+        group_id=modern.GROUP, topics=[OffsetDeleteRequest.Topic(name="a", partitions=[part])]
+    )
     steps.append(("delete what is read", first.wire.ask(wish).topics[0].partitions[0].error_code))
     note("first joins anew", first, first.join())
     note("and heartbeats", first, first.heartbeat())
     note("and has", first, first.acknowledge())
     note("second goes on", second, second.heartbeat())
-    note("second joins with an expression too", second, second.join(subscribed_topic_regex="nothing"))
+    note(
+        "second joins with an expression too", second, second.join(subscribed_topic_regex="nothing")
+    )
     note("second goes on", second, second.acknowledge())
     note("first changes its assignor", first, first.heartbeat(server_assignor="range"))
     note("second goes on", second, second.heartbeat())
@@ -179,7 +210,10 @@ def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None
 
 
 def modern_static(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
-    old, other = modern.Member(cluster, "old", "a", instance_id="one"), modern.Member(cluster, "o", "a")
+    old, other = (
+        modern.Member(cluster, "old", "a", instance_id="one"),
+        modern.Member(cluster, "o", "a"),
+    )
     new = modern.Member(cluster, "new", "a", instance_id="one")
 
     answer = old.join()
@@ -206,7 +240,9 @@ def modern_static(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
 
 
 def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
-    one = classic.Member(cluster, pool, protocols=subscription("a"), instance_id="one", session_ms=20_000)
+    one = classic.Member(
+        cluster, pool, protocols=subscription("a"), instance_id="one", session_ms=20_000
+    )
     two = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000)
 
     def note(text: str, code: int) -> None:
@@ -215,7 +251,12 @@ def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> Non
     note("heartbeat without a group", one.heartbeat(1))
     note("commit without a group", one.commit(1) if one.generation >= 0 else 0)
     joined = one.join()
-    steps.append(("joined", (joined.error_code, joined.generation_id, joined.leader == one.id, len(joined.members))))
+    steps.append(
+        (
+            "joined",
+            (joined.error_code, joined.generation_id, joined.leader == one.id, len(joined.members)),
+        )
+    )
     note("commit before the assignment", one.commit(1))
     note("sync", one.sync({one.id: assignment(a=[0, 1, 2, 3])}).error_code)
     note("heartbeat", one.heartbeat())
@@ -230,28 +271,57 @@ def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> Non
     note("sync meanwhile", one.sync().error_code)
     note("commit meanwhile", one.commit(2))
     again = one.join()
-    steps.append(("joined again", (again.error_code, again.generation_id, len(again.members), again.skip_assignment)))
-    steps.append(("second", (joining.result(WAIT_S).error_code, joining.result().generation_id, two.generation)))
+    steps.append(
+        (
+            "joined again",
+            (again.error_code, again.generation_id, len(again.members), again.skip_assignment),
+        )
+    )
+    steps.append(
+        (
+            "second",
+            (joining.result(WAIT_S).error_code, joining.result().generation_id, two.generation),
+        )
+    )
     waiting = pool.submit(two.sync)
     note("sync of the leader", one.sync({one.id: b"1", two.id: b"2"}).error_code)
     steps.append(("sync of the other", waiting.result(WAIT_S).assignment))
     for version in (8, 9):
-        back = classic.Member(cluster, pool, protocols=subscription("a"), instance_id="one", session_ms=20_000)
+        back = classic.Member(
+            cluster, pool, protocols=subscription("a"), instance_id="one", session_ms=20_000
+        )
         answer = back.join_once(version)
-        back.id, back.generation, back.protocol = answer.member_id, answer.generation_id, answer.protocol_name
-        leads = "me" if answer.leader == back.id else "before" if answer.leader == one.id else "other"
-        seen = (answer.error_code, answer.generation_id, leads, len(answer.members), answer.skip_assignment)
+        back.id, back.generation, back.protocol = (
+            answer.member_id,
+            answer.generation_id,
+            answer.protocol_name,
+        )
+        leads = (
+            "me" if answer.leader == back.id else "before" if answer.leader == one.id else "other"
+        )
+        seen = (
+            answer.error_code,
+            answer.generation_id,
+            leads,
+            len(answer.members),
+            answer.skip_assignment,
+        )
         steps.append((f"the static member is back with version {version}", seen))
         note("before is fenced", one.heartbeat())
         note("before can't commit", one.commit(3) if version < 0 else back.commit(3))
         steps.append(("its assignment", back.sync().assignment))
         note("the other goes on", two.heartbeat())
         one = back
-    silent = SyncGroupRequest(group_id=classic.GROUP, generation_id=one.generation, member_id=one.id)
+    silent = SyncGroupRequest(
+        group_id=classic.GROUP, generation_id=one.generation, member_id=one.id
+    )
     note("sync that says nothing of its protocol", one.wire.ask(silent, 5).error_code)
     note("which older ones can't", one.wire.ask(silent, 4).error_code)
     wrong = SyncGroupRequest(
-        group_id=classic.GROUP, generation_id=one.generation, member_id=one.id, protocol_type="other"
+        group_id=classic.GROUP,
+        generation_id=one.generation,
+        member_id=one.id,
+        protocol_type="other",
     )
     note("sync of another type", one.wire.ask(wrong).error_code)
     stranger = classic.Member(cluster, pool, protocols={"other": b""})
@@ -265,7 +335,9 @@ def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> Non
 
 
 def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
-    one = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500)
+    one = classic.Member(
+        cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500
+    )
 
     def note(text: str, code: int) -> None:
         steps.append((text, ErrorCode(code).name))
@@ -289,7 +361,9 @@ def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
         note(text, one.wire.ask(wish, 9).error_code)
     leaver = LeaveGroupRequest.Member(member_id="stranger")
     left = one.wire.ask(LeaveGroupRequest(group_id=classic.GROUP, members=[leaver]))
-    steps.append(("a stranger leaves", (left.error_code, [member.error_code for member in left.members])))
+    steps.append(
+        ("a stranger leaves", (left.error_code, [member.error_code for member in left.members]))
+    )
     note("an unknown topic", one.commit(1, topic="none"))
     note("an unknown partition", one.commit(1, partition=9))
     note("too much metadata", one.commit(1, metadata="x" * 5000))
@@ -301,29 +375,45 @@ def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
     # A follower that doesn't fetch its assignment, and a leader that sends none.
     one.join()
     one.sync({one.id: b"x"})
-    two = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500)
+    two = classic.Member(
+        cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500
+    )
     joining = two.start_join()
     wait_for(one.heartbeat, "the rebalance")
     again = one.join()
-    steps.append(("both are in", (again.error_code, joining.result(WAIT_S).error_code, again.leader == one.id)))
+    steps.append(
+        (
+            "both are in",
+            (again.error_code, joining.result(WAIT_S).error_code, again.leader == one.id),
+        )
+    )
     note("the follower waits for nothing", two.sync().error_code)
     note("the leader is gone", one.heartbeat())
     steps.append(("the follower leads", two.join().leader == two.id))
     note("and assigns", two.sync({two.id: b"y"}).error_code)
-    three = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500)
+    three = classic.Member(
+        cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500
+    )
     joining = three.start_join()
     wait_for(two.heartbeat, "the rebalance")
     two.join()
     joining.result(WAIT_S)
     note("the leader assigns", two.sync({two.id: b"y", three.id: b"z"}).error_code)
     note("all is well", two.heartbeat())
-    note("until the follower hasn't come for its assignment", wait_for(two.heartbeat, "the next rebalance"))
+    note(
+        "until the follower hasn't come for its assignment",
+        wait_for(two.heartbeat, "the next rebalance"),
+    )
     note("which is out", three.heartbeat())
     steps.append(("one is left", len(two.join().members)))
     two.sync({two.id: b"y"})
-    joining = classic.Member(cluster, pool, protocols=subscription("a"), rebalance_ms=1500).start_join()
+    joining = classic.Member(
+        cluster, pool, protocols=subscription("a"), rebalance_ms=1500
+    ).start_join()
     wait_for(two.heartbeat, "the rebalance")
-    steps.append(("who comes too late", (joining.result(WAIT_S).error_code, len(joining.result().members))))
+    steps.append(
+        ("who comes too late", (joining.result(WAIT_S).error_code, len(joining.result().members)))
+    )
     note("is out", two.heartbeat())
 
 
@@ -342,7 +432,9 @@ def protocols_change(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> No
     note("old is to join again", old.heartbeat())
     old.protocols = subscription("a", owned={"a": [0, 1, 2, 3]})
     answer = old.join()
-    steps.append(("it does", (answer.error_code, answer.generation_id, answer.leader, answer.protocol_name)))
+    steps.append(
+        ("it does", (answer.error_code, answer.generation_id, answer.leader, answer.protocol_name))
+    )
     kept = read(old.sync().assignment).get("a", [])
     steps.append(("it keeps", len(kept)))
     note("and is to join again", old.heartbeat())
@@ -355,7 +447,10 @@ def protocols_change(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> No
     new.heartbeat()
     steps.append(("new gets", (new.epoch, len(new.given))))
     new.acknowledge()
-    note("a foreign assignor", classic.Member(cluster, pool, protocols={"x": b"?"}).join_once().error_code)
+    note(
+        "a foreign assignor",
+        classic.Member(cluster, pool, protocols={"x": b"?"}).join_once().error_code,
+    )
     stranger = classic.Member(cluster, pool, protocols=subscription("a"))
     stranger.id = "stranger"
     note("a stranger", stranger.join().error_code)
@@ -382,7 +477,15 @@ def _with(member: classic.Member, member_id: str) -> classic.Member:
 
 
 @pytest.mark.parametrize(
-    "scenario", [modern_bad_joins, modern_members, modern_static, classic_members, classic_odds, protocols_change]
+    "scenario",
+    [
+        modern_bad_joins,
+        modern_members,
+        modern_static,
+        classic_members,
+        classic_odds,
+        protocols_change,
+    ],
 )
 def test_groups_answer_as_those_of_apache_kafka(
     scenario: Scenario, apache: OneBroker, ours: OneBroker, monkeypatch: pytest.MonkeyPatch
@@ -394,5 +497,9 @@ def test_groups_answer_as_those_of_apache_kafka(
     with ThreadPoolExecutor(4) as pool:
         scenario(apache, pool, expected)
         scenario(ours, pool, got)
-    different = [(theirs[0], theirs[1], mine[1]) for theirs, mine in zip(expected, got, strict=True) if theirs != mine]
+    different = [
+        (theirs[0], theirs[1], mine[1])
+        for theirs, mine in zip(expected, got, strict=True)
+        if theirs != mine
+    ]
     assert not different, "\n".join(map(str, different))

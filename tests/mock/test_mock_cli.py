@@ -22,7 +22,11 @@ COMMAND = [sys.executable, "-m", "kafka_native.mock"]
 def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Yield the process and its bootstrap servers."""
     process = subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -36,7 +40,16 @@ def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_process_serves_and_ends_cleanly(number: signal.Signals) -> None:
-    options = ("--brokers", "2", "--topics", "a:4,b", "--partitions", "3", "--prefault-bytes", str(4 << 20))
+    options = (
+        "--brokers",
+        "2",
+        "--topics",
+        "a:4,b",
+        "--partitions",
+        "3",
+        "--prefault-bytes",
+        str(4 << 20),
+    )
     with running(*options) as (process, servers):
         assert len(servers.split(",")) == 2
         producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0})
@@ -53,14 +66,30 @@ def test_process_serves_and_ends_cleanly(number: signal.Signals) -> None:
 def test_ports_follow_the_first_one_and_a_taken_one_is_an_error() -> None:
     with running("--brokers", "1") as (_, servers):
         port = servers.rpartition(":")[2]
-        done = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False, timeout=WAIT_S)
+        done = subprocess.run(
+            [*COMMAND, "--port", port], capture_output=True, text=True, check=False, timeout=WAIT_S
+        )
         assert done.returncode == 2
         assert "in use" in done.stderr
 
 
 def test_process_is_secured(tmp_path: Path) -> None:
-    options = ["--brokers", "1", "--security-protocol", "SASL_SSL", "--sasl-mechanisms", "PLAIN,SCRAM-SHA-256"]
-    options += ["--user", "alice:sec:ret", "--client-certificates", "required", "--save-certificates", str(tmp_path)]
+    options = [
+        "--brokers",
+        "1",
+        "--security-protocol",
+        "SASL_SSL",
+        "--sasl-mechanisms",
+        "PLAIN,SCRAM-SHA-256",
+    ]
+    options += [
+        "--user",
+        "alice:sec:ret",
+        "--client-certificates",
+        "required",
+        "--save-certificates",
+        str(tmp_path),
+    ]
     with running(*options) as (_, servers):
         conf = {
             "bootstrap.servers": servers,
@@ -73,7 +102,10 @@ def test_process_is_secured(tmp_path: Path) -> None:
             "sasl.password": "sec:ret",
             "log_level": 0,
         }
-        assert confluent_kafka.Producer(conf).list_topics("new", timeout=WAIT_S).topics["new"].error is None
+        assert (
+            confluent_kafka.Producer(conf).list_topics("new", timeout=WAIT_S).topics["new"].error
+            is None
+        )
 
 
 @pytest.mark.parametrize(
@@ -86,13 +118,17 @@ def test_process_is_secured(tmp_path: Path) -> None:
     ],
 )
 def test_impossible_clusters_are_told(arguments: list[str]) -> None:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=WAIT_S)
+    done = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=WAIT_S
+    )
     assert done.returncode == 2
     assert "error:" in done.stderr
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("arguments", [["--topics", "a:x"], ["--topics", ":1"], ["--colour", "red"], ["--user", "me"]])
+@pytest.mark.parametrize(
+    "arguments", [["--topics", "a:x"], ["--topics", ":1"], ["--colour", "red"], ["--user", "me"]]
+)
 def test_wrong_options_are_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)

@@ -71,7 +71,12 @@ class Confluent(Runner):
     options: dict[str, Any] = {"heartbeat.interval.ms": 100}  # noqa: RUF012 - never changed
 
     def run(self) -> None:
-        conf = {"bootstrap.servers": self.bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest", **self.options}
+        conf = {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            **self.options,
+        }
         conf |= {"log_level": 0, "enable.auto.commit": False}
         if self.instance_id is not None:
             conf["group.instance.id"] = self.instance_id
@@ -186,11 +191,17 @@ def fill(cluster: MockCluster, first: int, count: int = 20) -> set[tuple[int, by
     for index in range(PARTITIONS):
         for number in range(first, first + count):
             cluster.append_raw("a", index, batch(b"%d" % number))
-    return {(index, b"%d" % number) for index in range(PARTITIONS) for number in range(first, first + count)}
+    return {
+        (index, b"%d" % number)
+        for index in range(PARTITIONS)
+        for number in range(first, first + count)
+    }
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_members_come_and_go_and_go_on_where_others_stopped(client: type[Runner], running: MockCluster) -> None:
+def test_members_come_and_go_and_go_on_where_others_stopped(
+    client: type[Runner], running: MockCluster
+) -> None:
     sent = fill(running, 0)
     first = client(running)
     wait(lambda: set(first.seen) == sent, first)
@@ -212,7 +223,9 @@ def test_members_come_and_go_and_go_on_where_others_stopped(client: type[Runner]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_static_member_comes_back_without_a_rebalance(client: type[Runner], running: MockCluster) -> None:
+def test_static_member_comes_back_without_a_rebalance(
+    client: type[Runner], running: MockCluster
+) -> None:
     first = client(running, "one")
     wait(lambda: len(first.owned) == PARTITIONS, first)
     second = client(running, "two")

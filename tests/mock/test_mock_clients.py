@@ -18,7 +18,9 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
-with warnings.catch_warnings():  # kafka-python reads its own schemas in a way that newer Pythons discourage
+with (
+    warnings.catch_warnings()
+):  # kafka-python reads its own schemas in a way that newer Pythons discourage
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
@@ -57,7 +59,12 @@ def by_partition(messages: list[Sent]) -> list[list[Sent]]:
 
 def produce_confluent(bootstrap: str, topic: str, codec: str) -> None:
     producer = confluent_kafka.Producer(
-        {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5, "log.connection.close": False}
+        {
+            "bootstrap.servers": bootstrap,
+            "compression.type": codec,
+            "linger.ms": 5,
+            "log.connection.close": False,
+        }
     )
     failed: list[confluent_kafka.KafkaError] = []
     for one in SENT:
@@ -76,7 +83,9 @@ def produce_confluent(bootstrap: str, topic: str, codec: str) -> None:
 
 def produce_kafka_python(bootstrap: str, topic: str, codec: str) -> None:
     producer = kafka.KafkaProducer(
-        bootstrap_servers=bootstrap.split(","), compression_type=None if codec == "none" else codec, linger_ms=5
+        bootstrap_servers=bootstrap.split(","),
+        compression_type=None if codec == "none" else codec,
+        linger_ms=5,
     )
     sent = [
         producer.send(
@@ -102,7 +111,12 @@ def produce_aiokafka(bootstrap: str, topic: str, codec: str) -> None:
         ) as producer:
             sent = [
                 await producer.send(
-                    topic, one.value, one.key, one.partition, timestamp_ms=one.timestamp, headers=list(one.headers)
+                    topic,
+                    one.value,
+                    one.key,
+                    one.partition,
+                    timestamp_ms=one.timestamp,
+                    headers=list(one.headers),
                 )
                 for one in SENT
             ]
@@ -111,7 +125,11 @@ def produce_aiokafka(bootstrap: str, topic: str, codec: str) -> None:
     asyncio.run(run())
 
 
-PRODUCERS = {"confluent": produce_confluent, "kafka-python": produce_kafka_python, "aiokafka": produce_aiokafka}
+PRODUCERS = {
+    "confluent": produce_confluent,
+    "kafka-python": produce_kafka_python,
+    "aiokafka": produce_aiokafka,
+}
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -173,7 +191,9 @@ def consume_aiokafka(bootstrap: str, topic: str, group: str) -> list[Sent]:
         ) as consumer:
             while len(found) < COUNT:
                 one = await asyncio.wait_for(consumer.getone(), WAIT_S)
-                found.append(Sent(one.partition, one.key, one.value, tuple(one.headers), one.timestamp))
+                found.append(
+                    Sent(one.partition, one.key, one.value, tuple(one.headers), one.timestamp)
+                )
             await consumer.commit()
         return found
 
@@ -201,8 +221,12 @@ def test_clients_consume_in_a_group_and_commit(client: str, cluster: MockCluster
     assert group.members == {}  # it left
 
 
-@pytest.mark.parametrize("protocol", [{"heartbeat.interval.ms": 100}, {"group.protocol": "consumer"}])
-def test_two_consumers_share_the_partitions_of_a_topic(protocol: dict[str, object], cluster: MockCluster) -> None:
+@pytest.mark.parametrize(
+    "protocol", [{"heartbeat.interval.ms": 100}, {"group.protocol": "consumer"}]
+)
+def test_two_consumers_share_the_partitions_of_a_topic(
+    protocol: dict[str, object], cluster: MockCluster
+) -> None:
     cluster.create_topic("a", PARTITIONS)
     cluster.set_heartbeat_interval(0.1)
     conf = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "group", **protocol}
@@ -225,7 +249,9 @@ def test_two_consumers_share_the_partitions_of_a_topic(protocol: dict[str, objec
 
 def test_confluent_follows_a_leader_that_moves(cluster: MockCluster) -> None:
     cluster.create_topic("a", 1)
-    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0})
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0}
+    )
     for number in range(30):
         producer.produce("a", b"%d" % number)
         producer.poll(0)
@@ -233,13 +259,17 @@ def test_confluent_follows_a_leader_that_moves(cluster: MockCluster) -> None:
             assert producer.flush(WAIT_S) == 0
             cluster.move_leader("a", 0, 1 + (cluster.leader("a", 0) % 3))
     assert producer.flush(WAIT_S) == 0
-    assert [record.value for record in cluster.messages("a", 0)] == [b"%d" % number for number in range(30)]
+    assert [record.value for record in cluster.messages("a", 0)] == [
+        b"%d" % number for number in range(30)
+    ]
 
 
 def test_confluent_lives_through_a_broker_that_goes_and_comes(cluster: MockCluster) -> None:
     cluster.create_topic("a", 3)
     quiet = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50}
-    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0, **quiet})
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0, **quiet}
+    )
 
     def send(first: int) -> None:
         for number in range(first, first + 30):
@@ -258,7 +288,9 @@ def test_confluent_lives_through_a_broker_that_goes_and_comes(cluster: MockClust
 
 def test_confluent_retries_what_is_pushed(cluster: MockCluster) -> None:
     cluster.create_topic("a", 1)
-    cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT])
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT]
+    )
     cluster.close_mid_frame(1, 7, api_key=ApiKey.FETCH)
     quiet = {"log_level": 0, "reconnect.backoff.ms": 20, "retry.backoff.ms": 20}
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, **quiet})
@@ -266,7 +298,12 @@ def test_confluent_retries_what_is_pushed(cluster: MockCluster) -> None:
     assert producer.flush(WAIT_S) == 0
     assert [record.value for record in cluster.messages("a", 0)] == [b"x"]
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", **quiet, "check.crcs": True}
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "g",
+            **quiet,
+            "check.crcs": True,
+        }
     )
     consumer.assign([confluent_kafka.TopicPartition("a", 0, 0)])
     message = consumer.poll(WAIT_S)
@@ -282,7 +319,12 @@ def test_confluent_notices_a_wrong_checksum(cluster: MockCluster) -> None:
     assert produce.flush(WAIT_S) == 0
     cluster.corrupt_next_fetch("a", 0)
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "check.crcs": True, "log_level": 0}
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "g",
+            "check.crcs": True,
+            "log_level": 0,
+        }
     )
     consumer.assign([confluent_kafka.TopicPartition("a", 0, 0)])
     message = consumer.poll(WAIT_S)

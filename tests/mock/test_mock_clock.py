@@ -35,7 +35,11 @@ def test_a_response_that_is_held_back_comes(cluster: MockCluster) -> None:
 
 
 def test_a_fetch_ends_its_wait(cluster: MockCluster) -> None:
-    conf = {"bootstrap.servers": cluster.bootstrap_servers, "fetch.wait.max.ms": 300_000, "socket.timeout.ms": 300_000}
+    conf = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "fetch.wait.max.ms": 300_000,
+        "socket.timeout.ms": 300_000,
+    }
     with Consumer(conf) as consumer:
         consumer.assign([TopicPartition("t", 0, 0)])
         cluster.wait_for_requests(ApiKey.FETCH, 1, timeout=WAIT_S)
@@ -46,7 +50,11 @@ def test_a_fetch_ends_its_wait(cluster: MockCluster) -> None:
 
 
 def test_a_member_that_is_silent_is_out(cluster: MockCluster) -> None:
-    conf = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "session.timeout.ms": 45_000}
+    conf = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "g",
+        "session.timeout.ms": 45_000,
+    }
     with Consumer({**conf, "heartbeat.interval.ms": 15_000}) as consumer:
         consumer.subscribe(["t"])
         wait_for(lambda: (consumer.poll(0.02), consumer.assignment())[1], "the assignment")

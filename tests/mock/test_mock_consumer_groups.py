@@ -11,7 +11,11 @@ import pytest
 
 from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
-from kafka_native.protocol.group_admin import ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest
+from kafka_native.protocol.group_admin import (
+    ConsumerGroupDescribeRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest
 from kafka_native.protocol.offsets import OffsetCommitRequest, OffsetFetchRequest
 from tests.mock.wire import Wire
@@ -39,13 +43,20 @@ class Member:
         topics = sorted({topic_id for topic_id, _ in self.owned})
         return [
             Request.TopicPartitions(
-                topic_id=one, partitions=sorted(index for other, index in self.owned if other == one)
+                topic_id=one,
+                partitions=sorted(index for other, index in self.owned if other == one),
             )
             for one in topics
         ]
 
     def ask(self, epoch: int, version: int = 1, **fields: Any) -> Any:
-        request = Request(group_id=GROUP, member_id=self.id, member_epoch=epoch, instance_id=self.instance_id, **fields)
+        request = Request(
+            group_id=GROUP,
+            member_id=self.id,
+            member_epoch=epoch,
+            instance_id=self.instance_id,
+            **fields,
+        )
         response = self.wire.ask(request, version)
         if response.error_code == 0:
             self.epoch = response.member_epoch
@@ -56,8 +67,15 @@ class Member:
 
     def join(self, version: int = 1, **fields: Any) -> Any:
         self.owned, self.given = set(), set()
-        fields = {"subscribed_topic_names": self.topics, "topic_partitions": [], **self.options, **fields}
-        return self.ask(0, version, rebalance_timeout_ms=fields.pop("rebalance_timeout_ms", 10_000), **fields)
+        fields = {
+            "subscribed_topic_names": self.topics,
+            "topic_partitions": [],
+            **self.options,
+            **fields,
+        }
+        return self.ask(
+            0, version, rebalance_timeout_ms=fields.pop("rebalance_timeout_ms", 10_000), **fields
+        )
 
     def heartbeat(self, **fields: Any) -> Any:
         return self.ask(self.epoch, **fields)
@@ -75,8 +93,12 @@ class Member:
         return sorted(index for _, index in self.given)
 
     def commit(self, offset: int, epoch: int, version: int = 9) -> int:
-        part = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset, committed_metadata="")
-        topic = OffsetCommitRequest.Topic(name="a", topic_id=self.cluster.topic_id("a"), partitions=[part])
+        part = OffsetCommitRequest.Topic.Partition(
+            partition_index=0, committed_offset=offset, committed_metadata=""
+        )
+        topic = OffsetCommitRequest.Topic(
+            name="a", topic_id=self.cluster.topic_id("a"), partitions=[part]
+        )
         request = OffsetCommitRequest(
             group_id=GROUP, generation_id_or_member_epoch=epoch, member_id=self.id, topics=[topic]
         )
@@ -85,11 +107,17 @@ class Member:
         return int(self.wire.ask(request, version).topics[0].partitions[0].error_code)
 
     def committed(self, epoch: int, member_id: str | None = None, version: int = 9) -> Any:
-        topic = OffsetFetchRequest.Group.Topic(name="a", topic_id=self.cluster.topic_id("a"), partition_indexes=[0])
+        topic = OffsetFetchRequest.Group.Topic(
+            name="a", topic_id=self.cluster.topic_id("a"), partition_indexes=[0]
+        )
         if version < 10:
             topic.topic_id = bytes(16)
-        asked = OffsetFetchRequest.Group(group_id=GROUP, member_id=member_id, member_epoch=epoch, topics=[topic])
-        found = self.wire.ask(OffsetFetchRequest(groups=[asked], require_stable=True), version).groups[0]
+        asked = OffsetFetchRequest.Group(
+            group_id=GROUP, member_id=member_id, member_epoch=epoch, topics=[topic]
+        )
+        found = self.wire.ask(
+            OffsetFetchRequest(groups=[asked], require_stable=True), version
+        ).groups[0]
         return found.error_code or found.topics[0].partitions[0].committed_offset
 
 
@@ -105,12 +133,18 @@ def settled(*members: Member) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_partition_goes_to_its_new_owner_only_after_the_old_one_gave_it_up(assignor: str, cluster: MockCluster) -> None:
+def test_partition_goes_to_its_new_owner_only_after_the_old_one_gave_it_up(
+    assignor: str, cluster: MockCluster
+) -> None:
     cluster.create_topic("a", 4)
     first = Member(cluster, "1", "a", server_assignor=assignor)
     second = Member(cluster, "2", "a", server_assignor=assignor)
     response = first.join()
-    assert (response.member_id, response.member_epoch, response.heartbeat_interval_ms) == ("1", 1, 500)
+    assert (response.member_id, response.member_epoch, response.heartbeat_interval_ms) == (
+        "1",
+        1,
+        500,
+    )
     assert first.numbers == [0, 1, 2, 3]
     assert first.acknowledge().assignment is None
     assert second.join().member_epoch == 2
@@ -129,7 +163,12 @@ def test_partition_goes_to_its_new_owner_only_after_the_old_one_gave_it_up(assig
     assert sorted(second.numbers + first.numbers) == [0, 1, 2, 3]
     second.acknowledge()
     info = cluster.group(GROUP)
-    assert (info.state, info.type, info.generation, info.protocol) == ("Stable", "consumer", 2, assignor)
+    assert (info.state, info.type, info.generation, info.protocol) == (
+        "Stable",
+        "consumer",
+        2,
+        assignor,
+    )
     assert info.members["1"].assignment == [("a", index) for index in kept]
 
 
@@ -155,7 +194,10 @@ def test_members_that_leave_or_fall_silent_make_room(cluster: MockCluster) -> No
 
 def test_member_that_does_not_revoke_in_time_is_out(cluster: MockCluster) -> None:
     cluster.create_topic("a", 2)
-    slow, other = Member(cluster, "slow", "a", rebalance_timeout_ms=20_000), Member(cluster, "2", "a")
+    slow, other = (
+        Member(cluster, "slow", "a", rebalance_timeout_ms=20_000),
+        Member(cluster, "2", "a"),
+    )
     slow.join()
     slow.acknowledge()
     other.join()
@@ -184,7 +226,9 @@ def test_epochs_are_checked(cluster: MockCluster) -> None:
     # may.
     assert member.ask(1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert member.ask(1, topic_partitions=member.parts()).member_epoch == 2
-    answer = member.ask(2, subscribed_topic_names=["a"], rebalance_timeout_ms=500, topic_partitions=member.parts())
+    answer = member.ask(
+        2, subscribed_topic_names=["a"], rebalance_timeout_ms=500, topic_partitions=member.parts()
+    )
     assert answer.assignment is not None  # a full heartbeat gets the full assignment
     cluster.fence_member(GROUP, "1")
     answer = member.heartbeat()
@@ -223,7 +267,10 @@ def test_expression_follows_the_topics(cluster: MockCluster) -> None:
         cluster.create_topic(name)
     member = Member(cluster, "1")
     member.join(subscribed_topic_regex="log-.*", subscribed_topic_names=None)
-    assert {topic_id for topic_id, _ in member.given} == {cluster.topic_id("log-a"), cluster.topic_id("log-b")}
+    assert {topic_id for topic_id, _ in member.given} == {
+        cluster.topic_id("log-a"),
+        cluster.topic_id("log-b"),
+    }
     member.acknowledge()
     cluster.create_topic("log-c", 2)
     assert member.heartbeat().member_epoch == 2
@@ -234,7 +281,10 @@ def test_expression_follows_the_topics(cluster: MockCluster) -> None:
     member.heartbeat(subscribed_topic_regex="", subscribed_topic_names=["else"])
     assert settled(member) == [[0]]
     cluster.deny_topic("else")
-    assert member.heartbeat(subscribed_topic_names=["else"]).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert (
+        member.heartbeat(subscribed_topic_names=["else"]).error_code
+        == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
 
 
 def test_static_member_goes_for_a_while(cluster: MockCluster) -> None:
@@ -290,11 +340,18 @@ def test_group_is_described_and_listed(cluster: MockCluster) -> None:
     assert (found.group_state, found.group_epoch, found.assignment_epoch) == ("Stable", 1, 1)
     assert (found.assignor_name, found.members[0].member_type) == ("uniform", 1)
     [one] = found.members
-    assert (one.member_id, one.instance_id, one.rack_id, one.subscribed_topic_names) == ("1", "one", "r", ["a"])
+    assert (one.member_id, one.instance_id, one.rack_id, one.subscribed_topic_names) == (
+        "1",
+        "one",
+        "r",
+        ["a"],
+    )
     assert one.assignment.topic_partitions[0].topic_name == "a"
     assert one.target_assignment.topic_partitions[0].partitions == [0]
     listed = member.wire.ask(ListGroupsRequest(types_filter=["Consumer"])).groups
-    assert [(one.group_id, one.group_state, one.group_type) for one in listed] == [(GROUP, "Stable", "consumer")]
+    assert [(one.group_id, one.group_state, one.group_type) for one in listed] == [
+        (GROUP, "Stable", "consumer")
+    ]
     assert member.wire.ask(ListGroupsRequest(types_filter=["classic"])).groups == []
     classic = member.wire.ask(DescribeGroupsRequest(groups=[GROUP])).groups[0]
     assert (classic.error_code, classic.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")

@@ -48,8 +48,12 @@ def test_pushed_errors_can_be_for_one_broker(cluster: MockCluster, wire: Wire) -
         assert part.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-@pytest.mark.parametrize("code", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH])
-def test_pushed_session_errors_are_about_the_whole_fetch(code: ErrorCode, cluster: MockCluster, wire: Wire) -> None:
+@pytest.mark.parametrize(
+    "code", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH]
+)
+def test_pushed_session_errors_are_about_the_whole_fetch(
+    code: ErrorCode, cluster: MockCluster, wire: Wire
+) -> None:
     cluster.create_topic("a")
     cluster.push_request_errors(ApiKey.FETCH, [code])
     assert wire.ask(fetch_request("a", {0: 0}, session=(0, 0)), 12).error_code == code
@@ -78,7 +82,9 @@ def test_pushed_close_closes(cluster: MockCluster) -> None:
         assert wire.ask(MetadataRequest(topics=None), 12).brokers
 
 
-def test_delay_holds_every_response_back_but_not_one_after_the_other(cluster: MockCluster, wire: Wire) -> None:
+def test_delay_holds_every_response_back_but_not_one_after_the_other(
+    cluster: MockCluster, wire: Wire
+) -> None:
     cluster.delay_responses(1, 1.0)
     start = time.monotonic()
     numbers = [wire.send(MetadataRequest(topics=None), 12) for _ in range(5)]
@@ -141,12 +147,16 @@ def test_disconnect_closes_and_lets_back_in(cluster: MockCluster) -> None:
 
 
 def test_faults_are_kept_for_who_is_there(cluster: MockCluster, wire: Wire) -> None:
-    """As when a consumer was closed while its last fetch still waited: nobody would see the fault."""
+    """As when a consumer was closed while its last fetch still waited: nobody would see the
+    fault.
+    """
     cluster.create_topic("a")
     with Wire(cluster) as gone:
         gone.send(fetch_request("a", {0: 0}, max_wait_ms=30_000), 12)
         wait_for(lambda: cluster.waiters)
-    cluster.push_request_errors(ApiKey.FETCH, [ErrorCode.KAFKA_STORAGE_ERROR], topic="a", partition=0)
+    cluster.push_request_errors(
+        ApiKey.FETCH, [ErrorCode.KAFKA_STORAGE_ERROR], topic="a", partition=0
+    )
     cluster.corrupt_next_fetch("a", 0)
     cluster.edit_responses(ApiKey.FETCH, lambda response: setattr(response, "throttle_time_ms", 77))
     good = batch(b"x")

@@ -26,7 +26,9 @@ def plant(cluster: MockCluster, partition: int, *values: bytes, size: int = 0) -
         cluster.append_raw("a", partition, batch(value + bytes(size)))
 
 
-def test_records_come_back_as_they_were_stored(topic: str, cluster: MockCluster, wire: Wire) -> None:
+def test_records_come_back_as_they_were_stored(
+    topic: str, cluster: MockCluster, wire: Wire
+) -> None:
     data = batch(b"a", b"b", codec="lz4")
     produce(wire, topic, 0, data)
     produce(wire, topic, 0, data)
@@ -37,7 +39,9 @@ def test_records_come_back_as_they_were_stored(topic: str, cluster: MockCluster,
         assert (part.error_code, part.high_watermark, part.last_stable_offset) == (0, 4, 4)
 
 
-def test_fetch_begins_with_the_batch_that_holds_the_offset(topic: str, cluster: MockCluster, wire: Wire) -> None:
+def test_fetch_begins_with_the_batch_that_holds_the_offset(
+    topic: str, cluster: MockCluster, wire: Wire
+) -> None:
     for _ in range(3):
         cluster.append_raw(topic, 0, batch(b"a", b"b"))
     part = fetched(wire.ask(fetch_request(topic, {0: 3}), 12))[0]
@@ -53,7 +57,9 @@ def test_offsets_out_of_range(topic: str, cluster: MockCluster, wire: Wire) -> N
         assert part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_limits_leave_batches_out_but_never_the_first(topic: str, cluster: MockCluster, wire: Wire) -> None:
+def test_limits_leave_batches_out_but_never_the_first(
+    topic: str, cluster: MockCluster, wire: Wire
+) -> None:
     plant(cluster, 0, b"0", b"1", b"2", size=1000)
     plant(cluster, 3, b"3", b"4", size=1000)
     part = fetched(wire.ask(fetch_request(topic, {0: 0}, partition_max_bytes=10), 12))[0]
@@ -124,14 +130,22 @@ def test_old_leader_names_the_new_one(topic: str, cluster: MockCluster, wire: Wi
     part = fetched(response)[0]
     assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (2, 1)
-    assert [(one.node_id, f"{one.host}:{one.port}") for one in response.node_endpoints] == [(2, cluster.address(2))]
+    assert [(one.node_id, f"{one.host}:{one.port}") for one in response.node_endpoints] == [
+        (2, cluster.address(2))
+    ]
 
 
 def test_leader_epochs_are_compared(topic: str, cluster: MockCluster, wire: Wire) -> None:
     cluster.move_leader(topic, 0, 1)
-    expected = {0: ErrorCode.FENCED_LEADER_EPOCH, 1: ErrorCode.NO_ERROR, 2: ErrorCode.UNKNOWN_LEADER_EPOCH}
+    expected = {
+        0: ErrorCode.FENCED_LEADER_EPOCH,
+        1: ErrorCode.NO_ERROR,
+        2: ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
     for epoch, code in expected.items():
-        assert fetched(wire.ask(fetch_request(topic, {0: 0}, epoch=epoch), 12))[0].error_code == code
+        assert (
+            fetched(wire.ask(fetch_request(topic, {0: 0}, epoch=epoch), 12))[0].error_code == code
+        )
 
 
 def test_session_tells_only_what_is_new(topic: str, cluster: MockCluster, wire: Wire) -> None:
@@ -162,31 +176,44 @@ def test_session_forgets_and_adds_partitions(topic: str, cluster: MockCluster, w
 def test_session_serves_partitions_in_turn(topic: str, cluster: MockCluster, wire: Wire) -> None:
     for partition in (0, 3):
         plant(cluster, partition, b"1", b"2", size=1000)
-    number = wire.ask(fetch_request(topic, {0: 0, 3: 0}, session=(0, 0), max_bytes=1), 12).session_id
+    number = wire.ask(
+        fetch_request(topic, {0: 0, 3: 0}, session=(0, 0), max_bytes=1), 12
+    ).session_id
     served = []
     for epoch in (1, 2, 3):
-        parts = fetched(wire.ask(fetch_request(topic, {}, session=(number, epoch), max_bytes=1), 12))
+        parts = fetched(
+            wire.ask(fetch_request(topic, {}, session=(number, epoch), max_bytes=1), 12)
+        )
         served += [index for index, part in parts.items() if part.records]
     assert served == [3, 0, 3]
 
 
 @pytest.mark.parametrize(
     ("session", "code"),
-    [((12345, 1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND), ((None, 5), ErrorCode.INVALID_FETCH_SESSION_EPOCH)],
+    [
+        ((12345, 1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        ((None, 5), ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+    ],
 )
 def test_wrong_sessions_are_refused(
     session: tuple[int | None, int], code: ErrorCode, topic: str, cluster: MockCluster, wire: Wire
 ) -> None:
     known = wire.ask(fetch_request(topic, {0: 0}, session=(0, 0)), 12).session_id
     number, epoch = session
-    response = wire.ask(fetch_request(topic, {}, session=(known if number is None else number, epoch)), 12)
+    response = wire.ask(
+        fetch_request(topic, {}, session=(known if number is None else number, epoch)), 12
+    )
     assert (response.error_code, response.responses) == (code, [])
 
 
-def test_session_ends_when_asked_when_forgotten_and_when_there_are_too_many(topic: str, cluster: MockCluster) -> None:
+def test_session_ends_when_asked_when_forgotten_and_when_there_are_too_many(
+    topic: str, cluster: MockCluster
+) -> None:
     with MockCluster(1, fetch_session_limit=2) as small, Wire(small) as wire:
         small.create_topic("a")
-        numbers = [wire.ask(fetch_request("a", {0: 0}, session=(0, 0)), 12).session_id for _ in range(3)]
+        numbers = [
+            wire.ask(fetch_request("a", {0: 0}, session=(0, 0)), 12).session_id for _ in range(3)
+        ]
         gone = wire.ask(fetch_request("a", {}, session=(numbers[0], 1)), 12)
         assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         assert wire.ask(fetch_request("a", {0: 0}, session=(numbers[1], -1)), 12).session_id == 0
@@ -199,7 +226,9 @@ def test_session_ends_when_asked_when_forgotten_and_when_there_are_too_many(topi
         assert wire.ask(fetch_request("a", {0: 0}, session=(0, 0)), 12).session_id == 0
 
 
-def test_corrupt_fetch_is_wrong_once_and_only_on_the_wire(topic: str, cluster: MockCluster, wire: Wire) -> None:
+def test_corrupt_fetch_is_wrong_once_and_only_on_the_wire(
+    topic: str, cluster: MockCluster, wire: Wire
+) -> None:
     plant(cluster, 0, b"x", b"y")
     cluster.corrupt_next_fetch(topic, 0)
     part = fetched(wire.ask(fetch_request(topic, {0: 0}), 12))[0]
@@ -208,7 +237,9 @@ def test_corrupt_fetch_is_wrong_once_and_only_on_the_wire(topic: str, cluster: M
     assert values(fetched(wire.ask(fetch_request(topic, {0: 0}), 12))[0]) == [b"x", b"y"]
 
 
-def test_planted_bytes_get_offsets_or_stay_untouched(topic: str, cluster: MockCluster, wire: Wire) -> None:
+def test_planted_bytes_get_offsets_or_stay_untouched(
+    topic: str, cluster: MockCluster, wire: Wire
+) -> None:
     assert cluster.append_raw(topic, 0, batch(b"a", b"b") + batch(b"c")) == 0
     assert cluster.append_raw(topic, 0, b"anything", record_count=2) == 3
     assert cluster.append_raw(topic, 0, batch(b"d")) == 5

@@ -1,4 +1,6 @@
-"""What tests can do to groups of the classic protocol and to coordinators, and groups that change their protocol."""
+"""What tests can do to groups of the classic protocol and to coordinators, and groups that change
+their protocol.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import ADVERTISED
 from kafka_native.protocol import ApiKey
-from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_native.protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.groups import JoinGroupRequest, LeaveGroupRequest
 from kafka_native.protocol.metadata import MetadataRequest
@@ -47,7 +52,10 @@ def read(data: bytes) -> dict[str, list[int]]:
 def test_static_member_comes_back_without_a_rebalance(
     version: int, cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
-    leader, follower = Member(cluster, pool, instance_id="one"), Member(cluster, pool, instance_id="two")
+    leader, follower = (
+        Member(cluster, pool, instance_id="one"),
+        Member(cluster, pool, instance_id="two"),
+    )
     leader.join()
     leader.sync({leader.id: b"all"})
     joining = follower.start_join()
@@ -61,7 +69,11 @@ def test_static_member_comes_back_without_a_rebalance(
     generation = cluster.group(GROUP).generation
     back = Member(cluster, pool, instance_id=leader.instance_id)
     response = back.join_once(version)
-    assert (response.error_code, response.generation_id, response.skip_assignment) == (0, generation, version == 9)
+    assert (response.error_code, response.generation_id, response.skip_assignment) == (
+        0,
+        generation,
+        version == 9,
+    )
     back.id, back.generation = response.member_id, response.generation_id
     back.protocol = response.protocol_name
     if version == 9:
@@ -77,7 +89,9 @@ def test_static_member_comes_back_without_a_rebalance(
     assert back.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_static_member_that_waits_is_fenced_by_the_next(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_static_member_that_waits_is_fenced_by_the_next(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     first = Member(cluster, pool)
     first.join()
     first.sync({first.id: b"x"})
@@ -115,22 +129,34 @@ def test_reasons_sizes_and_metadata(cluster: MockCluster, pool: ThreadPoolExecut
     assert [one.metadata for one in first.join().members] == [b"hostile mine"]
     first.sync({first.id: assignment(a=[1, 0])})
     info = cluster.group(GROUP)
-    assert (info.type, info.state, info.generation, info.leader) == ("classic", "Stable", 1, first.id)
+    assert (info.type, info.state, info.generation, info.leader) == (
+        "classic",
+        "Stable",
+        1,
+        first.id,
+    )
     member = info.members[first.id]
     assert (member.assignment, member.metadata) == ([("a", 0), ("a", 1)], {"range": b"mine"})
     cluster.set_group_max_size(1)
     assert Member(cluster, pool).join().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     request = LeaveGroupRequest.Member(member_id=first.id, reason="done with it")
-    assert first.wire.ask(LeaveGroupRequest(group_id=GROUP, members=[request])).members[0].error_code == 0
+    assert (
+        first.wire.ask(LeaveGroupRequest(group_id=GROUP, members=[request])).members[0].error_code
+        == 0
+    )
     assert cluster.group(GROUP).left == [(first.id, None, "done with it")]
     with pytest.raises(KeyError):
         cluster.group("none")
 
 
-def test_members_are_made_to_join_again_and_thrown_out(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_members_are_made_to_join_again_and_thrown_out(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     first, second = stable_pair(cluster, pool)
     cluster.rebalance_group(GROUP)
-    assert first.commit(1, topic="none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # it may commit what it gives up
+    assert (
+        first.commit(1, topic="none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )  # it may commit what it gives up
     assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.REBALANCE_IN_PROGRESS,) * 2
     cluster.expel_member(GROUP, second.id)
     assert second.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
@@ -193,11 +219,17 @@ def test_denied_topic_is_refused_everywhere(cluster: MockCluster, pool: ThreadPo
     assert member.committed() == (3, "")
 
 
-def test_offsets_of_single_partitions_fail_on_request(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_offsets_of_single_partitions_fail_on_request(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     cluster.create_topic("a", 2)
     member = Member(cluster, pool)
     for key in (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH):
-        code = ErrorCode.UNSTABLE_OFFSET_COMMIT if key == ApiKey.OFFSET_FETCH else ErrorCode.REQUEST_TIMED_OUT
+        code = (
+            ErrorCode.UNSTABLE_OFFSET_COMMIT
+            if key == ApiKey.OFFSET_FETCH
+            else ErrorCode.REQUEST_TIMED_OUT
+        )
         cluster.push_request_errors(key, [code], topic="a", partition=1)
     assert member.commit(4) == 0
     assert member.commit(4, partition=1) == ErrorCode.REQUEST_TIMED_OUT
@@ -231,14 +263,18 @@ def test_any_error_can_be_pushed_in_any_version(key: ApiKey, cluster: MockCluste
             assert str(int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)) in text
 
 
-def test_offsets_of_a_topic_that_is_read_are_not_deleted(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_offsets_of_a_topic_that_is_read_are_not_deleted(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     cluster.create_topic("a")
     member = Member(cluster, pool, protocols=subscription("a"))
     member.join()
     member.sync({member.id: b""})
     member.commit(2)
     part = OffsetDeleteRequest.Topic.Partition(partition_index=0)
-    request = OffsetDeleteRequest(group_id=GROUP, topics=[OffsetDeleteRequest.Topic(name="a", partitions=[part])])
+    request = OffsetDeleteRequest(
+        group_id=GROUP, topics=[OffsetDeleteRequest.Topic(name="a", partitions=[part])]
+    )
     found = member.wire.ask(request).topics[0].partitions[0]
     assert found.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     assert member.committed() == (2, "")
@@ -247,7 +283,9 @@ def test_offsets_of_a_topic_that_is_read_are_not_deleted(cluster: MockCluster, p
 # --- groups that change their protocol ---
 
 
-def test_group_changes_its_protocol_there_and_back(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_group_changes_its_protocol_there_and_back(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     cluster.create_topic("a", 4)
     classic = Member(cluster, pool, protocols=subscription("a"))
     classic.join()
@@ -259,7 +297,8 @@ def test_group_changes_its_protocol_there_and_back(cluster: MockCluster, pool: T
     info = cluster.group(GROUP)
     assert (info.type, info.offsets["a", 0].offset) == ("consumer", 7)
     assert classic.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
-    # A cooperative member joins with what it owns, is told what to keep, and joins again without the rest.
+    # A cooperative member joins with what it owns, is told what to keep, and joins again without
+    # the rest.
     classic.protocols = subscription("a", owned={"a": [0, 1, 2, 3]})
     response = classic.join()
     assert (response.error_code, response.leader, response.members) == (0, "", [])
@@ -279,19 +318,27 @@ def test_group_changes_its_protocol_there_and_back(cluster: MockCluster, pool: T
     # The last member of the consumer protocol goes: what is left is a classic group again.
     new.acknowledge()
     assert new.leave().error_code == 0
-    assert (cluster.group(GROUP).type, cluster.group(GROUP).offsets["a", 0].offset) == ("classic", 8)
+    assert (cluster.group(GROUP).type, cluster.group(GROUP).offsets["a", 0].offset) == (
+        "classic",
+        8,
+    )
     assert classic.heartbeat(cluster.group(GROUP).generation) == ErrorCode.REBALANCE_IN_PROGRESS
     response = classic.join()
     assert (response.error_code, response.leader) == (0, classic.id)
     assert new.heartbeat().error_code != 0
 
 
-def test_classic_member_joins_a_group_of_the_consumer_protocol(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_classic_member_joins_a_group_of_the_consumer_protocol(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     cluster.create_topic("a", 2)
     new = modern.Member(cluster, "new", "a")
     new.join()
     new.acknowledge()
-    assert Member(cluster, pool, protocols={"range": b"?"}).join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert (
+        Member(cluster, pool, protocols={"range": b"?"}).join().error_code
+        == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
     classic = Member(cluster, pool, protocols=subscription("a"))
     assert classic.join().error_code == 0
     assert read(classic.sync().assignment) == {}
@@ -304,7 +351,9 @@ def test_classic_member_joins_a_group_of_the_consumer_protocol(cluster: MockClus
     assert modern.settled(new) == [[0, 1]]
 
 
-def test_groups_that_can_not_change_are_refused(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_groups_that_can_not_change_are_refused(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     cluster.create_topic("a", 1)
     classic = Member(cluster, pool, protocols=subscription("a"))
     classic.join()

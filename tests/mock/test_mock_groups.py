@@ -9,7 +9,11 @@ from typing import Any
 from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
-from kafka_native.protocol.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from kafka_native.protocol.group_admin import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
 from kafka_native.protocol.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -17,7 +21,11 @@ from kafka_native.protocol.groups import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from kafka_native.protocol.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from kafka_native.protocol.offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
 from tests.mock.wire import Wire
 from tests.waiting import WAIT_S, wait_for
 
@@ -48,7 +56,10 @@ class Member:
             member_id=self.id,
             group_instance_id=self.instance_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequest.Protocol(name=name, metadata=data) for name, data in self.protocols.items()],
+            protocols=[
+                JoinGroupRequest.Protocol(name=name, metadata=data)
+                for name, data in self.protocols.items()
+            ],
         )
         response: JoinGroupResponse = self.wire.ask(request, version)
         return response
@@ -93,7 +104,9 @@ class Member:
 
     def leave(self) -> int:
         member = LeaveGroupRequest.Member(member_id=self.id)
-        return int(self.wire.ask(LeaveGroupRequest(group_id=GROUP, members=[member])).members[0].error_code)
+        return int(
+            self.wire.ask(LeaveGroupRequest(group_id=GROUP, members=[member])).members[0].error_code
+        )
 
     def commit(self, offset: int, partition: int = 0, topic: str = "a", metadata: str = "") -> int:
         part = OffsetCommitRequest.Topic.Partition(
@@ -109,7 +122,9 @@ class Member:
 
     def committed(self, partition: int = 0) -> tuple[int, str]:
         wanted = OffsetFetchRequest.Group.Topic(name="a", partition_indexes=[partition])
-        request = OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id=GROUP, topics=[wanted])])
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequest.Group(group_id=GROUP, topics=[wanted])]
+        )
         part = self.wire.ask(request, 9).groups[0].topics[0].partitions[0]
         return part.committed_offset, part.metadata
 
@@ -117,9 +132,14 @@ class Member:
 def stable_pair(
     cluster: MockCluster, pool: ThreadPoolExecutor, *, session_ms: int = 10_000, **options: Any
 ) -> tuple[Member, Member]:
-    """Return a leader and a follower in a stable group. Only the leader has this session timeout.
+    """Return a leader and a follower in a stable group.
+
+    Only the leader has this session timeout.
     """
-    first, second = Member(cluster, pool, session_ms=session_ms, **options), Member(cluster, pool, **options)
+    first, second = (
+        Member(cluster, pool, session_ms=session_ms, **options),
+        Member(cluster, pool, **options),
+    )
     assert first.join().error_code == 0
     assert first.sync({first.id: b"all"}).assignment == b"all"
     joining = second.start_join()
@@ -127,7 +147,10 @@ def stable_pair(
         time.sleep(0.002)
     response = first.join()
     assert joining.result(5).error_code == 0
-    assert {one.member_id: one.metadata for one in response.members} == {first.id: b"mine", second.id: b"mine"}
+    assert {one.member_id: one.metadata for one in response.members} == {
+        first.id: b"mine",
+        second.id: b"mine",
+    }
     assert joining.result().members == []
     waiting = pool.submit(second.sync)
     assert first.sync({first.id: b"1", second.id: b"2"}).assignment == b"1"
@@ -143,7 +166,9 @@ def test_two_members_share_a_generation(cluster: MockCluster, pool: ThreadPoolEx
     assert second.sync().assignment == b"2"
 
 
-def test_leaving_makes_the_others_join_again(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_leaving_makes_the_others_join_again(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     first, second = stable_pair(cluster, pool)
     assert first.leave() == 0
     assert first.leave() == ErrorCode.UNKNOWN_MEMBER_ID
@@ -168,7 +193,9 @@ REBALANCE_MS = 5_000
 
 
 def let_it_wait(cluster: MockCluster, member: Member, answer: Future[Any]) -> Any:
-    """The answer to a member's request that waits for another member, until the time for the rebalance is over."""
+    """The answer to a member's request that waits for another member, until the time for the
+    rebalance is over.
+    """
 
     def waits() -> bool:
         group = cluster.groups.find(GROUP)
@@ -180,15 +207,21 @@ def let_it_wait(cluster: MockCluster, member: Member, answer: Future[Any]) -> An
     return answer.result(WAIT_S)
 
 
-def test_rebalance_goes_on_without_who_comes_too_late(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_rebalance_goes_on_without_who_comes_too_late(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     first, second = stable_pair(cluster, pool, rebalance_ms=REBALANCE_MS)
     second.protocols = {"range": b"changed"}
-    response = let_it_wait(cluster, second, second.start_join())  # waits for the first, which doesn't come
+    response = let_it_wait(
+        cluster, second, second.start_join()
+    )  # waits for the first, which doesn't come
     assert (response.error_code, response.leader) == (0, second.id)
     assert first.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_follower_is_told_when_the_leader_brings_no_assignment(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_follower_is_told_when_the_leader_brings_no_assignment(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     first, second = stable_pair(cluster, pool, rebalance_ms=REBALANCE_MS)
     second.protocols = {"range": b"changed"}
     joining = second.start_join()
@@ -201,13 +234,17 @@ def test_follower_is_told_when_the_leader_brings_no_assignment(cluster: MockClus
     assert second.join().leader == second.id
 
 
-def test_retried_join_of_a_follower_keeps_the_generation(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_retried_join_of_a_follower_keeps_the_generation(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     first, second = stable_pair(cluster, pool)
     assert second.join().generation_id == 2
     assert first.heartbeat() == 0
 
 
-def test_member_id_is_asked_for_from_version_4_on(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_member_id_is_asked_for_from_version_4_on(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     assert Member(cluster, pool).join_once(3).error_code == 0
     with MockCluster(1) as other:
         response = Member(other, pool).join_once(4)
@@ -215,14 +252,21 @@ def test_member_id_is_asked_for_from_version_4_on(cluster: MockCluster, pool: Th
         assert response.member_id.startswith("wire-")
 
 
-def test_unknown_members_and_bad_requests_are_refused(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_unknown_members_and_bad_requests_are_refused(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     member = Member(cluster, pool)
     member.id = "nobody"
     assert member.join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert member.sync().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert member.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
-    assert Member(cluster, pool, session_ms=0).join().error_code == ErrorCode.INVALID_SESSION_TIMEOUT
-    assert Member(cluster, pool, protocols={}).join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert (
+        Member(cluster, pool, session_ms=0).join().error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+    )
+    assert (
+        Member(cluster, pool, protocols={}).join().error_code
+        == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
     stable_pair(cluster, pool)
     other = Member(cluster, pool, protocols={"sticky": b""})
     assert other.join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -241,7 +285,9 @@ def test_protocol_that_all_have_wins(cluster: MockCluster, pool: ThreadPoolExecu
     assert {one.metadata for one in response.members} == {b"r", b"R"}
 
 
-def test_static_member_takes_the_place_of_its_former_self(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_static_member_takes_the_place_of_its_former_self(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     old = Member(cluster, pool, instance_id="one")
     assert old.join().error_code == 0
     old.sync({old.id: b"x"})
@@ -283,13 +329,24 @@ def test_offsets_are_stored_and_found(cluster: MockCluster, pool: ThreadPoolExec
     assert outsider.committed() == (-1, "")
 
 
-def test_groups_are_described_listed_and_deleted(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_groups_are_described_listed_and_deleted(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     first, second = stable_pair(cluster, pool)
     described = first.wire.ask(DescribeGroupsRequest(groups=[GROUP])).groups[0]
-    assert (described.group_state, described.protocol_type, described.protocol_data) == ("Stable", "consumer", "range")
-    assert {one.member_id: one.member_assignment for one in described.members} == {first.id: b"1", second.id: b"2"}
+    assert (described.group_state, described.protocol_type, described.protocol_data) == (
+        "Stable",
+        "consumer",
+        "range",
+    )
+    assert {one.member_id: one.member_assignment for one in described.members} == {
+        first.id: b"1",
+        second.id: b"2",
+    }
     listed = first.wire.ask(ListGroupsRequest(states_filter=["stable"])).groups
-    assert [(one.group_id, one.group_state, one.group_type) for one in listed] == [(GROUP, "Stable", "classic")]
+    assert [(one.group_id, one.group_state, one.group_type) for one in listed] == [
+        (GROUP, "Stable", "classic")
+    ]
     delete = DeleteGroupsRequest(groups_names=[GROUP])
     assert first.wire.ask(delete).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
     assert (first.leave(), second.leave()) == (0, 0)

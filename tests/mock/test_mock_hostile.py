@@ -21,23 +21,30 @@ ROUNDS = 60
 
 
 def damaged(frame: bytes, dice: random.Random) -> bytearray:
-    """Return the frame with wrong bytes after its API key and version, a cut end, or extra bytes.
+    """Return the frame with wrong bytes after its API key and version, a cut end, or extra
+    bytes.
     """
     data = bytearray(frame)
     for _ in range(dice.randint(1, 4)):
-        data[dice.randrange(4, len(data))] = dice.choice([0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)])
+        data[dice.randrange(4, len(data))] = dice.choice(
+            [0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)]
+        )
     if dice.random() < 0.3:
         del data[dice.randrange(8, len(data) + 1) :]
     return data + dice.randbytes(dice.randint(0, 9)) if dice.random() < 0.2 else data
 
 
 @pytest.mark.parametrize("key", ADVERTISED, ids=lambda key: key.name)
-def test_damaged_requests_are_answered_or_end_the_connection(key: ApiKey, cluster: MockCluster) -> None:
+def test_damaged_requests_are_answered_or_end_the_connection(
+    key: ApiKey, cluster: MockCluster
+) -> None:
     cluster.create_topic("a", 3)
     cluster.append_raw("a", 0, batch(b"v"))
     broker = cluster.coordinator_of("g")
     # The connection is closing already, so no handler waits.
-    closing: Any = SimpleNamespace(broker=broker, peer=("127.0.0.1", 1), is_closing=True, stop=lambda: None)
+    closing: Any = SimpleNamespace(
+        broker=broker, peer=("127.0.0.1", 1), is_closing=True, stop=lambda: None
+    )
     closing.login = Login(None, 1)
     make = MAKE.get(key, lambda *_: registry.request(key)())
     first, last = ADVERTISED[key]

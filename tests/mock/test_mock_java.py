@@ -36,7 +36,9 @@ def test_java_tools_make_a_topic_fill_it_and_read_it(cluster: MockCluster) -> No
     assert sum(cluster.watermarks("a", index)[1] for index in range(4)) == COUNT
     ends = ("--max-messages", str(COUNT), "--timeout-ms", "120000")
     show = ("--formatter-property", "print.key=true")
-    read = java.java_tool(CONSUMER, *where, "--topic", "a", "--group", "g", "--from-beginning", *ends, *show)
+    read = java.java_tool(
+        CONSUMER, *where, "--topic", "a", "--group", "g", "--from-beginning", *ends, *show
+    )
     assert sorted(read.decode().splitlines()) == sorted(lines)
     group = cluster.groups.find("g")
     assert group is not None
@@ -44,15 +46,27 @@ def test_java_tools_make_a_topic_fill_it_and_read_it(cluster: MockCluster) -> No
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_java_members_share_a_topic_and_go_on_where_they_stopped(protocol: str, cluster: MockCluster) -> None:
+def test_java_members_share_a_topic_and_go_on_where_they_stopped(
+    protocol: str, cluster: MockCluster
+) -> None:
     cluster.create_topic("a", 4)
-    command = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", "a", "--group", "g", "--from-beginning"]
+    command = [
+        "--bootstrap-server",
+        cluster.bootstrap_servers,
+        "--topic",
+        "a",
+        "--group",
+        "g",
+        "--from-beginning",
+    ]
     command += ["--consumer-property", f"group.protocol={protocol}"]
 
     def read(count: int) -> list[str]:
         ends = ("--max-messages", str(count), "--timeout-ms", "120000")
         said = java.java_tool(CONSUMER, *command, *ends).decode().splitlines()
-        return [line for line in said if line.startswith(("first-", "later-"))]  # without what log4j says of the end
+        return [
+            line for line in said if line.startswith(("first-", "later-"))
+        ]  # without what log4j says of the end
 
     def fill(name: str) -> list[str]:
         for number in range(COUNT):
@@ -61,7 +75,11 @@ def test_java_members_share_a_topic_and_go_on_where_they_stopped(protocol: str, 
 
     with ThreadPoolExecutor(2) as pool:
         readers = [pool.submit(read, COUNT // 2) for _ in range(2)]
-        wait_for(lambda: _owns(cluster) == [2, 2] or any(reader.done() for reader in readers), "two each", 150)
+        wait_for(
+            lambda: _owns(cluster) == [2, 2] or any(reader.done() for reader in readers),
+            "two each",
+            150,
+        )
         first = fill("first")
         found = [reader.result(150) for reader in readers]
     assert cluster.group("g").type == protocol

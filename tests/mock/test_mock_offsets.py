@@ -8,12 +8,22 @@ from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kafka_native.protocol.metadata import DescribeTopicPartitionsRequest, MetadataRequest
-from kafka_native.protocol.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-from kafka_native.protocol.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from kafka_native.protocol.offsets import (
+    DeleteRecordsRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+)
+from kafka_native.protocol.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
 from tests.mock.wire import Wire, batch, check
 
 
-def look_up(wire: Wire, timestamp: int, version: int = 7, partition: int = 0) -> tuple[int, int, int]:
+def look_up(
+    wire: Wire, timestamp: int, version: int = 7, partition: int = 0
+) -> tuple[int, int, int]:
     part = ListOffsetsRequest.Topic.Partition(partition_index=partition, timestamp=timestamp)
     request = ListOffsetsRequest(topics=[ListOffsetsRequest.Topic(name="a", partitions=[part])])
     answer = wire.ask(request, version).topics[0].partitions[0]
@@ -51,8 +61,12 @@ def test_deleted_records_move_the_beginning(cluster: MockCluster, wire: Wire) ->
 
     def delete(offset: int) -> tuple[int, int]:
         part = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=offset)
-        answer = wire.ask(DeleteRecordsRequest(topics=[DeleteRecordsRequest.Topic(name="a", partitions=[part])]))
-        return answer.topics[0].partitions[0].error_code, answer.topics[0].partitions[0].low_watermark
+        answer = wire.ask(
+            DeleteRecordsRequest(topics=[DeleteRecordsRequest.Topic(name="a", partitions=[part])])
+        )
+        return answer.topics[0].partitions[0].error_code, answer.topics[0].partitions[
+            0
+        ].low_watermark
 
     assert delete(3) == (0, 3)
     assert len(cluster.batches("a", 0)) == 2
@@ -88,7 +102,9 @@ def metadata(wire: Wire, *names: str, create: bool = False, version: int = 12) -
 def test_metadata_spread_leaders_over_brokers(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a", 4)
     response = wire.ask(MetadataRequest(topics=None), 12)
-    assert [f"{one.host}:{one.port}" for one in response.brokers] == cluster.bootstrap_servers.split(",")
+    assert [
+        f"{one.host}:{one.port}" for one in response.brokers
+    ] == cluster.bootstrap_servers.split(",")
     check(response, controller_id=1, cluster_id=cluster.cluster_id)
     (topic,) = response.topics
     assert topic.topic_id == cluster.topic_id("a")
@@ -100,7 +116,9 @@ def test_metadata_spread_leaders_over_brokers(cluster: MockCluster, wire: Wire) 
     ]
 
 
-def test_topics_are_made_when_asked_for_if_that_is_allowed(cluster: MockCluster, wire: Wire) -> None:
+def test_topics_are_made_when_asked_for_if_that_is_allowed(
+    cluster: MockCluster, wire: Wire
+) -> None:
     check(metadata(wire, "new")["new"], error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # type: ignore[arg-type]
     check(metadata(wire, "new", create=True)["new"], error_code=0)  # type: ignore[arg-type]
     check(metadata(wire, "new")["new"], error_code=0)  # type: ignore[arg-type]
@@ -137,13 +155,17 @@ def test_broker_down_and_up(cluster: MockCluster) -> None:
         cluster.broker_up(1)
         cluster.broker_up(1)
         response = wire.ask(MetadataRequest(topics=None), 12)
-        check(response.topics[0].partitions[0], leader_id=2, isr_nodes=[1, 2, 3], offline_replicas=[])
+        check(
+            response.topics[0].partitions[0], leader_id=2, isr_nodes=[1, 2, 3], offline_replicas=[]
+        )
         check(response.topics[1].partitions[0], error_code=0, leader_id=1, leader_epoch=2)
     with Wire(cluster, 1) as again:
         assert again.ask(MetadataRequest(topics=None), 12).controller_id == 1
 
 
-def create(wire: Wire, *, name: str = "a", count: int = 2, factor: int = -1, **options: object) -> int:
+def create(
+    wire: Wire, *, name: str = "a", count: int = 2, factor: int = -1, **options: object
+) -> int:
     topic = CreateTopicsRequest.Topic(name=name, num_partitions=count, replication_factor=factor)
     for key, value in options.items():
         setattr(topic, key, value)
@@ -200,7 +222,11 @@ def test_topic_partitions_come_in_pages(cluster: MockCluster, wire: Wire) -> Non
     while pages == 0 or cursor is not None:
         request = DescribeTopicPartitionsRequest(response_partition_limit=2, cursor=cursor)
         response = wire.ask(request)
-        seen += [(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions]
+        seen += [
+            (topic.name, part.partition_index)
+            for topic in response.topics
+            for part in topic.partitions
+        ]
         following, pages = response.next_cursor, pages + 1
         cursor = None
         if following is not None:
@@ -215,14 +241,22 @@ def test_settings_are_shown_and_changed(cluster: MockCluster, wire: Wire) -> Non
     cluster.create_topic("a")
 
     def shown() -> dict[str, tuple[str, int]]:
-        resource = DescribeConfigsRequest.Resource(resource_type=2, resource_name="a", configuration_keys=None)
+        resource = DescribeConfigsRequest.Resource(
+            resource_type=2, resource_name="a", configuration_keys=None
+        )
         result = wire.ask(DescribeConfigsRequest(resources=[resource])).results[0]
         return {one.name: (one.value, one.config_source) for one in result.configs}
 
     def change(name: str, operation: int, value: str | None) -> int:
-        config = IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=operation, value=value)
-        resource = IncrementalAlterConfigsRequest.Resource(resource_type=2, resource_name="a", configs=[config])
-        return int(wire.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses[0].error_code)
+        config = IncrementalAlterConfigsRequest.Resource.Config(
+            name=name, config_operation=operation, value=value
+        )
+        resource = IncrementalAlterConfigsRequest.Resource(
+            resource_type=2, resource_name="a", configs=[config]
+        )
+        return int(
+            wire.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses[0].error_code
+        )
 
     assert shown()["retention.ms"] == ("604800000", 5)
     assert change("retention.ms", 0, "1") == 0

@@ -19,11 +19,15 @@ from kafka_native.protocol.transactions import InitProducerIdRequest
 from tests.mock.wire import Wire, batch, produce, produce_request
 
 MAGIC_0_MESSAGE = b"\0\0" + b"\xff\xff\xff\xff" + b"\0\0\0\x01" + b"x"
-MAGIC_0_SET = bytes(8) + b"\0\0\0\x0f" + zlib.crc32(MAGIC_0_MESSAGE).to_bytes(4, "big") + MAGIC_0_MESSAGE
+MAGIC_0_SET = (
+    bytes(8) + b"\0\0\0\x0f" + zlib.crc32(MAGIC_0_MESSAGE).to_bytes(4, "big") + MAGIC_0_MESSAGE
+)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batch_is_kept_as_it_came_but_for_offset_and_epoch(codec: str, cluster: MockCluster, wire: Wire) -> None:
+def test_batch_is_kept_as_it_came_but_for_offset_and_epoch(
+    codec: str, cluster: MockCluster, wire: Wire
+) -> None:
     cluster.create_topic("a", 3)
     cluster.move_leader("a", 0, 2)
     cluster.move_leader("a", 0, 1)
@@ -39,11 +43,14 @@ def test_batch_is_kept_as_it_came_but_for_offset_and_epoch(codec: str, cluster: 
     assert [record.offset for record in cluster.messages("a", 0)] == list(range(6))
 
 
-def test_several_partitions_in_one_request_get_an_answer_each(cluster: MockCluster, wire: Wire) -> None:
+def test_several_partitions_in_one_request_get_an_answer_each(
+    cluster: MockCluster, wire: Wire
+) -> None:
     cluster.create_topic("a", 4)
     request = produce_request("a", 0, batch(b"x"))
     request.topic_data[0].partition_data += [
-        ProduceRequest.Topic.Partition(index=index, records=batch(b"y", b"z")) for index in (1, 3, 7)
+        ProduceRequest.Topic.Partition(index=index, records=batch(b"y", b"z"))
+        for index in (1, 3, 7)
     ]
     answers = wire.ask(request, 12).responses[0].partition_responses
     assert [(one.index, one.error_code, one.base_offset) for one in answers] == [
@@ -163,21 +170,32 @@ def test_acks_0_is_stored_and_not_answered(cluster: MockCluster, wire: Wire) -> 
 def test_other_acks_are_refused(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
     response = wire.ask(produce_request("a", 0, batch(b"x"), acks=2), 12)
-    assert response.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert (
+        response.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    )
 
 
 def sequenced(sequence: int, count: int = 2, *, producer: int = 7, epoch: int = 0) -> bytes:
-    return batch(*[b"x"] * count, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+    return batch(
+        *[b"x"] * count, producer_id=producer, producer_epoch=epoch, base_sequence=sequence
+    )
 
 
 def test_sequences_are_kept_and_duplicates_found(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
-    assert [produce(wire, "a", 0, sequenced(number)).base_offset for number in (0, 2, 4)] == [0, 2, 4]
+    assert [produce(wire, "a", 0, sequenced(number)).base_offset for number in (0, 2, 4)] == [
+        0,
+        2,
+        4,
+    ]
     again = produce(wire, "a", 0, sequenced(2))
     assert (again.error_code, again.base_offset) == (0, 2)
     assert cluster.watermarks("a", 0) == (0, 6)
     assert produce(wire, "a", 0, sequenced(8)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert produce(wire, "a", 0, sequenced(3, epoch=1)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (
+        produce(wire, "a", 0, sequenced(3, epoch=1)).error_code
+        == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    )
     assert produce(wire, "a", 0, sequenced(0, epoch=1)).error_code == 0
     assert produce(wire, "a", 0, sequenced(6)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     # a producer unknown so far
@@ -198,7 +216,9 @@ def test_producer_ids_are_new_and_epochs_grow(wire: Wire) -> None:
     assert (first.producer_epoch, second.producer_epoch) == (0, 0)
     bumped = wire.ask(
         InitProducerIdRequest(
-            transactional_id=None, producer_id=first.producer_id, producer_epoch=first.producer_epoch
+            transactional_id=None,
+            producer_id=first.producer_id,
+            producer_epoch=first.producer_epoch,
         ),
         5,
     )
@@ -225,12 +245,21 @@ def test_retention_drops_the_oldest_batches_of_all_partitions() -> None:
 def test_old_broker_takes_message_sets() -> None:
     plain = records.batch_headers(MAGIC_0_SET)
     assert [header.magic for header in plain] == [0]
-    with MockCluster(1, max_versions={ApiKey.PRODUCE: 2, ApiKey.FETCH: 3}) as cluster, Wire(cluster) as wire:
+    with (
+        MockCluster(1, max_versions={ApiKey.PRODUCE: 2, ApiKey.FETCH: 3}) as cluster,
+        Wire(cluster) as wire,
+    ):
         cluster.create_topic("a")
         assert [produce(wire, "a", 0, MAGIC_0_SET * 2, 2).base_offset for _ in range(2)] == [0, 2]
         assert [record.offset for record in cluster.messages("a", 0)] == [0, 1, 2, 3]
-        assert produce(wire, "a", 0, batch(b"x"), 2).error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-        assert produce(wire, "a", 0, MAGIC_0_SET[:-1] + b"y", 2).error_code == ErrorCode.CORRUPT_MESSAGE
+        assert (
+            produce(wire, "a", 0, batch(b"x"), 2).error_code
+            == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+        )
+        assert (
+            produce(wire, "a", 0, MAGIC_0_SET[:-1] + b"y", 2).error_code
+            == ErrorCode.CORRUPT_MESSAGE
+        )
 
 
 def test_cost_of_a_megabyte(capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,5 +276,7 @@ def test_cost_of_a_megabyte(capsys: pytest.CaptureFixture[str]) -> None:
         wall, cpu = time.perf_counter() - start, time.process_time() - cpu
     with capsys.disabled():
         print(
-            f" [1 MB produced in {wall / count * 1e6:.0f} us, {cpu / count * 1e6:.0f} us CPU with its client]", end=""
+            f" [1 MB produced in {wall / count * 1e6:.0f} us, {cpu / count * 1e6:.0f} us CPU "
+            "with its client]",
+            end="",
         )

@@ -1,4 +1,6 @@
-"""Every version of every API has an answer; everything else has a closed connection and a broker that lives on."""
+"""Every version of every API has an answer; everything else has a closed connection and a broker
+that lives on.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from kafka_native.protocol import ApiKey, decode_response, encode_request, regis
 from kafka_native.protocol.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
-from kafka_native.protocol.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka_native.protocol.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from kafka_native.protocol.metadata import DescribeTopicPartitionsRequest, MetadataRequest
 from kafka_native.protocol.offsets import (
     DeleteRecordsRequest,
@@ -33,7 +40,11 @@ from kafka_native.protocol.partitions import (
 from kafka_native.protocol.quorum import DescribeQuorumRequest, UpdateFeaturesRequest
 from kafka_native.protocol.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from kafka_native.protocol.schema import ZERO_UUID, Request
-from kafka_native.protocol.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from kafka_native.protocol.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.mock.wire import Closed, Wire, batch, fetch_request, produce_request
 
@@ -53,14 +64,19 @@ def make_produce(version: int, topic: str, topic_id: bytes) -> Request:
 def make_fetch(version: int, topic: str, topic_id: bytes) -> Request:
     session = (0, 0) if version >= 7 else (0, -1)
     wanted = {0: 0, 1: 0, 9: 0}  # with records, led by another broker, unknown
-    return fetch_request(topic, wanted, topic_id=topic_id_from(13, version, topic_id), session=session)
+    return fetch_request(
+        topic, wanted, topic_id=topic_id_from(13, version, topic_id), session=session
+    )
 
 
 def make_commit(version: int, topic: str, topic_id: bytes) -> Request:
-    part = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=1, committed_metadata="x")
+    part = OffsetCommitRequest.Topic.Partition(
+        partition_index=0, committed_offset=1, committed_metadata="x"
+    )
     by_id = topic_id_from(10, version, topic_id)
     return OffsetCommitRequest(
-        group_id="g", topics=[OffsetCommitRequest.Topic(name=topic, topic_id=by_id, partitions=[part])]
+        group_id="g",
+        topics=[OffsetCommitRequest.Topic(name=topic, topic_id=by_id, partitions=[part])],
     )
 
 
@@ -75,7 +91,11 @@ def make_offset_fetch(version: int, topic: str, topic_id: bytes) -> Request:
 
 
 def make_coordinator(version: int, topic: str, topic_id: bytes) -> Request:
-    return FindCoordinatorRequest(coordinator_keys=["g"]) if version >= 4 else FindCoordinatorRequest(key="g")
+    return (
+        FindCoordinatorRequest(coordinator_keys=["g"])
+        if version >= 4
+        else FindCoordinatorRequest(key="g")
+    )
 
 
 def make_leave(version: int, topic: str, topic_id: bytes) -> Request:
@@ -91,7 +111,11 @@ def make_delete_topics(version: int, topic: str, topic_id: bytes) -> Request:
 
 
 def make_metadata(version: int, topic: str, topic_id: bytes) -> Request:
-    topics = [MetadataRequest.Topic(name=topic), MetadataRequest.Topic(name="new"), MetadataRequest.Topic(name="?")]
+    topics = [
+        MetadataRequest.Topic(name=topic),
+        MetadataRequest.Topic(name="new"),
+        MetadataRequest.Topic(name="?"),
+    ]
     if version >= 10:
         topics.append(MetadataRequest.Topic(topic_id=b"1" * 16, name=None))
         topics.append(MetadataRequest.Topic(topic_id=topic_id, name=None))
@@ -100,18 +124,24 @@ def make_metadata(version: int, topic: str, topic_id: bytes) -> Request:
 
 def make_join(version: int, topic: str, topic_id: bytes) -> Request:
     protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"x")]
-    return JoinGroupRequest(group_id="g", session_timeout_ms=20, protocol_type="consumer", protocols=protocols)
+    return JoinGroupRequest(
+        group_id="g", session_timeout_ms=20, protocol_type="consumer", protocols=protocols
+    )
 
 
 def make_list_offsets(version: int, topic: str, topic_id: bytes) -> Request:
-    parts = [ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=time) for time in (-1, -2, 1000)]
+    parts = [
+        ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=time)
+        for time in (-1, -2, 1000)
+    ]
     return ListOffsetsRequest(topics=[ListOffsetsRequest.Topic(name=topic, partitions=parts)])
 
 
 def make_reassignments(version: int, topic: str, topic_id: bytes) -> Request:
     kind = AlterPartitionReassignmentsRequest.Topic
     parts = [
-        kind.Partition(partition_index=index, replicas=nodes) for index, nodes in ((0, [2, 3]), (1, None), (9, []))
+        kind.Partition(partition_index=index, replicas=nodes)
+        for index, nodes in ((0, [2, 3]), (1, None), (9, []))
     ]
     return AlterPartitionReassignmentsRequest(topics=[kind(name=topic, partitions=parts)])
 
@@ -143,31 +173,42 @@ MAKE: dict[ApiKey, Make] = {
     ApiKey.SYNC_GROUP: lambda *_: SyncGroupRequest(group_id="g"),
     ApiKey.DESCRIBE_GROUPS: lambda *_: DescribeGroupsRequest(groups=["g", "none", ""]),
     ApiKey.CREATE_TOPICS: lambda version, *_: CreateTopicsRequest(
-        topics=[CreateTopicsRequest.Topic(name=f"new-{version}", num_partitions=1, replication_factor=1)]
+        topics=[
+            CreateTopicsRequest.Topic(name=f"new-{version}", num_partitions=1, replication_factor=1)
+        ]
     ),
     ApiKey.DELETE_TOPICS: make_delete_topics,
     ApiKey.DELETE_RECORDS: lambda _, topic, *__: DeleteRecordsRequest(
         topics=[
             DeleteRecordsRequest.Topic(
-                name=topic, partitions=[DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=0)]
+                name=topic,
+                partitions=[DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=0)],
             )
         ]
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda _, topic, *__: OffsetForLeaderEpochRequest(
         topics=[
             OffsetForLeaderEpochRequest.Topic(
-                topic=topic, partitions=[OffsetForLeaderEpochRequest.Topic.Partition(partition=0, leader_epoch=0)]
+                topic=topic,
+                partitions=[
+                    OffsetForLeaderEpochRequest.Topic.Partition(partition=0, leader_epoch=0)
+                ],
             )
         ]
     ),
     ApiKey.DESCRIBE_CONFIGS: lambda _, topic, *__: DescribeConfigsRequest(
         resources=[
-            DescribeConfigsRequest.Resource(resource_type=kind, resource_name=name, configuration_keys=None)
+            DescribeConfigsRequest.Resource(
+                resource_type=kind, resource_name=name, configuration_keys=None
+            )
             for kind, name in ((2, topic), (4, "1"), (2, "none"), (99, ""))
         ]
     ),
     ApiKey.CREATE_PARTITIONS: lambda _, topic, *__: CreatePartitionsRequest(
-        topics=[CreatePartitionsRequest.Topic(name=name, count=1, assignments=None) for name in (topic, "none")]
+        topics=[
+            CreatePartitionsRequest.Topic(name=name, count=1, assignments=None)
+            for name in (topic, "none")
+        ]
     ),
     ApiKey.DELETE_GROUPS: lambda *_: DeleteGroupsRequest(groups_names=["none"]),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda _, topic, *__: IncrementalAlterConfigsRequest(
@@ -175,21 +216,27 @@ MAKE: dict[ApiKey, Make] = {
             IncrementalAlterConfigsRequest.Resource(
                 resource_type=2,
                 resource_name=name,
-                configs=[IncrementalAlterConfigsRequest.Resource.Config(name="retention.ms", value="5")],
+                configs=[
+                    IncrementalAlterConfigsRequest.Resource.Config(name="retention.ms", value="5")
+                ],
             )
             for name in (topic, "none")
         ]
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: make_reassignments,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda *_: DescribeClientQuotasRequest(
-        components=[DescribeClientQuotasRequest.Component(entity_type="user", match_type=2, match=None)]
+        components=[
+            DescribeClientQuotasRequest.Component(entity_type="user", match_type=2, match=None)
+        ]
     ),
     ApiKey.ALTER_CLIENT_QUOTAS: make_quotas,
     ApiKey.DESCRIBE_QUORUM: lambda *_: DescribeQuorumRequest(
         topics=[
             DescribeQuorumRequest.Topic(
                 topic_name="__cluster_metadata",
-                partitions=[DescribeQuorumRequest.Topic.Partition(partition_index=index) for index in (0, 1)],
+                partitions=[
+                    DescribeQuorumRequest.Topic.Partition(partition_index=index) for index in (0, 1)
+                ],
             )
         ]
     ),
@@ -226,7 +273,9 @@ def test_every_advertised_version_is_answered(key: ApiKey, cluster: MockCluster)
 
 def test_api_versions_lists_what_is_advertised(wire: Wire) -> None:
     response: ApiVersionsResponse = wire.ask(ApiVersionsRequest(), 4)
-    assert {one.api_key: (one.min_version, one.max_version) for one in response.api_keys} == ADVERTISED
+    assert {
+        one.api_key: (one.min_version, one.max_version) for one in response.api_keys
+    } == ADVERTISED
     assert response.error_code == 0
 
 
@@ -242,9 +291,13 @@ def test_newer_api_versions_is_refused_in_version_0(wire: Wire) -> None:
 
 
 def test_old_broker_advertises_and_speaks_less() -> None:
-    with MockCluster(1, max_versions={ApiKey.FETCH: 11, ApiKey.API_VERSIONS: 2, ApiKey.DESCRIBE_CLUSTER: -1}) as old:
+    with MockCluster(
+        1, max_versions={ApiKey.FETCH: 11, ApiKey.API_VERSIONS: 2, ApiKey.DESCRIBE_CLUSTER: -1}
+    ) as old:
         with Wire(old) as wire:
-            offered = {one.api_key: one.max_version for one in wire.ask(ApiVersionsRequest(), 2).api_keys}
+            offered = {
+                one.api_key: one.max_version for one in wire.ask(ApiVersionsRequest(), 2).api_keys
+            }
             assert offered[ApiKey.FETCH] == 11
             assert ApiKey.DESCRIBE_CLUSTER not in offered
             assert wire.ask(ApiVersionsRequest(), 3).error_code == 35
@@ -322,7 +375,9 @@ def test_close_ends_every_thread_and_connection() -> None:
     before = threading.active_count()
     cluster = MockCluster(3)
     wires = [Wire(cluster, broker) for broker in cluster.broker_ids]
-    wires[0].send(fetch_request("a", {}, max_wait_ms=60_000, min_bytes=1), 12)  # waits in its thread
+    wires[0].send(
+        fetch_request("a", {}, max_wait_ms=60_000, min_bytes=1), 12
+    )  # waits in its thread
     cluster.close()
     cluster.close()
     for wire in wires:

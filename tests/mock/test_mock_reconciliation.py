@@ -30,7 +30,10 @@ class Client:
         joins = self.epoch == 0
         if joins:
             self.owned, self.given = set(), set()
-        parts = [Request.TopicPartitions(topic_id=topic, partitions=[index]) for topic, index in sorted(self.owned)]
+        parts = [
+            Request.TopicPartitions(topic_id=topic, partitions=[index])
+            for topic, index in sorted(self.owned)
+        ]
         request = Request(
             group_id=group.id,
             member_id=self.id,
@@ -74,7 +77,9 @@ def test_no_partition_has_two_owners(seed: int, assignor: str) -> None:
         what = dice.random()
         if what < 0.06 and len(clients) < 7:
             wanted = dice.sample(NAMES, dice.randint(1, 3))
-            clients.append(Client(f"m{number}", wanted, f"i{number}" if dice.random() < 0.3 else None))
+            clients.append(
+                Client(f"m{number}", wanted, f"i{number}" if dice.random() < 0.3 else None)
+            )
         elif what < 0.10 and any(one.epoch > 0 for one in clients):
             gone = dice.choice([one for one in clients if one.epoch > 0])
             clients.remove(gone)
@@ -104,16 +109,26 @@ def test_no_partition_has_two_owners(seed: int, assignor: str) -> None:
             client.heartbeat(group)
             check(clients)
     wanted_ids = {topics[name].id for client in clients for name in client.topics}
-    every = {(one.id, index) for one in topics.values() if one.id in wanted_ids for index in range(len(one.partitions))}
+    every = {
+        (one.id, index)
+        for one in topics.values()
+        if one.id in wanted_ids
+        for index in range(len(one.partitions))
+    }
     assert set().union(*(client.owned for client in clients)) == every
-    assert all({topic for topic, _ in one.owned} <= {topics[name].id for name in one.topics} for one in clients)
+    assert all(
+        {topic for topic, _ in one.owned} <= {topics[name].id for name in one.topics}
+        for one in clients
+    )
 
 
 def test_uniform_is_even_and_moves_little() -> None:
     ids = {name: name.encode() * 16 for name in NAMES}
     counts = {ids["a"]: 5, ids["b"]: 4, ids["c"]: 2}
     every = frozenset(ids.values())
-    three = ASSIGNORS["uniform"]({name: MemberInput(every, frozenset(), None) for name in "xyz"}, counts)
+    three = ASSIGNORS["uniform"](
+        {name: MemberInput(every, frozenset(), None) for name in "xyz"}, counts
+    )
     assert sorted(map(len, three.values())) == [3, 4, 4]
     four = ASSIGNORS["uniform"](
         {name: MemberInput(every, frozenset(three.get(name, ())), None) for name in "xyzw"}, counts
@@ -127,4 +142,7 @@ def test_range_puts_the_same_numbers_side_by_side() -> None:
     ids = [name.encode() * 16 for name in NAMES[:2]]
     members = {name: MemberInput(frozenset(ids), frozenset(), None) for name in ("y", "x")}
     target = ASSIGNORS["range"](members, dict.fromkeys(ids, 3))
-    assert target == {"x": {(one, index) for one in ids for index in (0, 1)}, "y": {(one, 2) for one in ids}}
+    assert target == {
+        "x": {(one, index) for one in ids for index in (0, 1)},
+        "y": {(one, 2) for one in ids},
+    }

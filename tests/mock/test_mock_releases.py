@@ -1,4 +1,5 @@
-"""The cluster as one of Kafka's first releases, tested with librdkafka, which supports all of them.
+"""The cluster as one of Kafka's first releases, tested with librdkafka, which supports all of
+them.
 """
 
 from __future__ import annotations
@@ -29,19 +30,29 @@ def test_librdkafka_writes_and_reads_message_sets(release: str, codec: str) -> N
     offsets: list[int] = []
     with MockCluster(1, max_versions=of_release(release)) as cluster:
         cluster.create_topic(TOPIC)
-        base: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **told}
+        base: dict[str, Any] = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "log_level": 0,
+            **told,
+        }
         producer = confluent_kafka.Producer({**base, "compression.type": codec, "linger.ms": 20})
         for number in range(COUNT):
             producer.produce(
-                TOPIC, b"value %d " % number * 5, on_delivery=lambda _, message: offsets.append(message.offset())
+                TOPIC,
+                b"value %d " % number * 5,
+                on_delivery=lambda _, message: offsets.append(message.offset()),
             )
         assert producer.flush(WAIT_S) == 0
         assert offsets == list(range(COUNT))
-        headers = [header for batch in cluster.batches(TOPIC, 0) for header in records.batch_headers(batch)]
+        headers = [
+            header for batch in cluster.batches(TOPIC, 0) for header in records.batch_headers(batch)
+        ]
         assert {(header.magic, header.codec) for header in headers} == {(magic, codec)}
         # Its close() hangs if it has offsets to commit and can't.
         consumer = confluent_kafka.Consumer({**base, "group.id": "g", "enable.auto.commit": False})
-        consumer.assign([confluent_kafka.TopicPartition(TOPIC, 0, confluent_kafka.OFFSET_BEGINNING)])
+        consumer.assign(
+            [confluent_kafka.TopicPartition(TOPIC, 0, confluent_kafka.OFFSET_BEGINNING)]
+        )
         found: list[Any] = []
         deadline = time.monotonic() + WAIT_S
         while len(found) < COUNT and time.monotonic() < deadline:

@@ -14,7 +14,9 @@ from tests.mock.wire import Wire, batch, fetch_request, fetched, produce, values
 
 def end_of(wire: Wire, epoch: int, current: int) -> tuple[int, int, int]:
     """Return the error, epoch and end offset of an OffsetForLeaderEpoch."""
-    part = OffsetForLeaderEpochRequest.Topic.Partition(partition=0, leader_epoch=epoch, current_leader_epoch=current)
+    part = OffsetForLeaderEpochRequest.Topic.Partition(
+        partition=0, leader_epoch=epoch, current_leader_epoch=current
+    )
     topic = OffsetForLeaderEpochRequest.Topic(topic="a", partitions=[part])
     found = wire.ask(OffsetForLeaderEpochRequest(topics=[topic])).topics[0].partitions[0]
     return found.error_code, found.leader_epoch, found.end_offset
@@ -73,15 +75,28 @@ def test_log_that_begins_later_is_out_of_range_below(cluster: MockCluster, wire:
     assert produce(wire, "a", 0, batch(b"late")).base_offset == 10
     with pytest.raises(ValueError, match="begins at 10"):
         cluster.move_log_start("a", 0, 2)
-    parts = [ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=kind) for kind in (-2, -4, -5, -1)]
-    found = wire.ask(ListOffsetsRequest(topics=[ListOffsetsRequest.Topic(name="a", partitions=parts)]), 10).topics[0]
+    parts = [
+        ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=kind)
+        for kind in (-2, -4, -5, -1)
+    ]
+    found = wire.ask(
+        ListOffsetsRequest(topics=[ListOffsetsRequest.Topic(name="a", partitions=parts)]), 10
+    ).topics[0]
     assert [one.offset for one in found.partitions] == [10, 10, -1, 11]
 
 
 def test_leader_sends_a_consumer_to_the_replica_of_its_rack() -> None:
-    with MockCluster(3, racks=["x", "y", "y"]) as cluster, Wire(cluster, 1) as leader, Wire(cluster, 2) as follower:
+    with (
+        MockCluster(3, racks=["x", "y", "y"]) as cluster,
+        Wire(cluster, 1) as leader,
+        Wire(cluster, 2) as follower,
+    ):
         cluster.create_topic("a", replication_factor=2)
-        assert {one.node_id: one.rack for one in leader.ask(MetadataRequest()).brokers} == {1: "x", 2: "y", 3: "y"}
+        assert {one.node_id: one.rack for one in leader.ask(MetadataRequest()).brokers} == {
+            1: "x",
+            2: "y",
+            3: "y",
+        }
         for number in range(4):
             produce(leader, "a", 0, batch(b"%d" % number))
         for rack, preferred in (("", -1), ("x", -1), ("elsewhere", -1), ("y", 2)):
@@ -103,7 +118,9 @@ def test_leader_sends_a_consumer_to_the_replica_of_its_rack() -> None:
         cluster.set_rack(2, None)
         assert fetched(fetch(leader, 0, "y"))[0].preferred_read_replica == -1
         with Wire(cluster, 3) as stranger:
-            assert fetched(fetch(stranger, 0, "y"))[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert (
+                fetched(fetch(stranger, 0, "y"))[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
         request = fetch_request("a", {0: 0})
         old = fetched(follower.ask(request, 10))[0]
         assert old.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -14,13 +14,23 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kafka_native.errors import ErrorCode
-from kafka_native.mock import AwsKey, Certificates, DelegationToken, ListenerSecurity, MockCluster, aws_iam
+from kafka_native.mock import (
+    AwsKey,
+    Certificates,
+    DelegationToken,
+    ListenerSecurity,
+    MockCluster,
+    aws_iam,
+)
 from kafka_native.mock.sasl import Login
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka_native.protocol.schema import Request
-from kafka_native.protocol.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from kafka_native.protocol.users import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+)
 from kafka_native.protocol.versions import ApiVersionsRequest
 from tests.mock.secured import (
     ScramClient,
@@ -86,7 +96,8 @@ def test_librdkafka_logs_in_by_oauth_cb(protocol: str, certificates: Certificate
 
     with MockCluster(1, security=security) as cluster:
         produce_and_consume(
-            cluster, settings(cluster, security, **{"sasl.mechanism": "OAUTHBEARER", "oauth_cb": token})
+            cluster,
+            settings(cluster, security, **{"sasl.mechanism": "OAUTHBEARER", "oauth_cb": token}),
         )
         login = cluster.logins[0]
         assert (login.principal, login.extensions) == ("User:carol", {"traceId": "123"})
@@ -101,7 +112,10 @@ def test_librdkafka_logs_in_by_its_own_unsecured_token() -> None:
     }
     with MockCluster(1, security=security) as cluster:
         produce_and_consume(cluster, settings(cluster, security, **own))
-        assert (cluster.logins[0].principal, cluster.logins[0].extensions) == ("User:dave", {"a": "b"})
+        assert (cluster.logins[0].principal, cluster.logins[0].extensions) == (
+            "User:dave",
+            {"a": "b"},
+        )
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
@@ -131,17 +145,28 @@ def test_librdkafka_comes_again_after_a_broken_authentication(how: str) -> None:
     security = secured()
     with MockCluster(1, security=security) as cluster:
         cluster.break_authentication(how)
-        own = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": "secret"}
+        own = {
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "alice",
+            "sasl.password": "secret",
+        }
         produce_and_consume(cluster, settings(cluster, security, **own))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_librdkafka_logs_in_again_while_it_produces(mechanism: str) -> None:
     security = secured(session_lifetime_ms=600)
-    own = {"sasl.mechanism": mechanism, "sasl.username": "alice", "sasl.password": "secret", "linger.ms": 0}
+    own = {
+        "sasl.mechanism": mechanism,
+        "sasl.username": "alice",
+        "sasl.password": "secret",
+        "linger.ms": 0,
+    }
     with MockCluster(1, security=security) as cluster:
         cluster.create_topic("a")
-        producer = confluent_kafka.Producer({**settings(cluster, security, **own), "enable.idempotence": True})
+        producer = confluent_kafka.Producer(
+            {**settings(cluster, security, **own), "enable.idempotence": True}
+        )
         sent = 0
         deadline = time.monotonic() + WAIT_S
         while sum(one.again for one in cluster.logins) < 2:
@@ -150,7 +175,9 @@ def test_librdkafka_logs_in_again_while_it_produces(mechanism: str) -> None:
             producer.poll(0.01)
             sent += 1
         assert producer.flush(WAIT_S) == 0
-        assert [record.value for record in cluster.messages("a", 0)] == [b"%d" % one for one in range(sent)]
+        assert [record.value for record in cluster.messages("a", 0)] == [
+            b"%d" % one for one in range(sent)
+        ]
 
 
 # --- before authentication ---
@@ -169,7 +196,9 @@ def test_librdkafka_logs_in_again_while_it_produces(mechanism: str) -> None:
     ],
     ids=lambda requests: "-".join(type(one).__name__.removesuffix("Request") for one in requests),
 )
-def test_what_comes_too_early_closes_the_connection(requests: list[Request], cluster: MockCluster) -> None:
+def test_what_comes_too_early_closes_the_connection(
+    requests: list[Request], cluster: MockCluster
+) -> None:
     with Wire(cluster) as wire:
         for request in requests[:-1]:
             assert wire.ask(request).error_code == 0
@@ -191,7 +220,10 @@ def test_a_frame_is_small_before_anybody_is_let_in(cluster: MockCluster) -> None
 def test_an_unknown_mechanism_is_answered_with_those_that_are_known(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         response = handshake(wire, "DIGEST-MD5")
-        assert (response.error_code, tuple(response.mechanisms)) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, EVERY)
+        assert (response.error_code, tuple(response.mechanisms)) == (
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+            EVERY,
+        )
         assert wire.is_closed()
     assert "DIGEST-MD5" in str(cluster.logins[-1].error)
 
@@ -213,7 +245,11 @@ def test_without_sasl_there_is_nothing_to_do() -> None:
             assert handshake(wire, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
             assert authenticate(wire, b"").error_code == ErrorCode.ILLEGAL_SASL_STATE
             assert metadata(wire) == 1
-        for act in (lambda: plain.logins, lambda: plain.set_password("a", "b"), lambda: plain.expired_sessions):
+        for act in (
+            lambda: plain.logins,
+            lambda: plain.set_password("a", "b"),
+            lambda: plain.expired_sessions,
+        ):
             with pytest.raises(ValueError, match="no SASL"):
                 act()
 
@@ -271,7 +307,12 @@ def test_a_session_stays_whose_it_is(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         log_in(wire)
         assert handshake(wire, "SCRAM-SHA-256").error_code == 0
-        wire.send(SaslAuthenticateRequest(auth_bytes=ScramClient("SCRAM-SHA-256", "alice", "secret").first()), 2)
+        wire.send(
+            SaslAuthenticateRequest(
+                auth_bytes=ScramClient("SCRAM-SHA-256", "alice", "secret").first()
+            ),
+            2,
+        )
         assert wire.is_closed()
     with Wire(cluster) as wire:
         log_in(wire)
@@ -284,7 +325,16 @@ def test_a_session_stays_whose_it_is(cluster: MockCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    "token", [b"", b"alice\0secret", b"\0alice\0", b"\0\0secret", b"bob\0alice\0secret", b"\0\xff\0x", b"\0nobody\0x"]
+    "token",
+    [
+        b"",
+        b"alice\0secret",
+        b"\0alice\0",
+        b"\0\0secret",
+        b"bob\0alice\0secret",
+        b"\0\xff\0x",
+        b"\0nobody\0x",
+    ],
 )
 def test_plain_takes_users_and_passwords_only(token: bytes, cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
@@ -333,25 +383,45 @@ def test_scram_serves_delegation_tokens(cluster: MockCluster) -> None:
             if response.error_code == 0:
                 response = authenticate(wire, client.last(response.auth_bytes))
             assert response.error_code == code
-    assert (cluster.logins[0].principal, cluster.logins[0].extensions) == ("User:alice", {"tokenauth": "true"})
+    assert (cluster.logins[0].principal, cluster.logins[0].extensions) == (
+        "User:alice",
+        {"tokenauth": "true"},
+    )
 
 
 def test_scram_users_are_those_that_administrators_change(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         log_in(wire)
         listed = wire.ask(DescribeUserScramCredentialsRequest(users=None))
-        assert {(one.user, len(one.credential_infos)) for one in listed.results} == {(user, 2) for user in USERS}
+        assert {(one.user, len(one.credential_infos)) for one in listed.results} == {
+            (user, 2) for user in USERS
+        }
         gone = AlterUserScramCredentialsRequest.Deletion(name="bob", mechanism=1)
-        assert wire.ask(AlterUserScramCredentialsRequest(deletions=[gone])).results[0].error_code == 0
+        assert (
+            wire.ask(AlterUserScramCredentialsRequest(deletions=[gone])).results[0].error_code == 0
+        )
     with Wire(cluster) as wire:
         handshake(wire, "SCRAM-SHA-256")
         assert authenticate(wire, b"n,,n=bob,r=abc").error_code == 58
     with Wire(cluster) as wire:
-        assert scram(wire, ScramClient("SCRAM-SHA-512", "bob", "geheim"), "SCRAM-SHA-512")[1].error_code == 0
+        assert (
+            scram(wire, ScramClient("SCRAM-SHA-512", "bob", "geheim"), "SCRAM-SHA-512")[
+                1
+            ].error_code
+            == 0
+        )
 
 
 @pytest.mark.parametrize(
-    "first", [b"", b"\xff", b"n,,n=alice", b"p=tls-unique,,n=alice,r=abc", b"n,a=bob,n=alice,r=abc", b"n,,n=a=lice,r=x"]
+    "first",
+    [
+        b"",
+        b"\xff",
+        b"n,,n=alice",
+        b"p=tls-unique,,n=alice,r=abc",
+        b"n,a=bob,n=alice,r=abc",
+        b"n,,n=a=lice,r=x",
+    ],
 )
 def test_scram_refuses_a_first_message_that_isnt_one(first: bytes, cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
@@ -362,7 +432,9 @@ def test_scram_refuses_a_first_message_that_isnt_one(first: bytes, cluster: Mock
 @pytest.mark.parametrize(
     "damage", [(b"c=", b"c=A"), (b"c=biws", b"c=eSws"), (b",r=fyko", b",r=fykO"), (b",p=", b",p=A")]
 )
-def test_scram_refuses_a_last_message_that_was_changed(damage: tuple[bytes, bytes], cluster: MockCluster) -> None:
+def test_scram_refuses_a_last_message_that_was_changed(
+    damage: tuple[bytes, bytes], cluster: MockCluster
+) -> None:
     client = ScramClient("SCRAM-SHA-256", "alice", "secret")
     with Wire(cluster) as wire:
         handshake(wire, "SCRAM-SHA-256")
@@ -385,11 +457,18 @@ def test_scram_refuses_a_last_message_that_was_changed(damage: tuple[bytes, byte
         ({"sub": 1}, "no subject"),
     ],
 )
-def test_oauthbearer_says_twice_what_is_wrong(claims: dict[str, Any], reason: str, cluster: MockCluster) -> None:
+def test_oauthbearer_says_twice_what_is_wrong(
+    claims: dict[str, Any], reason: str, cluster: MockCluster
+) -> None:
     with Wire(cluster) as wire:
         handshake(wire, "OAUTHBEARER")
-        response = authenticate(wire, f"n,,\x01auth=Bearer {unsecured_jwt(**claims)}\x01\x01".encode())
-        assert (response.error_code, json.loads(response.auth_bytes)) == (0, {"status": "invalid_token"})
+        response = authenticate(
+            wire, f"n,,\x01auth=Bearer {unsecured_jwt(**claims)}\x01\x01".encode()
+        )
+        assert (response.error_code, json.loads(response.auth_bytes)) == (
+            0,
+            {"status": "invalid_token"},
+        )
         last = authenticate(wire, b"\x01")
         assert last.error_code == 58
         assert reason in (last.error_message or "")
@@ -434,7 +513,9 @@ AWS_SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 THEN = calendar.timegm((2026, 1, 2, 3, 4, 5))
 
 
-@pytest.mark.parametrize(("signed", "token"), [(SIGNED, None), (SIGNED_WITH_TOKEN, "session/token+==")])
+@pytest.mark.parametrize(
+    ("signed", "token"), [(SIGNED, None), (SIGNED_WITH_TOKEN, "session/token+==")]
+)
 def test_aws_signatures_are_botocores(signed: dict[str, str], token: str | None) -> None:
     keys = {"AKIDEXAMPLE": AwsKey(AWS_SECRET, token)}
     found = aws_iam.check(json.dumps(signed).encode(), keys, THEN + 1)
@@ -454,7 +535,10 @@ def test_aws_signatures_are_botocores(signed: dict[str, str], token: str | None)
         ({"x-amz-expires": "899"}, "signature"),
         ({"x-amz-expires": "1"}, "expired"),
         ({"x-amz-expires": "86400"}, "1 to 900"),
-        ({"x-amz-credential": "AKIDOTHER/20260102/eu-west-1/kafka-cluster/aws4_request"}, "is unknown"),
+        (
+            {"x-amz-credential": "AKIDOTHER/20260102/eu-west-1/kafka-cluster/aws4_request"},
+            "is unknown",
+        ),
         ({"x-amz-credential": "AKIDEXAMPLE/20260102/eu-west-1/s3/aws4_request"}, "credential"),
         ({"x-amz-security-token": "x"}, "is unknown"),
         ({"x-amz-date": "20260103T030405Z"}, "different days"),
@@ -466,7 +550,9 @@ def test_aws_signatures_are_botocores(signed: dict[str, str], token: str | None)
 )
 def test_aws_requests_that_arent_good_are_refused(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        aws_iam.check(json.dumps({**SIGNED, **change}).encode(), {"AKIDEXAMPLE": AwsKey(AWS_SECRET)}, THEN + 2)
+        aws_iam.check(
+            json.dumps({**SIGNED, **change}).encode(), {"AKIDEXAMPLE": AwsKey(AWS_SECRET)}, THEN + 2
+        )
 
 
 @pytest.mark.parametrize("mechanism", ["AWS_MSK_IAM", "GSSAPI"])
@@ -572,7 +658,9 @@ def test_damaged_tokens_are_answered_or_end_it(mechanism: str, cluster: MockClus
             token = bytearray(dice.choice((good, said or good, b"c=biws,r=x,p=eA==")))
             for _ in range(dice.randint(0, 3)):
                 token[dice.randrange(len(token))] = dice.choice(b'\0\x01\xff,=.{["eyJ')
-            answer = login.step(bytes(token[: dice.choice((len(token), dice.randint(0, len(token))))]))
+            answer = login.step(
+                bytes(token[: dice.choice((len(token), dice.randint(0, len(token))))])
+            )
             if answer is None or login.is_over:
                 break
             said = answer.token

@@ -35,7 +35,9 @@ def produce(cluster: MockCluster, count: int, first: int = 0) -> None:
 @contextmanager
 def sharing(cluster: MockCluster, **conf: Any) -> Iterator[Any]:
     config = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "workers", "log_level": 0}
-    consumer = confluent_kafka.ShareConsumer(config | {name.replace("_", "."): value for name, value in conf.items()})
+    consumer = confluent_kafka.ShareConsumer(
+        config | {name.replace("_", "."): value for name, value in conf.items()}
+    )
     try:
         consumer.subscribe(["jobs"])
         yield consumer
@@ -68,7 +70,9 @@ def test_records_are_released_rejected_and_delivered_again(cluster: MockCluster)
     produce(cluster, 3)
     kinds = confluent_kafka.AcknowledgeType
     with sharing(cluster, share_acknowledgement_mode="explicit") as consumer:
-        for message, kind in zip(take(consumer, 3), (kinds.ACCEPT, kinds.RELEASE, kinds.REJECT), strict=True):
+        for message, kind in zip(
+            take(consumer, 3), (kinds.ACCEPT, kinds.RELEASE, kinds.REJECT), strict=True
+        ):
             consumer.acknowledge(message, kind)
         assert set(consumer.commit_sync(10).values()) == {None}
         assert [cluster.share.record("workers", "jobs", 0, at)[0] for at in (1, 2)] == [
@@ -95,10 +99,17 @@ def test_a_connection_that_ends_releases_what_it_had(cluster: MockCluster) -> No
     with sharing(cluster) as consumer:
         take(consumer, 2)
         cluster.disconnect(cluster.leader("jobs", 0))
-        wait_for(lambda: cluster.share.record("workers", "jobs", 0, 0)[0] is not State.ACQUIRED or consumer.poll(0.1))
+        wait_for(
+            lambda: (
+                cluster.share.record("workers", "jobs", 0, 0)[0] is not State.ACQUIRED
+                or consumer.poll(0.1)
+            )
+        )
 
 
-@pytest.mark.parametrize("code", [KafkaError.SHARE_SESSION_NOT_FOUND, KafkaError.INVALID_SHARE_SESSION_EPOCH])
+@pytest.mark.parametrize(
+    "code", [KafkaError.SHARE_SESSION_NOT_FOUND, KafkaError.INVALID_SHARE_SESSION_EPOCH]
+)
 def test_pushed_errors_are_answered(cluster: MockCluster, code: int) -> None:
     produce(cluster, 5)
     cluster.push_request_errors(ApiKey.SHARE_FETCH, [0, code])

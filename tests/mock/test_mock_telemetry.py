@@ -1,4 +1,6 @@
-"""Metrics of clients: the mock cluster offers, takes and refuses them as Kafka does with a plugin for them."""
+"""Metrics of clients: the mock cluster offers, takes and refuses them as Kafka does with a plugin
+for them.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,13 @@ class Pushing:
 
     def push(self, metrics: bytes = PAYLOAD, codec: int = 0, **changes: Any) -> int:
         """The error code."""
-        fields: dict[str, Any] = {"client_instance_id": self.id, "subscription_id": self.answer.subscription_id}
-        request = PushTelemetryRequest(**{**fields, "compression_type": codec, "metrics": metrics, **changes})
+        fields: dict[str, Any] = {
+            "client_instance_id": self.id,
+            "subscription_id": self.answer.subscription_id,
+        }
+        request = PushTelemetryRequest(
+            **{**fields, "compression_type": codec, "metrics": metrics, **changes}
+        )
         code: int = self.wire.ask(request).error_code
         return code
 
@@ -97,7 +104,12 @@ def test_what_is_pushed_can_be_read(cluster: MockCluster, codec: str) -> None:
     assert (push.compression, push.size_bytes, push.terminating) == (codec, len(data), False)
     assert (push.resource, push.scope) == ({"group_id": "g"}, ("name", "1"))
     [metric] = push.metrics
-    assert (metric.name, metric.kind, metric.value, metric.labels) == (METRIC.name, "gauge", 1.5, {"node_id": 3})
+    assert (metric.name, metric.kind, metric.value, metric.labels) == (
+        METRIC.name,
+        "gauge",
+        1.5,
+        {"node_id": 3},
+    )
     assert (metric.unit, metric.start_ns, metric.time_ns) == ("ms", 2, 3)
     assert push.value(METRIC.name, node_id=3) == 1.5
     assert push.value(METRIC.name, node_id=4) is None

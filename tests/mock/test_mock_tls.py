@@ -61,7 +61,9 @@ def test_librdkafka_produces_and_consumes(security: ListenerSecurity) -> None:
         assert {one.broker for one in seen} == {1, 2}
 
 
-def test_librdkafka_shows_a_certificate(mutual: ListenerSecurity, certificates: Certificates) -> None:
+def test_librdkafka_shows_a_certificate(
+    mutual: ListenerSecurity, certificates: Certificates
+) -> None:
     alice = certificates.client("alice")
     with MockCluster(1, security=mutual) as cluster:
         own = {"ssl.certificate.pem": alice.certificate_pem, "ssl.key.pem": alice.key_pem}
@@ -93,7 +95,9 @@ def test_librdkafka_comes_again_after_a_broken_handshake(
 ) -> None:
     cluster.break_handshakes(how, count=2)
     produce_and_consume(cluster, settings(cluster, security))
-    assert [one.error for one in cluster.handshakes][:3] == [f"a fault was armed: {how}"] * 2 + [None]
+    assert [one.error for one in cluster.handshakes][:3] == [f"a fault was armed: {how}"] * 2 + [
+        None
+    ]
 
 
 # --- Python's ssl module ---
@@ -120,7 +124,10 @@ def test_versions_are_limited(version: str, certificates: Certificates) -> None:
     security = ListenerSecurity("ssl", certificates=certificates, tls_versions=(version, version))
     with MockCluster(1, security=security) as cluster:
         with TlsWire(cluster, trusting(cluster)) as wire:
-            assert (wire.tls.version(), wire.ask(ApiVersionsRequest(), 0).error_code) == (version, 0)
+            assert (wire.tls.version(), wire.ask(ApiVersionsRequest(), 0).error_code) == (
+                version,
+                0,
+            )
         other = trusting(cluster)
         limit = mock_tls.VERSIONS["TLSv1.2" if version == "TLSv1.3" else "TLSv1.3"]
         other.minimum_version = other.maximum_version = limit
@@ -157,7 +164,10 @@ def test_one_broker_alone_may_be_wrong(security: ListenerSecurity) -> None:
         with TlsWire(cluster, context) as wire:
             assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
         host, port = cluster.address(2).split(":")
-        with socket.create_connection((host, int(port))) as plain, pytest.raises(ssl.SSLError, match="expired"):
+        with (
+            socket.create_connection((host, int(port))) as plain,
+            pytest.raises(ssl.SSLError, match="expired"),
+        ):
             context.wrap_socket(plain, server_hostname="localhost")
         with pytest.raises(ValueError, match="none of good"):
             cluster.present_certificate("pretty")
@@ -204,10 +214,16 @@ def test_a_certificate_may_be_given(certificates: Certificates, tmp_path: Path) 
     with MockCluster(1, security=ListenerSecurity("ssl", certificates=given)) as cluster:
         assert cluster.ca_pem == certificates.ca_pem
         with TlsWire(cluster, trusting(cluster)) as wire:
-            assert wire.tls.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(given.certificate_pem)
+            assert wire.tls.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(
+                given.certificate_pem
+            )
     assert "PRIVATE" not in repr(given)
     certificate, key = given.save(tmp_path, "b1")
-    assert (Path(certificate).name, Path(key).name, Path(key).stat().st_mode & 0o777) == ("b1.pem", "b1.key", 0o600)
+    assert (Path(certificate).name, Path(key).name, Path(key).stat().st_mode & 0o777) == (
+        "b1.pem",
+        "b1.key",
+        0o600,
+    )
     with pytest.raises(ssl.SSLError):
         MockCluster(1, security=ListenerSecurity("ssl", certificates=Identity("no", "certificate")))
 
@@ -231,7 +247,9 @@ def test_key_file_that_is_there_is_replaced(certificates: Certificates, tmp_path
     (tmp_path / "folder.key").mkdir()
     with pytest.raises(IsADirectoryError):
         given.save(tmp_path, "folder")
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")], "nothing of the key is left"
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")], (
+        "nothing of the key is left"
+    )
 
 
 def test_missing_trustme_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +260,11 @@ def test_missing_trustme_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cluster_without_tls_says_so() -> None:
     with MockCluster(1) as cluster:
-        for act in (lambda: cluster.ca_pem, lambda: cluster.break_handshakes("close"), lambda: cluster.handshakes):
+        for act in (
+            lambda: cluster.ca_pem,
+            lambda: cluster.break_handshakes("close"),
+            lambda: cluster.handshakes,
+        ):
             with pytest.raises(ValueError, match="no TLS"):
                 act()
 

@@ -1,4 +1,5 @@
-"""Transactions on the mock cluster: both protocol versions, with librdkafka's and Java's producers.
+"""Transactions on the mock cluster: both protocol versions, with librdkafka's and Java's
+producers.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ V1_PRODUCE, V1_END, V1_COMMIT = 11, 4, 4
 
 @pytest.fixture
 def alone() -> Iterator[tuple[MockCluster, Wire]]:
-    """Yield a cluster with one broker, and a connection to it.
-    """
+    """Yield a cluster with one broker, and a connection to it."""
     with MockCluster(brokers=1) as running, Wire(running) as connection:
         running.create_topic("t", 2)
         yield running, connection
@@ -47,7 +47,9 @@ class Producer:
     def __init__(self, wire: Wire, name: str = "tx", timeout_ms: int = 60_000) -> None:
         self.wire = wire
         self.name = name
-        found = wire.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms), 5)
+        found = wire.ask(
+            InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms), 5
+        )
         assert found.error_code == ErrorCode.NO_ERROR
         self.id, self.epoch = found.producer_id, found.producer_epoch
         self.sequences: dict[int, int] = {}
@@ -59,18 +61,27 @@ class Producer:
                 v3_and_below_transactional_id=self.name,
                 v3_and_below_producer_id=self.id,
                 v3_and_below_producer_epoch=self.epoch,
-                v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))],
+                v3_and_below_topics=[
+                    AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))
+                ],
             ),
             3,
         )
-        return [each.partition_error_code for each in reply.results_by_topic_v3_and_below[0].results_by_partition]
+        return [
+            each.partition_error_code
+            for each in reply.results_by_topic_v3_and_below[0].results_by_partition
+        ]
 
     def write(self, partition: int, *values: bytes, version: int = 12) -> int:
         """Produce a batch, and return the error code."""
         sequence = self.sequences.get(partition, 0)
         self.sequences[partition] = sequence + len(values)
         data = batch(
-            *values, producer_id=self.id, producer_epoch=self.epoch, base_sequence=sequence, transactional=True
+            *values,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            base_sequence=sequence,
+            transactional=True,
         )
         code: int = produce(self.wire, "t", partition, data, version).error_code
         return code
@@ -78,7 +89,10 @@ class Producer:
     def end(self, *, commit: bool, version: int = 5) -> int:
         """End the transaction, take the next epoch, and return the error code."""
         request = EndTxnRequest(
-            transactional_id=self.name, producer_id=self.id, producer_epoch=self.epoch, committed=commit
+            transactional_id=self.name,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            committed=commit,
         )
         reply = self.wire.ask(request, version)
         if version >= 5 and reply.error_code == ErrorCode.NO_ERROR:
@@ -102,17 +116,20 @@ class Producer:
 
 
 def committed(wire: Wire, group: str = "g") -> tuple[int, int]:
-    """Return the stable stored offset of partition 0, and the error code.
-    """
+    """Return the stable stored offset of partition 0, and the error code."""
     topic = OffsetFetchRequest.Group.Topic(name="t", partition_indexes=[0])
-    request = OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id=group, topics=[topic])], require_stable=True)
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequest.Group(group_id=group, topics=[topic])], require_stable=True
+    )
     found = wire.ask(request, 9).groups[0].topics[0].partitions[0]
     return found.committed_offset, found.error_code
 
 
 def stable_end(wire: Wire) -> int:
     asked = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=-1)
-    request = ListOffsetsRequest(isolation_level=1, topics=[ListOffsetsRequest.Topic(name="t", partitions=[asked])])
+    request = ListOffsetsRequest(
+        isolation_level=1, topics=[ListOffsetsRequest.Topic(name="t", partitions=[asked])]
+    )
     offset: int = wire.ask(request, 7).topics[0].partitions[0].offset
     return offset
 
@@ -131,12 +148,17 @@ def test_the_cluster_says_which_transactions_it_has(alone: tuple[MockCluster, Wi
         assert wire.ask(ApiVersionsRequest(), 3).finalized_features[0].max_version_level == 1
 
 
-def test_partitions_are_added_first_and_nothing_is_stable_before_the_end(alone: tuple[MockCluster, Wire]) -> None:
+def test_partitions_are_added_first_and_nothing_is_stable_before_the_end(
+    alone: tuple[MockCluster, Wire],
+) -> None:
     cluster, wire = alone
     one = Producer(wire)
     assert one.write(0, b"early", version=V1_PRODUCE) == ErrorCode.INVALID_TXN_STATE
     one.sequences.clear()
-    assert one.add(0, 9) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert one.add(0, 9) == [
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
     assert one.add(0) == [ErrorCode.NO_ERROR]
     assert one.write(0, b"a", b"b", version=V1_PRODUCE) == ErrorCode.NO_ERROR
     assert (stable_end(wire), cluster.watermarks("t", 0)[1]) == (0, 2)
@@ -144,13 +166,17 @@ def test_partitions_are_added_first_and_nothing_is_stable_before_the_end(alone: 
     epoch = one.epoch
     assert one.end(commit=True, version=V1_END) == ErrorCode.NO_ERROR
     assert one.epoch == epoch
-    assert one.end(commit=True, version=V1_END) == ErrorCode.NO_ERROR, "asked again, it says the same"
+    assert one.end(commit=True, version=V1_END) == ErrorCode.NO_ERROR, (
+        "asked again, it says the same"
+    )
     assert one.end(commit=False, version=V1_END) == ErrorCode.INVALID_TXN_STATE
     assert stable_end(wire) == 3, "two records and the marker"
     assert (fetched(wire).last_stable_offset, fetched(wire).aborted_transactions) == (3, [])
 
 
-def test_writing_adds_the_partition_and_each_end_has_its_epoch(alone: tuple[MockCluster, Wire]) -> None:
+def test_writing_adds_the_partition_and_each_end_has_its_epoch(
+    alone: tuple[MockCluster, Wire],
+) -> None:
     cluster, wire = alone
     one = Producer(wire)
     late = Producer.__new__(Producer)
@@ -161,7 +187,9 @@ def test_writing_adds_the_partition_and_each_end_has_its_epoch(alone: tuple[Mock
     assert late.end(commit=False) == ErrorCode.NO_ERROR, "who has heard no answer asks again"
     assert late.epoch == one.epoch
     late.epoch -= 1
-    assert late.write(0, b"late") == ErrorCode.INVALID_PRODUCER_EPOCH, "nothing late gets into the next transaction"
+    assert late.write(0, b"late") == ErrorCode.INVALID_PRODUCER_EPOCH, (
+        "nothing late gets into the next transaction"
+    )
     assert late.end(commit=True) == ErrorCode.INVALID_TXN_STATE, (
         "it was aborted: to a real coordinator this is the last end, asked again wrongly"
     )
@@ -170,15 +198,21 @@ def test_writing_adds_the_partition_and_each_end_has_its_epoch(alone: tuple[Mock
     assert one.write(0, b"b") == ErrorCode.NO_ERROR
     assert one.end(commit=True) == ErrorCode.NO_ERROR
     found = fetched(wire)
-    assert [(each.producer_id, each.first_offset) for each in found.aborted_transactions] == [(one.id, 0)]
+    assert [(each.producer_id, each.first_offset) for each in found.aborted_transactions] == [
+        (one.id, 0)
+    ]
     assert [record.value for record in cluster.messages("t", 0)][::2] == [b"a", b"b"]
 
 
-def test_offsets_are_stored_with_the_commit_and_unstable_before(alone: tuple[MockCluster, Wire]) -> None:
+def test_offsets_are_stored_with_the_commit_and_unstable_before(
+    alone: tuple[MockCluster, Wire],
+) -> None:
     _, wire = alone
     one = Producer(wire)
     assert one.commit_offset(5, V1_COMMIT) == ErrorCode.INVALID_TXN_STATE, "the group wasn't added"
-    added = AddOffsetsToTxnRequest(transactional_id="tx", producer_id=one.id, producer_epoch=one.epoch, group_id="g")
+    added = AddOffsetsToTxnRequest(
+        transactional_id="tx", producer_id=one.id, producer_epoch=one.epoch, group_id="g"
+    )
     assert wire.ask(added, 3).error_code == ErrorCode.NO_ERROR
     assert one.commit_offset(5, V1_COMMIT) == ErrorCode.NO_ERROR
     assert committed(wire)[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -189,7 +223,9 @@ def test_offsets_are_stored_with_the_commit_and_unstable_before(alone: tuple[Moc
     assert committed(wire) == (6, ErrorCode.NO_ERROR)
 
 
-def test_a_new_instance_fences_the_old_one_and_aborts_what_it_began(alone: tuple[MockCluster, Wire]) -> None:
+def test_a_new_instance_fences_the_old_one_and_aborts_what_it_began(
+    alone: tuple[MockCluster, Wire],
+) -> None:
     cluster, wire = alone
     old = Producer(wire)
     assert old.write(0, b"open") == ErrorCode.NO_ERROR
@@ -203,23 +239,34 @@ def test_a_new_instance_fences_the_old_one_and_aborts_what_it_began(alone: tuple
     assert old.end(commit=True) == ErrorCode.PRODUCER_FENCED
     assert fetched(wire).aborted_transactions[0].producer_id == old.id
     resumed = InitProducerIdRequest(
-        transactional_id="tx", transaction_timeout_ms=60_000, producer_id=new.id, producer_epoch=new.epoch
+        transactional_id="tx",
+        transaction_timeout_ms=60_000,
+        producer_id=new.id,
+        producer_epoch=new.epoch,
     )
-    assert wire.ask(resumed, 5).producer_epoch == new.epoch + 1, "who has the id may have its next epoch"
+    assert wire.ask(resumed, 5).producer_epoch == new.epoch + 1, (
+        "who has the id may have its next epoch"
+    )
     assert wire.ask(resumed, 5).error_code == ErrorCode.PRODUCER_FENCED
     found = cluster.transactions.find("tx")
     assert found is not None
     found.epoch = LAST_EPOCH
     newest = Producer(wire)
-    assert (newest.id != new.id, newest.epoch) == (True, 0), "an id whose epochs are used up gives way to another"
+    assert (newest.id != new.id, newest.epoch) == (True, 0), (
+        "an id whose epochs are used up gives way to another"
+    )
 
 
 def test_a_prepared_transaction_is_kept_for_the_next_instance() -> None:
-    """KIP-939. The next instance but one gets it too, even if the producer id has no epochs left.
+    """KIP-939.
+
+    The next instance but one gets it too, even if the producer id has no epochs left.
     """
 
     def kept(wire: Wire) -> tuple[int, int]:
-        asked = InitProducerIdRequest(transactional_id="tx", enable2_pc=True, keep_prepared_txn=True)
+        asked = InitProducerIdRequest(
+            transactional_id="tx", enable2_pc=True, keep_prepared_txn=True
+        )
         found = wire.ask(asked, 6)
         assert found.error_code == ErrorCode.NO_ERROR
         newest.id, newest.epoch = found.producer_id, found.producer_epoch
@@ -274,7 +321,9 @@ def test_strangers_and_wrong_brokers_are_refused(cluster: MockCluster) -> None:
         assert one.end(commit=True) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_cannot_be_committed(alone: tuple[MockCluster, Wire]) -> None:
+def test_a_transaction_that_takes_too_long_is_aborted_and_cannot_be_committed(
+    alone: tuple[MockCluster, Wire],
+) -> None:
     cluster, wire = alone
     one = Producer(wire, timeout_ms=50)
     assert one.write(0, b"slow") == ErrorCode.NO_ERROR
@@ -365,12 +414,18 @@ def test_javas_transactions(cluster: MockCluster) -> None:
     where = ("--bootstrap-server", cluster.bootstrap_servers)
     load = ("--num-records", "3000", "--record-size", "10", "--throughput", "10000")
     kept = ("--transactional-id", "java", "--transaction-duration-ms", "20")
-    java.java_tool("org.apache.kafka.tools.ProducerPerformance", *where, "--topic", "t", *load, *kept)
-    assert {each.version for each in cluster.requests_of(ApiKey.END_TXN)} == {5}, "transactions of KIP-890"
+    java.java_tool(
+        "org.apache.kafka.tools.ProducerPerformance", *where, "--topic", "t", *load, *kept
+    )
+    assert {each.version for each in cluster.requests_of(ApiKey.END_TXN)} == {5}, (
+        "transactions of KIP-890"
+    )
     assert cluster.requests_of(ApiKey.ADD_PARTITIONS_TO_TXN) == []
     ends = ("--max-messages", "3000", "--timeout-ms", "120000", "--from-beginning")
     stable = ("--isolation-level", "read_committed")
-    read = java.java_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *where, "--topic", "t", *ends, *stable)
+    read = java.java_tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer", *where, "--topic", "t", *ends, *stable
+    )
     assert len(read.decode().splitlines()) == 3000
     found = cluster.transactions.find("java")
     assert found is not None

@@ -1,4 +1,6 @@
-"""What tests can do to brokers, partitions and answers: each verb does that, and nothing to anybody else."""
+"""What tests can do to brokers, partitions and answers: each verb does that, and nothing to anybody
+else.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def metadata(wire: Wire, *topics: str, version: int = 13) -> MetadataResponse:
 
 
 def produce_two(wire: Wire) -> list[int]:
-    """A batch for partitions 0 and 3 of "a", which broker 1 leads, in one request; their error codes."""
+    """A batch for partitions 0 and 3 of "a", which broker 1 leads, in one request; their error
+    codes.
+    """
     parts = [ProduceRequest.Topic.Partition(index=index, records=batch(b"x")) for index in (0, 3)]
     topic = ProduceRequest.Topic(name="a", partition_data=parts)
     response: ProduceResponse = wire.ask(ProduceRequest(acks=-1, topic_data=[topic]), 12)
@@ -40,13 +44,18 @@ def produce_two(wire: Wire) -> list[int]:
 def test_errors_of_one_partition_leave_the_others_served(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a", 4)
     cluster.push_request_errors(
-        ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS, 0, ErrorCode.KAFKA_STORAGE_ERROR], topic="a", partition=3
+        ApiKey.PRODUCE,
+        [ErrorCode.NOT_ENOUGH_REPLICAS, 0, ErrorCode.KAFKA_STORAGE_ERROR],
+        topic="a",
+        partition=3,
     )
     assert [produce_two(wire) for _ in range(4)] == [[0, 19], [0, 0], [0, 56], [0, 0]]
     assert (cluster.watermarks("a", 0), cluster.watermarks("a", 3)) == ((0, 4), (0, 2))
 
 
-def test_errors_of_a_topic_are_for_whichever_partition_comes_next(cluster: MockCluster, wire: Wire) -> None:
+def test_errors_of_a_topic_are_for_whichever_partition_comes_next(
+    cluster: MockCluster, wire: Wire
+) -> None:
     cluster.create_topic("a", 4)
     cluster.create_topic("b")
     cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 3, topic="a")
@@ -56,14 +65,18 @@ def test_errors_of_a_topic_are_for_whichever_partition_comes_next(cluster: MockC
 
 def test_errors_of_a_partition_can_be_for_one_broker(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
-    cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.KAFKA_STORAGE_ERROR], 2, topic="a", partition=0)
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [ErrorCode.KAFKA_STORAGE_ERROR], 2, topic="a", partition=0
+    )
     assert produce(wire, "a", 0, batch(b"x")).error_code == 0
     cluster.move_leader("a", 0, 2)
     with Wire(cluster, 2) as other:
         assert produce(other, "a", 0, batch(b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_errors_of_partitions_in_fetch_list_offsets_and_metadata(cluster: MockCluster, wire: Wire) -> None:
+def test_errors_of_partitions_in_fetch_list_offsets_and_metadata(
+    cluster: MockCluster, wire: Wire
+) -> None:
     cluster.create_topic("a", 4)
     assert produce_two(wire) == [0, 0]
     for key in (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA):
@@ -71,8 +84,12 @@ def test_errors_of_partitions_in_fetch_list_offsets_and_metadata(cluster: MockCl
     parts = fetched(wire.ask(fetch_request("a", {0: 0, 3: 0}), 12))
     assert (parts[0].error_code, values(parts[0])) == (0, [b"x"])
     assert (parts[3].error_code, values(parts[3])) == (56, [])
-    asked = [ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=-1) for index in (0, 3)]
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.Topic(name="a", partitions=asked)])
+    asked = [
+        ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=-1) for index in (0, 3)
+    ]
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsRequest.Topic(name="a", partitions=asked)]
+    )
     found = wire.ask(request, 7).topics[0].partitions
     assert [(part.error_code, part.offset) for part in found] == [(0, 1), (56, -1)]
     assert [part.error_code for part in metadata(wire, "a").topics[0].partitions] == [0, 0, 0, 56]
@@ -87,8 +104,12 @@ def test_error_of_a_topic_in_metadata(cluster: MockCluster, wire: Wire) -> None:
     assert [topic.error_code for topic in metadata(wire, "a", "b").topics] == [0, 0]
 
 
-@pytest.mark.parametrize("where", [{}, {"topic": "a", "partition": 0}, {"topic": "a"}, {"broker": 1}], ids=str)
-def test_done_stores_the_batch_and_answers_with_the_error(where: dict, cluster: MockCluster, wire: Wire) -> None:
+@pytest.mark.parametrize(
+    "where", [{}, {"topic": "a", "partition": 0}, {"topic": "a"}, {"broker": 1}], ids=str
+)
+def test_done_stores_the_batch_and_answers_with_the_error(
+    where: dict, cluster: MockCluster, wire: Wire
+) -> None:
     cluster.create_topic("a")
     cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.REQUEST_TIMED_OUT], done=True, **where)
     answers = [produce(wire, "a", 0, sequenced(0)) for _ in range(2)]
@@ -203,10 +224,14 @@ def test_broker_comes_back_on_another_port(cluster: MockCluster, wire: Wire) -> 
     cluster.broker_up(2, port=0)
     assert cluster.address(2) != before
     with Wire(cluster, 2) as other:
-        assert [broker.port for broker in metadata(other).brokers][1] == int(cluster.address(2).rpartition(":")[2])
+        assert [broker.port for broker in metadata(other).brokers][1] == int(
+            cluster.address(2).rpartition(":")[2]
+        )
 
 
-def test_removed_broker_is_in_no_metadata_leads_nothing_and_still_answers(cluster: MockCluster) -> None:
+def test_removed_broker_is_in_no_metadata_leads_nothing_and_still_answers(
+    cluster: MockCluster,
+) -> None:
     cluster.create_topic("a")
     with Wire(cluster) as wire:
         cluster.remove_broker(1)
@@ -237,7 +262,9 @@ def test_the_last_five_batches_are_known_again_and_older_ones_are_out_of_order(
     again = [produce(wire, "a", 0, sequenced(2 * number)) for number in range(7)]
     assert [answer.error_code for answer in again] == [45, 45, 0, 0, 0, 0, 0]
     assert [answer.base_offset for answer in again[2:]] == [4, 6, 8, 10, 12]
-    assert produce(wire, "a", 0, sequenced(12, 1)).error_code == 45  # the same beginning isn't the same batch
+    assert (
+        produce(wire, "a", 0, sequenced(12, 1)).error_code == 45
+    )  # the same beginning isn't the same batch
     assert cluster.watermarks("a", 0) == (0, 14)
 
 

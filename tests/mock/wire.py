@@ -34,7 +34,10 @@ class Wire:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.socket.close()
 
@@ -72,7 +75,9 @@ class Wire:
         return self.receive(message, version, self.send(message, version))
 
     def is_closed(self) -> bool:
-        """Wait for the broker to close the connection. Return False if it sends something instead.
+        """Wait for the broker to close the connection.
+
+        Return False if it sends something instead.
         """
         try:
             return self.socket.recv(1) == b""
@@ -82,16 +87,25 @@ class Wire:
 
 def batch(*values: bytes, timestamp: int = 1000, **options: Any) -> bytes:
     """Return a record batch. Timestamps count up from the given one."""
-    return records.encode_batch([(timestamp + i, None, value) for i, value in enumerate(values)], **options)
+    return records.encode_batch(
+        [(timestamp + i, None, value) for i, value in enumerate(values)], **options
+    )
 
 
 def produce_request(topic: str, partition: int, data: bytes, *, acks: int = 1) -> ProduceRequest:
     part = ProduceRequest.Topic.Partition(index=partition, records=data)
-    return ProduceRequest(acks=acks, topic_data=[ProduceRequest.Topic(name=topic, partition_data=[part])])
+    return ProduceRequest(
+        acks=acks, topic_data=[ProduceRequest.Topic(name=topic, partition_data=[part])]
+    )
 
 
 def produce(
-    wire: Wire, topic: str, partition: int, data: bytes, version: int = 12, topic_id: bytes = ZERO_UUID
+    wire: Wire,
+    topic: str,
+    partition: int,
+    data: bytes,
+    version: int = 12,
+    topic_id: bytes = ZERO_UUID,
 ) -> ProduceResponse.Topic.Partition:
     """Produce one batch, and return the answer for its partition."""
     request = produce_request(topic, partition, data)
@@ -114,7 +128,10 @@ def fetch_request(
 ) -> FetchRequest:
     parts = [
         FetchRequest.Topic.Partition(
-            partition=index, fetch_offset=offset, partition_max_bytes=partition_max_bytes, current_leader_epoch=epoch
+            partition=index,
+            fetch_offset=offset,
+            partition_max_bytes=partition_max_bytes,
+            current_leader_epoch=epoch,
         )
         for index, offset in offsets.items()
     ]
@@ -124,7 +141,9 @@ def fetch_request(
         max_bytes=max_bytes,
         session_id=session[0],
         session_epoch=session[1],
-        topics=[FetchRequest.Topic(topic=topic, topic_id=topic_id, partitions=parts)] if parts else [],
+        topics=[FetchRequest.Topic(topic=topic, topic_id=topic_id, partitions=parts)]
+        if parts
+        else [],
     )
 
 
@@ -135,7 +154,11 @@ def fetched(response: FetchResponse) -> dict[int, FetchResponse.Topic.Partition]
 
 def values(part: FetchResponse.Topic.Partition) -> list[bytes | None]:
     """Return the values of the fetched records."""
-    return [record.value for one in records.decode_batches(part.records or b"") for record in one.records]
+    return [
+        record.value
+        for one in records.decode_batches(part.records or b"")
+        for record in one.records
+    ]
 
 
 def check(response: Response, **expected: object) -> None:

@@ -1,4 +1,6 @@
-"""The record layer's own bench, built like a release. `-s` prints its figures. No figure fails it.
+"""The record layer's own bench, built like a release.
+
+`-s` prints its figures. No figure fails it.
 """
 
 from __future__ import annotations
@@ -24,10 +26,19 @@ def measure(directory: Path) -> dict[str, str]:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    flags = module.Flags((os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split(), False)
+    flags = module.Flags(
+        (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split(), False
+    )
     sources = [SOURCE, *ROOT.glob("csrc/base/*.c"), *ROOT.glob("csrc/records/*.c")]
     binary = directory / "bench_records"
-    command = [*flags.cc, *flags.c, f"-I{ROOT}/csrc", *map(str, sources), *flags.link, *flags.codecs.ldflags]
+    command = [
+        *flags.cc,
+        *flags.c,
+        f"-I{ROOT}/csrc",
+        *map(str, sources),
+        *flags.link,
+        *flags.codecs.ldflags,
+    ]
     subprocess.run([*command, "-o", str(binary)], check=True)
     done = subprocess.run([str(binary)], check=True, capture_output=True, text=True)
     print(done.stdout)
@@ -35,7 +46,9 @@ def measure(directory: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_every_figure_is_told_and_both_checksums_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_figure_is_told_and_both_checksums_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("KN_DEBUG", "KN_SANITIZE", "KN_COVERAGE"):
         monkeypatch.delenv(name, raising=False)
     found = measure(tmp_path)

@@ -48,7 +48,9 @@ def status_of(codec: str, data: bytes, **options: int | bool) -> int:
 @EACH
 @given(plain=PLAIN, level=st.integers(-1, 9), python_codecs=st.booleans())
 @settings(max_examples=40)
-def test_the_package_reads_what_we_write(codec: str, plain: bytes, level: int, python_codecs: bool) -> None:
+def test_the_package_reads_what_we_write(
+    codec: str, plain: bytes, level: int, python_codecs: bool
+) -> None:
     packed = records.compress(codec, plain, level=level, python_codecs=python_codecs)
     assert packages.decompress(codec, packed) == plain
 
@@ -104,7 +106,10 @@ def test_a_refused_stream_does_not_spoil_the_next(codec: str, python_codecs: boo
 @settings(max_examples=15)
 def test_the_cap_is_exact(codec: str, python_codecs: bool, plain: bytes, short: int) -> None:
     packed = packages.compress(codec, plain)
-    assert records.decompress(codec, packed, max_bytes=len(plain), python_codecs=python_codecs) == plain
+    assert (
+        records.decompress(codec, packed, max_bytes=len(plain), python_codecs=python_codecs)
+        == plain
+    )
     cap = max(len(plain) - short, 0)
     assert status_of(codec, packed, max_bytes=cap, python_codecs=python_codecs) == TOO_LARGE
 
@@ -125,15 +130,36 @@ VARIANTS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "gzip stored": ("gzip", lambda data: gzip.compress(data, 0)),
     "snappy xerial": ("snappy", packages.xerial),
     "snappy xerial in small blocks": ("snappy", lambda data: packages.xerial(data, 100)),
-    "snappy xerial twice": ("snappy", lambda data: packages.xerial(data[:50]) + packages.xerial(data[50:])),
-    "lz4 linked blocks": ("lz4", lambda data: lz4.frame.compress(data, block_linked=True, content_checksum=True)),
+    "snappy xerial twice": (
+        "snappy",
+        lambda data: packages.xerial(data[:50]) + packages.xerial(data[50:]),
+    ),
+    "lz4 linked blocks": (
+        "lz4",
+        lambda data: lz4.frame.compress(data, block_linked=True, content_checksum=True),
+    ),
     "lz4 without a size": ("lz4", lambda data: lz4.frame.compress(data, store_size=False)),
-    "lz4 block checksums": ("lz4", lambda data: lz4.frame.compress(data, block_checksum=True, block_linked=False)),
-    "lz4 of 4 MiB blocks": ("lz4", lambda data: lz4.frame.compress(data, block_size=lz4.frame.BLOCKSIZE_MAX4MB)),
-    "lz4 in two frames": ("lz4", lambda data: lz4.frame.compress(data[:9]) + lz4.frame.compress(data[9:])),
+    "lz4 block checksums": (
+        "lz4",
+        lambda data: lz4.frame.compress(data, block_checksum=True, block_linked=False),
+    ),
+    "lz4 of 4 MiB blocks": (
+        "lz4",
+        lambda data: lz4.frame.compress(data, block_size=lz4.frame.BLOCKSIZE_MAX4MB),
+    ),
+    "lz4 in two frames": (
+        "lz4",
+        lambda data: lz4.frame.compress(data[:9]) + lz4.frame.compress(data[9:]),
+    ),
     "zstd without a size": ("zstd", zstd_of_unknown_size),
-    "zstd with a checksum": ("zstd", lambda data: zstandard.ZstdCompressor(write_checksum=True).compress(data)),
-    "zstd in two frames": ("zstd", lambda data: zstd_of_unknown_size(data[:9]) + packages.compress("zstd", data[9:])),
+    "zstd with a checksum": (
+        "zstd",
+        lambda data: zstandard.ZstdCompressor(write_checksum=True).compress(data),
+    ),
+    "zstd in two frames": (
+        "zstd",
+        lambda data: zstd_of_unknown_size(data[:9]) + packages.compress("zstd", data[9:]),
+    ),
     "zstd after a skippable frame": (
         "zstd",
         lambda data: b"\x50\x2a\x4d\x18\x02\0\0\0ab" + packages.compress("zstd", data),
@@ -162,7 +188,9 @@ def test_every_variant_of_a_format_is_read(variant: str, python_codecs: bool) ->
     plain = b"".join(b"line %d of some text\n" % i for i in range(20_000))
     packed = encode(plain)
     assert records.decompress(codec, packed, python_codecs=python_codecs) == plain
-    assert status_of(codec, packed, max_bytes=len(plain) - 1, python_codecs=python_codecs) == TOO_LARGE
+    assert (
+        status_of(codec, packed, max_bytes=len(plain) - 1, python_codecs=python_codecs) == TOO_LARGE
+    )
 
 
 @BOTH
@@ -173,7 +201,9 @@ def test_a_window_beyond_128_mib_is_refused(python_codecs: bool) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 200_000])
 @BOTH
-def test_lz4_with_the_wrong_header_checksum_is_read_where_it_is_expected(size: int, python_codecs: bool) -> None:
+def test_lz4_with_the_wrong_header_checksum_is_read_where_it_is_expected(
+    size: int, python_codecs: bool
+) -> None:
     plain = b"text and " * (size // 9) + b"!" * (size % 9)
     broken = packages.break_lz4_checksum(lz4.frame.compress(plain))
     assert records.decompress("lz4", broken, python_codecs=python_codecs, lz4_legacy=True) == plain
@@ -259,7 +289,14 @@ def test_a_bomb_is_refused_with_little_memory(codec: str, magic: int) -> None:
     for python_codecs in (False, True):
         command = [sys.executable, "-c", BOMB, codec, str(python_codecs), str(BOMB_CAP)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, input=data, capture_output=True, check=False, env=environment, timeout=PROGRAM_S)
+        done = subprocess.run(
+            command,
+            input=data,
+            capture_output=True,
+            check=False,
+            env=environment,
+            timeout=PROGRAM_S,
+        )
         assert done.returncode == 0, done.stderr.decode()
         status, grown_kib, live = map(int, done.stdout.split())
         assert status == TOO_LARGE
@@ -293,7 +330,9 @@ def test_contexts_are_a_threads_own() -> None:
 
 @EACH
 def test_a_higher_level_packs_tighter(codec: str) -> None:
-    plain = b"".join(b"record %d with a number %d in it;" % (i, i * i * 7919 % 100_003) for i in range(8000))
+    plain = b"".join(
+        b"record %d with a number %d in it;" % (i, i * i * 7919 % 100_003) for i in range(8000)
+    )
     sizes = [len(records.compress(codec, plain, level=level)) for level in (1, 9)]
     if codec == "snappy":
         assert sizes[0] == sizes[1]  # has no levels
@@ -318,7 +357,9 @@ for codec in records.CODEC_NAMES:
 
 def test_an_environment_variable_takes_libraries_away() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "KN_DISABLE_NATIVE_CODECS": "lz4, zstd"}
-    done = subprocess.run([sys.executable, "-c", SERVED], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", SERVED], capture_output=True, text=True, check=True, env=environment
+    )
     assert "'lz4': 'Python lz4 " in done.stdout
     assert "'zstd': 'Python zstandard " in done.stdout
     assert f"'gzip': '{records.features()['gzip']}'" in done.stdout
@@ -338,11 +379,15 @@ except records.RecordError as error:
 
 def test_a_codec_that_nothing_serves_says_so() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "KN_DISABLE_NATIVE_CODECS": "zstd"}
-    done = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", MISSING], capture_output=True, text=True, check=True, env=environment
+    )
     assert done.stdout.strip() == "-7 zstd: codec, magic or version not supported"
 
 
-def test_a_package_that_fails_otherwise_is_reported_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_fails_otherwise_is_reported_and_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen: list[BaseException | None] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda what: seen.append(what.exc_value))
 

@@ -1,4 +1,6 @@
-"""The status codes that `kafka_native.errors` knows, which stands below the compiled modules, are those of C."""
+"""The status codes that `kafka_native.errors` knows, which stands below the compiled modules, are
+those of C.
+"""
 
 from kafka_native import errors
 from kafka_native._native import enums

@@ -29,7 +29,9 @@ def test_crc32c_is_its_definition(data: bytes, start: int) -> None:
 
 
 @given(st.integers(0, 40_000), st.integers(0, 15), st.randoms(use_true_random=False))
-def test_crc32c_agrees_with_the_package_at_any_length_and_alignment(size: int, skip: int, random: object) -> None:
+def test_crc32c_agrees_with_the_package_at_any_length_and_alignment(
+    size: int, skip: int, random: object
+) -> None:
     data = random.randbytes(size + skip)  # type: ignore[attr-defined]
     view = memoryview(data)[skip:]
     assert primitives.crc32c(view) == crc32c.crc32c(view) == primitives.crc32c_portable(view)
@@ -54,7 +56,12 @@ def test_murmur2_is_its_definition(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("data", "expected"),
-    [(b"21", -973932308), (b"foobar", -790332482), (b"a-little-bit-long-string", -985981536), (b"", 275646681)],
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"", 275646681),
+    ],
 )
 def test_murmur2_is_the_java_clients(data: bytes, expected: int) -> None:
     assert primitives.murmur2(data) == checksum.murmur2(data) == expected

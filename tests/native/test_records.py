@@ -18,7 +18,9 @@ from tests.oracle import legacy
 CODECS = st.sampled_from(records.CODEC_NAMES)
 OLD_CODECS = st.sampled_from(["none", "gzip", "snappy", "lz4"])
 TIMES = st.integers(-1, 1 << 44) | st.integers(-(1 << 63), (1 << 63) - 1)
-CONTENT = st.none() | st.binary(max_size=80) | st.builds(lambda size: b"x" * size, st.integers(80, 3000))
+CONTENT = (
+    st.none() | st.binary(max_size=80) | st.builds(lambda size: b"x" * size, st.integers(80, 3000))
+)
 NAMES = st.text(max_size=20)
 HEADERS = st.lists(st.tuples(NAMES, st.none() | st.binary(max_size=30)), max_size=4)
 OFFSETS = st.integers(0, 1 << 40)
@@ -41,22 +43,36 @@ Row = tuple[int, "bytes | None", "bytes | None", list[tuple[str, "bytes | None"]
 
 def twin_records(rows: list[Row], offsets: list[int]) -> list[twin.Record]:
     return [
-        twin.Record(offset, time, key, value, [(name.encode(), content) for name, content in headers])
+        twin.Record(
+            offset, time, key, value, [(name.encode(), content) for name, content in headers]
+        )
         for offset, (time, key, value, headers) in zip(offsets, rows, strict=True)
     ]
 
 
 def as_twin(record: records.Record) -> twin.Record:
     headers = [(name.encode("utf-8", "surrogateescape"), value) for name, value in record.headers]
-    return twin.Record(record.offset, record.timestamp, record.key, record.value, headers, record.attributes)
+    return twin.Record(
+        record.offset, record.timestamp, record.key, record.value, headers, record.attributes
+    )
 
 
 @given(ROWS, META, CODECS, st.booleans(), st.booleans(), st.booleans())
 def test_the_twin_reads_what_we_write(
-    rows: list[Row], meta: dict[str, int], codec: str, transactional: bool, control: bool, log_append: bool
+    rows: list[Row],
+    meta: dict[str, int],
+    codec: str,
+    transactional: bool,
+    control: bool,
+    log_append: bool,
 ) -> None:
     data = records.encode_batch(
-        rows, codec=codec, transactional=transactional, control=control, timestamp_type=int(log_append), **meta
+        rows,
+        codec=codec,
+        transactional=transactional,
+        control=control,
+        timestamp_type=int(log_append),
+        **meta,
     )
     seen = twin.decode(data)
     expected = twin_records(rows, list(range(meta["base_offset"], meta["base_offset"] + len(rows))))
@@ -86,7 +102,9 @@ def sparse_batches(draw: st.DrawFn) -> twin.Batch:
     made = twin.Batch(twin_records(rows, offsets), draw(CODECS), base)
     made.last_offset_delta = offsets[-1] - base + draw(st.integers(0, 1000))
     made.base_timestamp = draw(TIMES)
-    made.attributes = draw(st.sampled_from([0, twin.LOG_APPEND_TIME, twin.TRANSACTIONAL, twin.CONTROL]))
+    made.attributes = draw(
+        st.sampled_from([0, twin.LOG_APPEND_TIME, twin.TRANSACTIONAL, twin.CONTROL])
+    )
     made.max_timestamp = draw(TIMES)
     return made
 
@@ -103,7 +121,11 @@ def test_we_read_what_the_twin_writes(wanted: twin.Batch, python_codecs: bool) -
     assert [as_twin(record) for record in seen.records] == expected
     assert wanted.last_offset_delta is not None
     assert seen.last_offset == wanted.base_offset + wanted.last_offset_delta
-    assert (seen.codec, seen.size_bytes, seen.record_count) == (wanted.codec, len(data), len(expected))
+    assert (seen.codec, seen.size_bytes, seen.record_count) == (
+        wanted.codec,
+        len(data),
+        len(expected),
+    )
     assert seen.is_control == bool(wanted.attributes & twin.CONTROL)
     assert seen.is_transactional == bool(wanted.attributes & twin.TRANSACTIONAL)
 
@@ -114,7 +136,10 @@ def message_sets(draw: st.DrawFn) -> tuple[list[legacy.Message], dict[str, Any]]
     steps = draw(st.lists(st.integers(1, 100), min_size=count, max_size=count))
     base = draw(OFFSETS)
     times = draw(st.lists(st.integers(0, 1 << 44), min_size=count, max_size=count))
-    messages = [legacy.Message(base + sum(steps[:i]), draw(CONTENT), draw(CONTENT), times[i]) for i in range(count)]
+    messages = [
+        legacy.Message(base + sum(steps[:i]), draw(CONTENT), draw(CONTENT), times[i])
+        for i in range(count)
+    ]
     magic = draw(st.integers(0, 1))
     how: dict[str, Any] = {"magic": magic, "codec": draw(OLD_CODECS)}
     if magic == 1:
@@ -125,7 +150,9 @@ def message_sets(draw: st.DrawFn) -> tuple[list[legacy.Message], dict[str, Any]]
 
 
 @given(message_sets(), st.booleans())
-def test_we_read_message_sets(wanted: tuple[list[legacy.Message], dict[str, Any]], python_codecs: bool) -> None:
+def test_we_read_message_sets(
+    wanted: tuple[list[legacy.Message], dict[str, Any]], python_codecs: bool
+) -> None:
     messages, how = wanted
     data = legacy.encode_set(messages, **how)
     batches = records.decode_batches(data, python_codecs=python_codecs)
@@ -160,9 +187,14 @@ def records_to_write(draw: st.DrawFn) -> list[legacy.Message]:
 
 
 @given(records_to_write(), st.integers(0, 1), OLD_CODECS, st.booleans())
-def test_we_write_message_sets(messages: list[legacy.Message], magic: int, codec: str, python_codecs: bool) -> None:
+def test_we_write_message_sets(
+    messages: list[legacy.Message], magic: int, codec: str, python_codecs: bool
+) -> None:
     data = records.encode_message_set(
-        [(message.timestamp, message.key, message.value, [("dropped", b"1")]) for message in messages],
+        [
+            (message.timestamp, message.key, message.value, [("dropped", b"1")])
+            for message in messages
+        ],
         magic=magic,
         codec=codec,
         base_offset=messages[0].offset,
@@ -178,31 +210,46 @@ def test_we_write_message_sets(messages: list[legacy.Message], magic: int, codec
     packed = data[26 + 8 * magic :]
     unpacked = records.decompress(codec, packed, lz4_legacy=codec == "lz4" and magic == 0)
     assert unpacked == legacy.encode_set(inner, magic=magic)
-    wrapper = legacy.Message(messages[-1].offset, None, packed, max(message.timestamp for message in messages))
-    assert data == legacy.encode_message(wrapper, magic=magic, attributes=records.CODEC_NAMES.index(codec))
+    wrapper = legacy.Message(
+        messages[-1].offset, None, packed, max(message.timestamp for message in messages)
+    )
+    assert data == legacy.encode_message(
+        wrapper, magic=magic, attributes=records.CODEC_NAMES.index(codec)
+    )
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
 def test_a_message_set_worth_compressing_is_compressed(magic: int, codec: str) -> None:
     [wrapper] = records.batch_headers(
-        records.encode_message_set([(1000, None, b"x" * 100)] * 20, magic=magic, codec=codec), check_crcs=True
+        records.encode_message_set([(1000, None, b"x" * 100)] * 20, magic=magic, codec=codec),
+        check_crcs=True,
     )
     assert (wrapper.magic, wrapper.codec, wrapper.last_offset) == (magic, codec, 19)
 
 
-@pytest.mark.parametrize(("magic", "codec", "error"), [(2, "none", ValueError), (1, "zstd", records.RecordError)])
-def test_message_sets_that_do_not_exist_are_refused(magic: int, codec: str, error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("magic", "codec", "error"), [(2, "none", ValueError), (1, "zstd", records.RecordError)]
+)
+def test_message_sets_that_do_not_exist_are_refused(
+    magic: int, codec: str, error: type[Exception]
+) -> None:
     with pytest.raises(error):
         records.encode_message_set([(1000, None, b"x" * 100)], magic=magic, codec=codec)
 
 
-SMALL: list[records.RecordLike] = [(1000, b"k", b"value", [("h", b"1"), ("n", None)]), (900, None, None, None)]
+SMALL: list[records.RecordLike] = [
+    (1000, b"k", b"value", [("h", b"1"), ("n", None)]),
+    (900, None, None, None),
+]
 
 
 def small_batches() -> dict[str, bytes]:
     """Return one small input of every kind."""
-    found = {f"v2-{codec}": records.encode_batch(SMALL, codec=codec, base_offset=3) for codec in records.CODEC_NAMES}
+    found = {
+        f"v2-{codec}": records.encode_batch(SMALL, codec=codec, base_offset=3)
+        for codec in records.CODEC_NAMES
+    }
     messages = [legacy.Message(offset, b"k", b"v" * offset, 5) for offset in range(3)]
     for magic in (0, 1):
         for codec in ("none", "gzip", "snappy", "lz4"):
@@ -276,7 +323,8 @@ def test_an_error_says_where() -> None:
 
 def test_headers_are_walked_without_the_records() -> None:
     data = b"".join(
-        records.encode_batch(SMALL, codec=codec, base_offset=10 * i) for i, codec in enumerate(records.CODEC_NAMES)
+        records.encode_batch(SMALL, codec=codec, base_offset=10 * i)
+        for i, codec in enumerate(records.CODEC_NAMES)
     )
     headers = records.batch_headers(data, check_crcs=True)
     assert [header.codec for header in headers] == list(records.CODEC_NAMES)
@@ -294,7 +342,11 @@ def test_a_broker_rewrites_offset_and_epoch_in_place() -> None:
     records.set_base_offset(data, 1 << 40, 5)
     records.set_base_offset(data, 77, 6, position=second)
     first, other = records.decode_batches(data)
-    assert (first.base_offset, first.partition_leader_epoch, first.records[1].offset) == (1 << 40, 5, (1 << 40) + 1)
+    assert (first.base_offset, first.partition_leader_epoch, first.records[1].offset) == (
+        1 << 40,
+        5,
+        (1 << 40) + 1,
+    )
     assert (other.base_offset, other.partition_leader_epoch, other.records[1].offset) == (77, 6, 78)
 
 
@@ -303,7 +355,9 @@ def test_a_broker_marks_log_append_time_in_place() -> None:
     records.set_log_append_time(data, 123456)
     [batch] = records.decode_batches(data)
     assert batch.timestamp_type == 1
-    assert [(record.timestamp, record.timestamp_type) for record in batch.records] == [(123456, 1)] * 2
+    assert [(record.timestamp, record.timestamp_type) for record in batch.records] == [
+        (123456, 1)
+    ] * 2
 
 
 @pytest.mark.parametrize("position", [-1, 1, 10_000])

@@ -33,9 +33,12 @@ def test_every_extension_type_is_tried() -> None:
     ours = {
         each
         for each in all_types()
-        if str(each.__module__).startswith("kafka_native") and not each.__flags__ & uninitialised.HEAP_TYPE
+        if str(each.__module__).startswith("kafka_native")
+        and not each.__flags__ & uninitialised.HEAP_TYPE
     }
-    assert {each for each in ours - tried if not each.__name__.startswith("__pyx_scope_struct")} == set()
+    assert {
+        each for each in ours - tried if not each.__name__.startswith("__pyx_scope_struct")
+    } == set()
     assert len(tried) > 40
     assert {Producer, Consumer, Message} <= set(uninitialised.public_types().values())
 

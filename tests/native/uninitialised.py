@@ -25,9 +25,31 @@ HEAP_TYPE = 1 << 9
 """Py_TPFLAGS_HEAPTYPE: a class written in Python."""
 LEFT_OUT = {"__class__", "__init_subclass__", "__subclasshook__"}
 """Attributes that don't belong to the object."""
-FILLERS: list[Any] = [None, 0, -1, 1 << 40, "a", b"a", [], (), {}, [None], [(1, 2)], print, object()]
+FILLERS: list[Any] = [
+    None,
+    0,
+    -1,
+    1 << 40,
+    "a",
+    b"a",
+    [],
+    (),
+    {},
+    [None],
+    [(1, 2)],
+    print,
+    object(),
+]
 WRONG = re.compile(r"Argument '(\w+)' has incorrect type \(expected ([\w.]+), got")
-BUILTINS: dict[str, Any] = {"bytes": b"a", "str": "a", "list": [], "dict": {}, "tuple": (), "set": set(), "type": int}
+BUILTINS: dict[str, Any] = {
+    "bytes": b"a",
+    "str": "a",
+    "list": [],
+    "dict": {},
+    "tuple": (),
+    "set": set(),
+    "type": int,
+}
 
 
 def modules() -> Iterator[Any]:
@@ -42,7 +64,11 @@ def extension_types() -> dict[str, type]:
     found: dict[type, str] = {}
     for module in modules():
         for kind in vars(module).values():
-            if isinstance(kind, type) and kind.__module__.startswith("kafka_native") and not kind.__flags__ & HEAP_TYPE:
+            if (
+                isinstance(kind, type)
+                and kind.__module__.startswith("kafka_native")
+                and not kind.__flags__ & HEAP_TYPE
+            ):
                 found[kind] = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
     return {name: kind for kind, name in found.items()}
 
@@ -53,7 +79,9 @@ def public_types() -> dict[str, type]:
     for module in (kafka_native, kafka_native.admin, kafka_native.aio):
         for name in module.__all__:
             kind = getattr(module, name)
-            if isinstance(kind, type) and any(each in extension_types().values() for each in kind.__mro__):
+            if isinstance(kind, type) and any(
+                each in extension_types().values() for each in kind.__mro__
+            ):
                 found[f"{module.__name__}.{name}"] = kind
     return found
 
@@ -86,13 +114,15 @@ def step(what: str, work: Callable[[], Any]) -> Any:
 
 
 def call(what: str, function: Callable[..., Any]) -> None:
-    """Call a function with each filler, or with uninitialized objects of its types.
-    """
+    """Call a function with each filler, or with uninitialized objects of its types."""
     try:
         every = inspect.signature(function).parameters.values()
         parameters = [each for each in every if each.kind < each.VAR_POSITIONAL]
         names = [each.name for each in parameters if each.name != "self"]
-        counts = {len(names), sum(each.default is each.empty for each in parameters if each.name != "self")}
+        counts = {
+            len(names),
+            sum(each.default is each.empty for each in parameters if each.name != "self"),
+        }
     except (TypeError, ValueError):  # a slot of Python's
         names, counts = [], {0, 1, 2, 3}
     for filler in FILLERS:
@@ -132,7 +162,20 @@ def try_object(name: str, it: Any) -> None:
             call(f"{name}.{attribute}", found)
         for value in FILLERS if not attribute.startswith("__") else ():
             step(f"{name}.{attribute} = {value!r}", partial(setattr, it, attribute, value))
-    for each in (repr, str, len, bool, hash, list, bytes, memoryview, copy.copy, copy.deepcopy, pickle.dumps, dir):
+    for each in (
+        repr,
+        str,
+        len,
+        bool,
+        hash,
+        list,
+        bytes,
+        memoryview,
+        copy.copy,
+        copy.deepcopy,
+        pickle.dumps,
+        dir,
+    ):
         step(f"{each.__name__}({name})", partial(each, it))
     step(f"{name} == {name}", lambda: it == it)
 
@@ -143,7 +186,9 @@ def try_type(name: str, kind: type) -> None:
     it = step(f"{name}.__new__", lambda: kind.__new__(kind))
     if it is not None:
         try_object(name, it)
-    derived = step(f"class of {name}", lambda: type("Derived", (kind,), {"__init__": lambda self: None}))
+    derived = step(
+        f"class of {name}", lambda: type("Derived", (kind,), {"__init__": lambda self: None})
+    )
     it = step(f"derived from {name}", derived) if derived is not None else None
     if it is not None:
         try_object(f"derived from {name}", it)

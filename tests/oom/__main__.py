@@ -1,4 +1,6 @@
-"""``python -m tests.oom``: every scenario with every allocation failing once; ``make test-oom`` runs it."""
+"""``python -m tests.oom``: every scenario with every allocation failing once; ``make test-oom``
+runs it.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,29 @@ from tests.oom.scenarios import SCENARIOS
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.oom", description=__doc__)
-    parser.add_argument("scenarios", nargs="*", default=list(SCENARIOS), help="which (default: all)")
-    parser.add_argument("--jobs", type=int, default=2, help="how many processes side by side (default %(default)s)")
-    parser.add_argument("--each", type=int, default=4, help="allocations a site that fail (default %(default)s)")
-    parser.add_argument("--sample", type=int, help="only so many of each scenario, drawn from the seed")
+    parser.add_argument(
+        "scenarios", nargs="*", default=list(SCENARIOS), help="which (default: all)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="how many processes side by side (default %(default)s)"
+    )
+    parser.add_argument(
+        "--each", type=int, default=4, help="allocations a site that fail (default %(default)s)"
+    )
+    parser.add_argument(
+        "--sample", type=int, help="only so many of each scenario, drawn from the seed"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the sample")
-    parser.add_argument("--limit", type=float, default=5.0, help="seconds for one wait (default %(default)s)")
-    parser.add_argument("--site", help="only the allocations from there, as a bad ending has told it")
+    parser.add_argument(
+        "--limit", type=float, default=5.0, help="seconds for one wait (default %(default)s)"
+    )
+    parser.add_argument(
+        "--site", help="only the allocations from there, as a bad ending has told it"
+    )
     parser.add_argument("--nth", type=int, help="only this one of each site")
-    parser.add_argument("--sites", action="store_true", help="print where a scenario allocates, and run nothing")
+    parser.add_argument(
+        "--sites", action="store_true", help="print where a scenario allocates, and run nothing"
+    )
     return parser
 
 
@@ -62,10 +78,16 @@ def main() -> int:
         chosen = _plan(options, scenario)
         parts = [chosen[number :: options.jobs] for number in range(options.jobs)]
         with ThreadPoolExecutor(options.jobs) as pool:
-            done = pool.map(_run_part, [part for part in parts if part], [options.limit] * options.jobs)
+            done = pool.map(
+                _run_part, [part for part in parts if part], [options.limit] * options.jobs
+            )
             outcomes = [outcome for part in done for outcome in part]
         bad += sum(outcome.bad is not None for outcome in outcomes)
-        print(f"{scenario}: {len(outcomes)} runs in {time.monotonic() - began:.0f} s: {summary(outcomes)}", flush=True)
+        print(
+            f"{scenario}: {len(outcomes)} runs in {time.monotonic() - began:.0f} s: "
+            f"{summary(outcomes)}",
+            flush=True,
+        )
     return int(bad > 0)
 
 

@@ -1,6 +1,8 @@
-"""The process whose allocations fail: forks a child for each order that it reads, and says how the child ended.
+"""The process whose allocations fail: forks a child for each order that it reads, and says how the
+child ended.
 
-Threads begin in the children alone, so forking is safe here, and a run costs no start of an interpreter.
+Threads begin in the children alone, so forking is safe here, and a run costs no start of an
+interpreter.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def _watch() -> ctypes.CDLL:
 def _child(library: ctypes.CDLL, order: dict[str, Any]) -> dict[str, Any]:
     """Run the scenario, and return its result."""
     scenario = (SCENARIOS | BAD)[order["scenario"]].run
-    run = Run(order["conf"], order["prefix"], order["limit_s"], lambda: bool(library.oom_has_failed()))
+    run = Run(
+        order["conf"], order["prefix"], order["limit_s"], lambda: bool(library.oom_has_failed())
+    )
     if order["site"] is not None:
         library.oom_fail(int(order["site"], 16), order["nth"])
     bad = None
@@ -57,7 +61,12 @@ def _child(library: ctypes.CDLL, order: dict[str, Any]) -> dict[str, Any]:
     if bad is not None:
         faulthandler.dump_traceback()
     library.oom_write(order["sites"].encode())
-    return {"bad": bad, "raised": run.raised, "acked": run.acked, "failed": bool(library.oom_has_failed())}
+    return {
+        "bad": bad,
+        "raised": run.raised,
+        "acked": run.acked,
+        "failed": bool(library.oom_has_failed()),
+    }
 
 
 def _wait(pid: int, hard_s: float) -> int:

@@ -59,7 +59,9 @@ def library() -> Path:
 
 @dataclass(frozen=True)
 class Site:
-    """A source of allocations, and their count. ``frames`` are ``module+offset``, innermost first.
+    """A source of allocations, and their count.
+
+    ``frames`` are ``module+offset``, innermost first.
     """
 
     name: str
@@ -84,15 +86,29 @@ class Failure:
 
 @functools.cache
 def functions_of(frame: str) -> str:
-    """Return a frame's functions and lines, inlined ones first. Without addr2line it is unchanged.
+    """Return a frame's functions and lines, inlined ones first.
+
+    Without addr2line it is unchanged.
     """
     module, _, offset = frame.partition("+")
-    command = ["addr2line", "-f", "-s", "-i", "-e", str(ROOT / "kafka_native" / "_native" / module), offset]
+    command = [
+        "addr2line",
+        "-f",
+        "-s",
+        "-i",
+        "-e",
+        str(ROOT / "kafka_native" / "_native" / module),
+        offset,
+    ]
     try:
-        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split(
+            "\n"
+        )
     except (OSError, subprocess.CalledProcessError):
         return frame
-    return " < ".join(f"{name} ({where})" for name, where in zip(lines[::2], lines[1::2], strict=False))
+    return " < ".join(
+        f"{name} ({where})" for name, where in zip(lines[::2], lines[1::2], strict=False)
+    )
 
 
 def read_sites(path: Path) -> list[Site]:
@@ -129,13 +145,18 @@ class Judge:
         environment = {**os.environ, "LD_PRELOAD": str(library()), "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-m", "tests.oom.client"]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True, cwd=ROOT)
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, env=environment, text=True, cwd=ROOT
+        )
 
     def __enter__(self) -> Judge:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -153,12 +174,16 @@ class Judge:
         return outcome.sites
 
     def run(self, failure: Failure) -> Outcome:
-        """Run a scenario with a failed allocation. A late run is repeated: the machine may be busy.
+        """Run a scenario with a failed allocation.
+
+        A late run is repeated: the machine may be busy.
         """
         outcome = self._run(failure.scenario, failure)
         tries = []
         while (
-            outcome.bad is not None and len(tries) < 2 and (" took " in outcome.bad or " comes of it " in outcome.bad)
+            outcome.bad is not None
+            and len(tries) < 2
+            and (" took " in outcome.bad or " comes of it " in outcome.bad)
         ):
             tries.append(outcome.bad)
             outcome = self._run(failure.scenario, failure)
@@ -204,7 +229,9 @@ class Judge:
         text = log.read_text(errors="replace") if log.exists() else ""
         sites = read_sites(Path(paths["sites"]))
         if not result.exists():
-            end = f"hangs (status {status})" if "Timeout (" in text else f"crashed (status {status})"
+            end = (
+                f"hangs (status {status})" if "Timeout (" in text else f"crashed (status {status})"
+            )
             return Outcome(failure, end, True, [], sites, text)
         told = json.loads(result.read_text())
         bad = told["bad"] or (f"ended with status {status}" if status else None)
@@ -246,6 +273,7 @@ def sample(chosen: list[Failure], count: int, seed: int) -> list[Failure]:
 def summary(outcomes: list[Outcome]) -> str:
     """Return a line for a scenario."""
     kinds = Counter(
-        "bad" if each.bad else "raised" if each.raised else "recovered" if each.failed else "unmet" for each in outcomes
+        "bad" if each.bad else "raised" if each.raised else "recovered" if each.failed else "unmet"
+        for each in outcomes
     )
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))

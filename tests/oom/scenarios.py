@@ -1,7 +1,7 @@
 """What a client does while one of its allocations fails, on the mock cluster of another process.
 
-A scenario has two halves: the judge's process prepares topics and faults, the client's process runs, with topics,
-groups and transactional ids of its own.
+A scenario has two halves: the judge's process prepares topics and faults, the client's process
+runs, with topics, groups and transactional ids of its own.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def _produce(run: Run, count: int = COUNT, **conf: Any) -> None:
         last = [str(number) for number in range(count, count + 6)]
         acked = {name for names in run.acked.values() for name in names}
         if not acked.issuperset(last):
-            raise BadEndingError(f"the client doesn't work any more: only {acked.intersection(last)} of {last}")
+            raise BadEndingError(
+                f"the client doesn't work any more: only {acked.intersection(last)} of {last}"
+            )
 
 
 def _produce_one(run: Run, producer: Producer, reports: Reports, number: int) -> None:
@@ -62,7 +64,12 @@ def _produce_one(run: Run, producer: Producer, reports: Reports, number: int) ->
     topic = run.topic("ab"[number % 2])
     headers = {"name": name} if number % 5 == 0 else None
     key = name if number % 2 else None
-    run.step("produce", lambda: producer.produce(topic, value, key, headers=headers, on_delivery=reports.on_delivery))
+    run.step(
+        "produce",
+        lambda: producer.produce(
+            topic, value, key, headers=headers, on_delivery=reports.on_delivery
+        ),
+    )
     reports.accepted[name] += 1
 
 
@@ -82,7 +89,9 @@ def produce_idempotent(run: Run) -> None:
 def produce_observed(run: Run) -> None:
     """Produce with all observers: statistics, the log, metrics."""
     seen: list[str] = []
-    _produce(run, statistics_interval_ms=20, stats_cb=seen.append, debug="all", compression_type="lz4")
+    _produce(
+        run, statistics_interval_ms=20, stats_cb=seen.append, debug="all", compression_type="lz4"
+    )
 
 
 def produce_codecs(run: Run) -> None:
@@ -106,8 +115,12 @@ def prepare_produce(cluster: MockCluster, prefix: str) -> None:
     """Prepare a leader that refuses, too large batches, and a connection that ends."""
     for name in "ab":
         cluster.create_topic(f"{prefix}-{name}", PARTITIONS)
-    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION], topic=f"{prefix}-a")
-    cluster.push_request_errors(ApiKey.PRODUCE, [0, KafkaError.MSG_SIZE_TOO_LARGE], topic=f"{prefix}-b")
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION], topic=f"{prefix}-a"
+    )
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [0, KafkaError.MSG_SIZE_TOO_LARGE], topic=f"{prefix}-b"
+    )
     cluster.push_request_errors(ApiKey.PRODUCE, [0, 0, 0, CLOSE_CONNECTION])
 
 
@@ -126,7 +139,9 @@ def fill(cluster: MockCluster, topic: str, count: int = COUNT, **conf: Any) -> N
 def prepare_consume(cluster: MockCluster, prefix: str) -> None:
     fill(cluster, f"{prefix}-a")
     fill(cluster, f"{prefix}-b", compression_type="zstd")
-    cluster.push_request_errors(ApiKey.FETCH, [0, KafkaError.NOT_LEADER_FOR_PARTITION], topic=f"{prefix}-a")
+    cluster.push_request_errors(
+        ApiKey.FETCH, [0, KafkaError.NOT_LEADER_FOR_PARTITION], topic=f"{prefix}-a"
+    )
     cluster.push_request_errors(ApiKey.FETCH, [0, 0, 0, CLOSE_CONNECTION])
 
 
@@ -144,7 +159,9 @@ class Taken:
     def add(self, messages: list[Message]) -> None:
         for message in messages:
             if not message.error():
-                self.values.setdefault(str(message.topic()), []).append((message.value() or b"").decode())
+                self.values.setdefault(str(message.topic()), []).append(
+                    (message.value() or b"").decode()
+                )
 
     def has(self, topics: list[str], count: int = COUNT) -> bool:
         return all(len(set(self.values.get(topic, []))) >= count for topic in topics)
@@ -160,16 +177,26 @@ class Taken:
 
 def consume(run: Run) -> None:
     topics = [run.topic("a"), run.topic("b")]
-    partitions = [TopicPartition(topic, number, OFFSET_BEGINNING) for topic in topics for number in range(PARTITIONS)]
-    with run.client("Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20, queued_min_messages=10))) as consumer:
+    partitions = [
+        TopicPartition(topic, number, OFFSET_BEGINNING)
+        for topic in topics
+        for number in range(PARTITIONS)
+    ]
+    with run.client(
+        "Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20, queued_min_messages=10))
+    ) as consumer:
         taken = Taken()
         run.step("assign", lambda: consumer.assign(partitions))
-        run.until("consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has(topics))
+        run.until(
+            "consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has(topics)
+        )
         taken.check_once()
         again = Taken()
         for partition in partitions:
             run.step("seek", lambda partition=partition: consumer.seek(partition))  # type: ignore[misc]
-        run.until("consume again", lambda: again.add(consumer.consume(20, 0.5)), lambda: again.has(topics))
+        run.until(
+            "consume again", lambda: again.add(consumer.consume(20, 0.5)), lambda: again.has(topics)
+        )
         run.step("offsets", lambda: consumer.get_watermark_offsets(partitions[0], run.limit_s))
 
 
@@ -177,9 +204,19 @@ def consume_arrow(run: Run) -> None:
     import pyarrow as pa  # its import takes a while, and the others don't need it
 
     topics = [run.topic("a"), run.topic("b")]
-    partitions = [TopicPartition(topic, number, OFFSET_BEGINNING) for topic in topics for number in range(PARTITIONS)]
+    partitions = [
+        TopicPartition(topic, number, OFFSET_BEGINNING)
+        for topic in topics
+        for number in range(PARTITIONS)
+    ]
     with run.client("Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20))) as consumer:
-        columns = {"topic": None, "partition": None, "key": "string", "value": "string_view", "headers": None}
+        columns = {
+            "topic": None,
+            "partition": None,
+            "key": "string",
+            "value": "string_view",
+            "headers": None,
+        }
         seen: set[tuple[str, str]] = set()
 
         def take() -> None:
@@ -193,11 +230,18 @@ def consume_arrow(run: Run) -> None:
 
 def _consume_group(run: Run, **conf: Any) -> None:
     topics = [run.topic("a"), run.topic("b")]
-    base = {"group_id": run.topic("group"), "auto_offset_reset": "earliest", "fetch_wait_max_ms": 20, **conf}
+    base = {
+        "group_id": run.topic("group"),
+        "auto_offset_reset": "earliest",
+        "fetch_wait_max_ms": 20,
+        **conf,
+    }
     with run.client("Consumer()", lambda: Consumer(run.conf(**base))) as consumer:
         taken = Taken()
         run.step("subscribe", lambda: consumer.subscribe(topics))
-        run.until("consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has(topics))
+        run.until(
+            "consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has(topics)
+        )
         run.step("commit", lambda: consumer.commit(asynchronous=False))
 
 
@@ -211,7 +255,9 @@ def group_consumer(run: Run) -> None:
 
 def share(run: Run) -> None:
     topics = [run.topic("a"), run.topic("b")]
-    with run.client("ShareConsumer()", lambda: ShareConsumer(run.conf(group_id=run.topic("share")))) as consumer:
+    with run.client(
+        "ShareConsumer()", lambda: ShareConsumer(run.conf(group_id=run.topic("share")))
+    ) as consumer:
         taken = Taken()
         run.step("subscribe", lambda: consumer.subscribe(topics))
         run.until("poll", lambda: taken.add(consumer.poll(0.5)), lambda: taken.has(topics))
@@ -230,11 +276,15 @@ def prepare_share(cluster: MockCluster, prefix: str) -> None:
 def transactions(run: Run) -> None:
     """Copy a topic in transactions, one aborted, with offsets. A reader sees each message once."""
     source, target = run.topic("a"), run.topic("copy")
-    conf = run.conf(group_id=run.topic("group"), auto_offset_reset="earliest", enable_auto_commit=False)
+    conf = run.conf(
+        group_id=run.topic("group"), auto_offset_reset="earliest", enable_auto_commit=False
+    )
     with run.client("Consumer()", lambda: Consumer(conf)) as consumer:
         taken = Taken()
         run.step("subscribe", lambda: consumer.subscribe([source]))
-        run.until("consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has([source]))
+        run.until(
+            "consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has([source])
+        )
         done = False
         deadline = time.monotonic() + 3 * run.limit_s
         while not done and time.monotonic() < deadline:
@@ -275,11 +325,19 @@ def _copy(run: Run, consumer: Consumer, values: list[str], target: str) -> bool:
 
 
 def _check_copies(run: Run, target: str) -> None:
-    with run.client("Consumer()", lambda: Consumer(run.conf(isolation_level="read_committed"))) as consumer:
+    with run.client(
+        "Consumer()", lambda: Consumer(run.conf(isolation_level="read_committed"))
+    ) as consumer:
         taken = Taken()
-        partitions = [TopicPartition(target, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
+        partitions = [
+            TopicPartition(target, number, OFFSET_BEGINNING) for number in range(PARTITIONS)
+        ]
         run.step("assign", lambda: consumer.assign(partitions))
-        run.until("read committed", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has([target]))
+        run.until(
+            "read committed",
+            lambda: taken.add(consumer.consume(20, 0.5)),
+            lambda: taken.has([target]),
+        )
         if len(taken.values[target]) != COUNT:
             raise BadEndingError(f"{len(taken.values[target])} copies of {COUNT}")
 
@@ -296,7 +354,9 @@ def admin(run: Run) -> None:
 
         def create() -> None:
             try:
-                client.create_topics([NewTopic(topic, 2)], request_timeout=limit_s)[topic].result(limit_s)
+                client.create_topics([NewTopic(topic, 2)], request_timeout=limit_s)[topic].result(
+                    limit_s
+                )
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
@@ -304,10 +364,18 @@ def admin(run: Run) -> None:
         run.step("create_topics", create)
         run.step("list_topics", lambda: client.list_topics(timeout=limit_s))
         run.step(
-            "configs", lambda: client.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s)
+            "configs",
+            lambda: client.describe_configs([resource], request_timeout=limit_s)[resource].result(
+                limit_s
+            ),
         )
-        run.step("list_groups", lambda: client.list_consumer_groups(request_timeout=limit_s).result(limit_s))
-        run.step("cluster", lambda: client.describe_cluster(request_timeout=limit_s).result(limit_s))
+        run.step(
+            "list_groups",
+            lambda: client.list_consumer_groups(request_timeout=limit_s).result(limit_s),
+        )
+        run.step(
+            "cluster", lambda: client.describe_cluster(request_timeout=limit_s).result(limit_s)
+        )
 
 
 def produce_arrow(run: Run) -> None:
@@ -315,9 +383,13 @@ def produce_arrow(run: Run) -> None:
 
     topic = run.topic("a")
     names = [str(number) for number in range(COUNT)]
-    headers = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+    headers = pa.list_(
+        pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+    )
     columns = {
-        "key": pa.array([None if number % 3 else name for number, name in enumerate(names)], pa.string()),
+        "key": pa.array(
+            [None if number % 3 else name for number, name in enumerate(names)], pa.string()
+        ),
         "value": pa.array([name.ljust(300, ".") for name in names], pa.string()),
         "headers": pa.array([[{"key": "n", "value": name.encode()}] for name in names], headers),
     }
@@ -325,7 +397,10 @@ def produce_arrow(run: Run) -> None:
     with run.client("Producer()", lambda: Producer(run.conf(linger_ms=5))) as producer:
         told: list[Any] = []
         for _ in range(2):
-            rows = run.step("produce_arrow", lambda: producer.produce_arrow(topic, table, on_delivery=told.append))
+            rows = run.step(
+                "produce_arrow",
+                lambda: producer.produce_arrow(topic, table, on_delivery=told.append),
+            )
             run.until("flush", lambda: producer.flush(run.limit_s), lambda: len(producer) == 0)
             if not told or told[-1].rows != rows:
                 raise BadEndingError(f"{rows} rows, and the reports {told}")
@@ -338,23 +413,37 @@ def relay(run: Run) -> None:
         run.client("Producer()", lambda: Producer(run.conf())) as producer,
     ):
         run.step("keep", consumer._keep_batches)
-        run.step("assign", lambda: consumer.assign([TopicPartition(run.topic("b"), 0, OFFSET_BEGINNING)]))
+        run.step(
+            "assign", lambda: consumer.assign([TopicPartition(run.topic("b"), 0, OFFSET_BEGINNING)])
+        )
         with run.step("_relay", lambda: producer._relay(run.topic("copy"), 0)) as relaying:
             given: list[Any] = []
             while relaying.rows < COUNT // PARTITIONS:
-                run.until("take", lambda: given.append(take_batches(consumer, 0.5)), lambda: given and given[-1])
+                run.until(
+                    "take",
+                    lambda: given.append(take_batches(consumer, 0.5)),
+                    lambda: given and given[-1],
+                )
                 run.step("give", lambda: relaying.give(given[-1], 0, 1 << 60))
-                run.until("run", lambda: producer.poll(0), lambda: run.step("run", lambda: relaying.run(1 << 40, 0.2)))
+                run.until(
+                    "run",
+                    lambda: producer.poll(0),
+                    lambda: run.step("run", lambda: relaying.run(1 << 40, 0.2)),
+                )
                 given.clear()
         run.until("flush", lambda: producer.flush(run.limit_s), lambda: len(producer) == 0)
         if relaying.error is None and relaying.delivered != relaying.rows:
-            raise BadEndingError(f"{relaying.delivered} of {relaying.rows} rows delivered, and no error")
+            raise BadEndingError(
+                f"{relaying.delivered} of {relaying.rows} rows delivered, and no error"
+            )
 
 
 def prepare_relay(cluster: MockCluster, prefix: str) -> None:
     prepare_consume(cluster, prefix)
     cluster.create_topic(f"{prefix}-copy")
-    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.MSG_SIZE_TOO_LARGE], topic=f"{prefix}-copy")
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [KafkaError.MSG_SIZE_TOO_LARGE], topic=f"{prefix}-copy"
+    )
 
 
 def asynchronous(run: Run) -> None:
@@ -363,12 +452,18 @@ def asynchronous(run: Run) -> None:
 
     async def main() -> None:
         async with AIOProducer(run.conf()) as producer:
-            deliveries = [await producer.produce(topic, str(COUNT + number)) for number in range(20)]
+            deliveries = [
+                await producer.produce(topic, str(COUNT + number)) for number in range(20)
+            ]
             await producer.flush(run.limit_s)
             for delivery in deliveries:
                 await delivery
-        async with AIOConsumer(run.conf(group_id=run.topic("aio"), auto_offset_reset="earliest")) as consumer:
-            await consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
+        async with AIOConsumer(
+            run.conf(group_id=run.topic("aio"), auto_offset_reset="earliest")
+        ) as consumer:
+            await consumer.assign(
+                [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
+            )
             taken = Taken()
             deadline = time.monotonic() + run.limit_s
             while not taken.has([topic]):
@@ -404,7 +499,11 @@ CLUSTERS: dict[str, Callable[[], MockCluster]] = {
 
 def conf_of(cluster: MockCluster) -> dict[str, str]:
     """Return the configuration of clients of this cluster."""
-    secured = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem} if cluster.tls is not None else {}
+    secured = (
+        {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem}
+        if cluster.tls is not None
+        else {}
+    )
     return {"bootstrap.servers": cluster.bootstrap_servers, **secured}
 
 
@@ -452,4 +551,6 @@ def forget(run: Run) -> None:
             run.acked[run.topic("a")] = ["never sent"]
 
 
-BAD: dict[str, Scenario] = {each.__name__: Scenario(prepare_produce, each) for each in (crash, hang, forget)}
+BAD: dict[str, Scenario] = {
+    each.__name__: Scenario(prepare_produce, each) for each in (crash, hang, forget)
+}

@@ -35,7 +35,9 @@ class BadEndingError(Exception):
 class Run:
     """One scenario in one process. ``limit_s`` is the limit of any single wait."""
 
-    def __init__(self, conf: dict[str, Any], prefix: str, limit_s: float, has_failed: Callable[[], bool]) -> None:
+    def __init__(
+        self, conf: dict[str, Any], prefix: str, limit_s: float, has_failed: Callable[[], bool]
+    ) -> None:
         self._conf = conf
         self.prefix = prefix
         self.limit_s = limit_s
@@ -50,7 +52,10 @@ class Run:
     def conf(self, **conf: Any) -> dict[str, Any]:
         """Return a client's properties, with underscores for dots."""
         base = {**self._conf, "reconnect.backoff.ms": 20}
-        return {**base, **{name.replace("_", ".") if name != "stats_cb" else name: conf[name] for name in conf}}
+        return {
+            **base,
+            **{name.replace("_", ".") if name != "stats_cb" else name: conf[name] for name in conf},
+        }
 
     def step(self, what: str, call: Callable[[], T]) -> T:
         """Return a call's value. If it raises without memory, repeat it, as a program would."""
@@ -61,7 +66,9 @@ class Run:
             except RECOVERABLE as error:
                 self.raised.append(f"{what}: {error!r}")
                 if not self.has_failed():
-                    raise BadEndingError(f"{what} raised without a failed allocation: {error!r}") from error
+                    raise BadEndingError(
+                        f"{what} raised without a failed allocation: {error!r}"
+                    ) from error
             finally:
                 self.check_time(what, began)
         raise BadEndingError(f"{what} fails again and again: {self.raised}")
@@ -81,7 +88,9 @@ class Run:
         began = time.monotonic()
         while not done():
             if time.monotonic() - began > self.limit_s:
-                raise BadEndingError(f"{what}: nothing comes of it in {self.limit_s} s ({self.raised})")
+                raise BadEndingError(
+                    f"{what}: nothing comes of it in {self.limit_s} s ({self.raised})"
+                )
             self.step(what, call)
 
     def check_time(self, what: str, began: float) -> None:
@@ -119,4 +128,6 @@ class Reports:
         """Check that each accepted message has one report, and no other has any."""
         if self.reported != self.accepted:
             missing, excess = self.accepted - self.reported, self.reported - self.accepted
-            raise BadEndingError(f"reports missing: {sorted(missing)[:5]} of {missing.total()}, too many: {excess}")
+            raise BadEndingError(
+                f"reports missing: {sorted(missing)[:5]} of {missing.total()}, too many: {excess}"
+            )

@@ -1,7 +1,8 @@
-"""One allocation of ours fails: the client says so or goes on, and neither crashes, hangs nor forgets a report.
+"""One allocation of ours fails: the client says so or goes on, and neither crashes, hangs nor
+forgets a report.
 
-Fast: faults that there have been, and that the judge can fail a run. Slow: of each scenario a sample, drawn from a
-seed. `python -m tests.oom` has all of them.
+Fast: faults that there have been, and that the judge can fail a run. Slow: of each scenario a
+sample, drawn from a seed. `python -m tests.oom` has all of them.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from tests.oom.scenarios import BAD, SCENARIOS
 
 pytestmark = [
     pytest.mark.skipif(
-        sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="allocations are intercepted in glibc"
+        sys.platform != "linux" or platform.libc_ver()[0] != "glibc",
+        reason="allocations are intercepted in glibc",
     ),
-    pytest.mark.skipif("KN_SANITIZE" in os.environ, reason="a sanitizer has an allocator of its own"),
+    pytest.mark.skipif(
+        "KN_SANITIZE" in os.environ, reason="a sanitizer has an allocator of its own"
+    ),
 ]
 
 LIMIT_S = 30.0
@@ -41,9 +45,21 @@ FAULTS = {
     "a partition was never fetched": ("consume", "kn_cursor_new"),
     "a partition's leader was never told of it": ("consume", "kn_reserve_take", "Cursor_", "start"),
     "a fetch error was never told": ("consume", "kn_event_new", "post_cursor_event"),
-    "an operation of the group's connection was lost": ("share", "kn_reserve_take", "stop_heartbeat"),
-    "acquired records were lost until their locks expired": ("share", "kn_buffer_take", "open_acquired"),
-    "a transaction was open that hadn't begun": ("transactions", "kn_event_new", "kn_engine_transaction_begin"),
+    "an operation of the group's connection was lost": (
+        "share",
+        "kn_reserve_take",
+        "stop_heartbeat",
+    ),
+    "acquired records were lost until their locks expired": (
+        "share",
+        "kn_buffer_take",
+        "open_acquired",
+    ),
+    "a transaction was open that hadn't begun": (
+        "transactions",
+        "kn_event_new",
+        "kn_engine_transaction_begin",
+    ),
     "records were relayed twice": ("relay", "kn_runs_reserve"),
 }
 """Past failures, by scenario and the functions on the way to the failed allocation."""
@@ -55,11 +71,15 @@ def judge() -> Iterator[Judge]:
         yield found
 
 
-@pytest.mark.skipif(shutil.which("addr2line") is None, reason="addr2line, which names functions, is missing")
+@pytest.mark.skipif(
+    shutil.which("addr2line") is None, reason="addr2line, which names functions, is missing"
+)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_stays_mended(judge: Judge, fault: str) -> None:
     scenario, *functions = FAULTS[fault]
-    places = [site for site in judge.sites(scenario) if all(name in str(site) for name in functions)]
+    places = [
+        site for site in judge.sites(scenario) if all(name in str(site) for name in functions)
+    ]
     assert places, f"{scenario} doesn't allocate there any more: {functions}"
     outcomes = [judge.run(failure) for failure in failures(scenario, places[:2], 2)]
     assert any(outcome.failed for outcome in outcomes)
@@ -67,7 +87,9 @@ def test_fault_stays_mended(judge: Judge, fault: str) -> None:
         assert outcome.bad is None, str(outcome)
 
 
-@pytest.mark.parametrize(("scenario", "what"), [("crash", "crashed"), ("hang", "hangs"), ("forget", "not in the log")])
+@pytest.mark.parametrize(
+    ("scenario", "what"), [("crash", "crashed"), ("hang", "hangs"), ("forget", "not in the log")]
+)
 def test_judge_sees_a_bad_ending(scenario: str, what: str) -> None:
     assert scenario in BAD
     with Judge(LIMIT_S, hard_s=3.0) as judge:

@@ -49,7 +49,9 @@ def _bytes(data: bytes | None) -> bytes:
 def encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
     """Return one record in wire form."""
     delta = (record.timestamp - base_timestamp + (1 << 63)) % (1 << 64) - (1 << 63)
-    body = struct.pack(">b", record.attributes) + varint(delta) + varint(record.offset - base_offset)
+    body = (
+        struct.pack(">b", record.attributes) + varint(delta) + varint(record.offset - base_offset)
+    )
     body += _bytes(record.key) + _bytes(record.value) + varint(len(record.headers))
     for key, value in record.headers:
         body += _bytes(key) + _bytes(value)
@@ -68,7 +70,9 @@ def encode(batch: Batch) -> bytes:
     last_delta = batch.last_offset_delta
     if last_delta is None:
         last_delta = records[-1].offset - batch.base_offset if records else -1
-    section = b"".join(encode_record(record, batch.base_offset, base_timestamp) for record in records)
+    section = b"".join(
+        encode_record(record, batch.base_offset, base_timestamp) for record in records
+    )
     section = codecs.compress(batch.codec, section)
     fields = [
         batch.attributes | codecs.NAMES.index(batch.codec),
@@ -81,19 +85,39 @@ def encode(batch: Batch) -> bytes:
         len(records),
     ]
     length = HEADER.size + len(section) - 12
-    draft = HEADER.pack(batch.base_offset, length, batch.partition_leader_epoch, 2, 0, *fields) + section
+    draft = (
+        HEADER.pack(batch.base_offset, length, batch.partition_leader_epoch, 2, 0, *fields)
+        + section
+    )
     checksum = codecs.fast_crc32c(draft[CRC_START:])
-    return HEADER.pack(batch.base_offset, length, batch.partition_leader_epoch, 2, checksum, *fields) + section
+    return (
+        HEADER.pack(batch.base_offset, length, batch.partition_leader_epoch, 2, checksum, *fields)
+        + section
+    )
 
 
 def decode(data: bytes) -> Batch:
     """Decode the one batch in `data`, with strict checks."""
-    base_offset, length, epoch, magic, crc, attributes, last_delta, base_time, max_time, pid, pepoch, seq, count = (
-        HEADER.unpack_from(data)
-    )
+    (
+        base_offset,
+        length,
+        epoch,
+        magic,
+        crc,
+        attributes,
+        last_delta,
+        base_time,
+        max_time,
+        pid,
+        pepoch,
+        seq,
+        count,
+    ) = HEADER.unpack_from(data)
     assert magic == 2
     assert len(data) == length + 12
-    assert crc == (crc32c(data[CRC_START:]) if len(data) < 2000 else codecs.fast_crc32c(data[CRC_START:]))
+    assert crc == (
+        crc32c(data[CRC_START:]) if len(data) < 2000 else codecs.fast_crc32c(data[CRC_START:])
+    )
     codec = codecs.NAMES[attributes & 7]
     section = codecs.decompress(codec, data[HEADER.size :])
     records = []
@@ -104,10 +128,24 @@ def decode(data: bytes) -> Batch:
             record.timestamp = max_time
         records.append(record)
     assert at == len(section)
-    return Batch(records, codec, base_offset, base_time, max_time, last_delta, attributes & ~7, epoch, pid, pepoch, seq)
+    return Batch(
+        records,
+        codec,
+        base_offset,
+        base_time,
+        max_time,
+        last_delta,
+        attributes & ~7,
+        epoch,
+        pid,
+        pepoch,
+        seq,
+    )
 
 
-def _decode_record(section: bytes, at: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
+def _decode_record(
+    section: bytes, at: int, base_offset: int, base_timestamp: int
+) -> tuple[Record, int]:
     size, at = read_varint(section, at, bits=32)
     end = at + size
     attributes = section[at]

@@ -62,7 +62,9 @@ def xxh32_short(data: bytes) -> int:
 
     value = 374761393 + len(data)
     while len(data) >= 4:
-        value = rotate(value + int.from_bytes(data[:4], "little") * 3266489917, 17) * 668265263 & MASK
+        value = (
+            rotate(value + int.from_bytes(data[:4], "little") * 3266489917, 17) * 668265263 & MASK
+        )
         data = data[4:]
     for byte in data:
         value = rotate(value + byte * 374761393, 11) * 2654435761 & MASK
@@ -87,7 +89,10 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int = 0, *, bits: int = 64) -> tuple[int, int]:
-    """The number at a position, and the position after it. Raises ValueError when cut off or too long."""
+    """The number at a position, and the position after it.
+
+    Raises ValueError when cut off or too long.
+    """
     value = 0
     for count, byte in enumerate(data[at : at + (bits + 6) // 7]):
         value |= (byte & 0x7F) << 7 * count

@@ -1,4 +1,6 @@
-"""The codecs by their Python packages: an oracle that shares no code with the libraries' bindings of csrc."""
+"""The codecs by their Python packages: an oracle that shares no code with the libraries' bindings
+of csrc.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def _lz4_descriptor_bytes(frame: bytes) -> int:
 
 
 def break_lz4_checksum(frame: bytes) -> bytes:
-    """An lz4 frame with the header checksum that the first Kafka clients computed: over the magic number too."""
+    """An lz4 frame with the header checksum that the first Kafka clients computed: over the magic
+    number too.
+    """
     at = 4 + _lz4_descriptor_bytes(frame)
     good = xxh32_short(frame[4:at]) >> 8 & 0xFF
     assert frame[at] == good

@@ -45,17 +45,26 @@ def encode_set(
     log_append_time: int | None = None,
     xerial: bool = False,
 ) -> bytes:
-    """A message set, or one wrapper message around it: magic 1 with relative offsets, magic 0 with absolute ones."""
+    """A message set, or one wrapper message around it: magic 1 with relative offsets, magic 0 with
+    absolute ones.
+    """
     attributes = 0 if log_append_time is None else LOG_APPEND_TIME
     if codec == "none":
-        return b"".join(encode_message(message, magic=magic, attributes=attributes) for message in messages)
+        return b"".join(
+            encode_message(message, magic=magic, attributes=attributes) for message in messages
+        )
     first = messages[0].offset if magic == 1 else 0
     inner = b"".join(
-        encode_message(dataclasses.replace(message, offset=message.offset - first), magic=magic) for message in messages
+        encode_message(dataclasses.replace(message, offset=message.offset - first), magic=magic)
+        for message in messages
     )
     packed = codecs.xerial(inner) if xerial else codecs.compress(codec, inner)
     if codec == "lz4" and magic == 0:
         packed = codecs.break_lz4_checksum(packed)
-    time = max(message.timestamp for message in messages) if log_append_time is None else log_append_time
+    time = (
+        max(message.timestamp for message in messages)
+        if log_append_time is None
+        else log_append_time
+    )
     wrapper = Message(messages[-1].offset, None, packed, time)
     return encode_message(wrapper, magic=magic, attributes=attributes | codecs.NAMES.index(codec))

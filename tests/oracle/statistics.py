@@ -1,7 +1,8 @@
-"""The fields of librdkafka's statistics document, level by level, with their types: what ours is held against.
+"""The fields of librdkafka's statistics document, level by level, with their types: what ours is
+held against.
 
-``c`` a counter, ``g`` a gauge, ``s`` text, ``b`` a boolean, ``w`` a window, ``o`` objects of the level of that name by
-their names, ``n`` numbers by their names.
+``c`` a counter, ``g`` a gauge, ``s`` text, ``b`` a boolean, ``w`` a window, ``o`` objects of the
+level of that name by their names, ``n`` numbers by their names.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ FIELDS: dict[str, dict[str, str]] = {
         o: toppars"""
     ),
     "toppars": _fields("s: topic; c: partition"),
-    "window": _fields("g: min max avg sum cnt stddev hdrsize p50 p75 p90 p95 p99 p99_99 outofrange"),
+    "window": _fields(
+        "g: min max avg sum cnt stddev hdrsize p50 p75 p90 p95 p99 p99_99 outofrange"
+    ),
     "topics": _fields("s: topic; g: age metadata_age; w: batchsize batchcnt; o: partitions"),
     "partitions": _fields(
         """c: partition broker leader; b: desired unknown;
@@ -59,7 +62,9 @@ OPTIONAL = ("cgrp", "eos", "fatal")
 
 
 def check_level(level: str, found: dict[str, Any]) -> None:
-    """Asserts that a level of a document has its fields, no others, and that their values are of their types."""
+    """Asserts that a level of a document has its fields, no others, and that their values are of
+    their types.
+    """
     wanted = FIELDS[level]
     assert set(found) - set(OPTIONAL if level == "client" else ()) == set(wanted), level
     for name, kind in wanted.items():
@@ -84,9 +89,13 @@ def _check_value(where: str, kind: str, name: str, value: Any) -> None:
 
 
 def check_window(where: str, window: dict[str, int]) -> None:
-    """Asserts what holds for any values: the order of the percentiles, the average between the extremes."""
+    """Asserts what holds for any values: the order of the percentiles, the average between the
+    extremes.
+    """
     order = [window[name] for name in ("min", "p50", "p75", "p90", "p95", "p99", "p99_99", "max")]
     assert order == sorted(order), (where, window)
     assert window["min"] <= window["avg"] <= window["max"], (where, window)
     if window["cnt"] == 0:
-        assert not any(window[name] for name in ("min", "max", "avg", "sum", "stddev", "p50", "p99_99")), where
+        assert not any(
+            window[name] for name in ("min", "max", "avg", "sum", "stddev", "p50", "p99_99")
+        ), where

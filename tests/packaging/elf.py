@@ -8,10 +8,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-PT_DYNAMIC, PT_LOAD, PT_GNU_STACK, PT_GNU_RELRO, PT_GNU_PROPERTY = 2, 1, 0x6474E551, 0x6474E552, 0x6474E553
+PT_DYNAMIC, PT_LOAD, PT_GNU_STACK, PT_GNU_RELRO, PT_GNU_PROPERTY = (
+    2,
+    1,
+    0x6474E551,
+    0x6474E552,
+    0x6474E553,
+)
 PF_X, PF_W = 1, 2
 SHT_DYNSYM = 11
-DT_NULL, DT_STRTAB, DT_RPATH, DT_BIND_NOW, DT_RUNPATH, DT_FLAGS, DT_FLAGS_1 = 0, 5, 15, 24, 29, 30, 0x6FFFFFFB
+DT_NULL, DT_STRTAB, DT_RPATH, DT_BIND_NOW, DT_RUNPATH, DT_FLAGS, DT_FLAGS_1 = (
+    0,
+    5,
+    15,
+    24,
+    29,
+    30,
+    0x6FFFFFFB,
+)
 DF_BIND_NOW, DF_1_NOW = 8, 1
 EM_X86_64 = 62
 STT_FUNC = 2
@@ -50,11 +64,14 @@ class Elf:
             raise ValueError(f"{path} is no ELF file of 64 bits, little-endian")
         self.machine: int = struct.unpack_from("<H", self._data, 18)[0]
         start, self._sections_start = struct.unpack_from("<QQ", self._data, 32)
-        size, count, self._section_size, self._section_count = struct.unpack_from("<4H", self._data, 54)
+        size, count, self._section_size, self._section_count = struct.unpack_from(
+            "<4H", self._data, 54
+        )
         self.segments = [
             Segment(kind, flags, offset, address, length)
             for kind, flags, offset, address, _, length in (
-                struct.unpack_from("<IIQQQQ", self._data, start + size * number) for number in range(count)
+                struct.unpack_from("<IIQQQQ", self._data, start + size * number)
+                for number in range(count)
             )
         ]
 
@@ -85,12 +102,20 @@ class Elf:
 
     def writable_code(self) -> list[Segment]:
         """Return segments that are both writable and executable."""
-        return [segment for segment in self._of(PT_LOAD) if segment.flags & PF_W and segment.flags & PF_X]
+        return [
+            segment
+            for segment in self._of(PT_LOAD)
+            if segment.flags & PF_W and segment.flags & PF_X
+        ]
 
     def run_paths(self) -> list[str]:
         """Return the folders in which the dynamic linker searches for its libraries."""
         table = self._offset(next(value for tag, value in self.dynamic if tag == DT_STRTAB))
-        paths = [self._text(table + value) for tag, value in self.dynamic if tag in (DT_RPATH, DT_RUNPATH)]
+        paths = [
+            self._text(table + value)
+            for tag, value in self.dynamic
+            if tag in (DT_RPATH, DT_RUNPATH)
+        ]
         return [folder for path in paths for folder in path.split(":")]
 
     def features(self) -> set[str]:
@@ -108,11 +133,12 @@ class Elf:
         return found
 
     def unmarked_functions(self) -> list[str]:
-        """Return exported functions (x86-64) without the mark of an indirect branch target.
-        """
+        """Return exported functions (x86-64) without the mark of an indirect branch target."""
         exported = [symbol for symbol in self.symbols if symbol.is_function and symbol.address]
         starts = {symbol.name: self._offset(symbol.address) for symbol in exported}
-        return sorted(name for name, start in starts.items() if self._data[start : start + 4] != ENDBR64)
+        return sorted(
+            name for name, start in starts.items() if self._data[start : start + 4] != ENDBR64
+        )
 
     def imported(self) -> set[str]:
         """Return the names that other objects must provide."""
@@ -127,7 +153,9 @@ class Elf:
     def symbols(self) -> list[Symbol]:
         """Return the symbols of the dynamic linker."""
         sections = [
-            struct.unpack_from("<IIQQQQIIQQ", self._data, self._sections_start + number * self._section_size)
+            struct.unpack_from(
+                "<IIQQQQIIQQ", self._data, self._sections_start + number * self._section_size
+            )
             for number in range(self._section_count)
         ]
         symbols: list[Symbol] = []

@@ -18,7 +18,9 @@ WITNESSES = {
     "pyspark",
 }
 LIST = re.compile(r"^([a-z]+) = \[(.*?)\](?:\n|$)", re.M | re.S)
-ONE = re.compile(r'"([A-Za-z0-9_.-]+)(?:\[[a-z,]*\])?(?:(>=|==)([0-9][0-9a-z.*]*))?"(?=\s*(?:,|\]|$|#))')
+ONE = re.compile(
+    r'"([A-Za-z0-9_.-]+)(?:\[[a-z,]*\])?(?:(>=|==)([0-9][0-9a-z.*]*))?"(?=\s*(?:,|\]|$|#))'
+)
 
 
 @dataclass(frozen=True)
@@ -52,5 +54,7 @@ def read(text: str | None = None) -> list[Requirement]:
     for section, names in wanted.items():
         for name, body in LIST.findall(re.sub(r"(?m)(^|\s)#[^\n]*$", "", sections[section])):
             if names is None or name in names:
-                found += [Requirement(name, *one) for one in ONE.findall(body) if one[0] != "kafka-native"]
+                found += [
+                    Requirement(name, *one) for one in ONE.findall(body) if one[0] != "kafka-native"
+                ]
     return found

@@ -1,4 +1,5 @@
-"""Run by the Python of an empty environment that has the wheel and its dependencies, and nothing else.
+"""Run by the Python of an empty environment that has the wheel and its dependencies, and nothing
+else.
 
 Tells in its last line which library serves each codec.
 """
@@ -47,7 +48,9 @@ def check_whole_path() -> None:
             for number in range(COUNT):
                 producer.produce("smoke", f"value {number}".encode(), partition=0)
             assert producer.flush(30) == 0
-        with Consumer({**settings, "group.id": "smoke", "auto.offset.reset": "earliest"}) as consumer:
+        with Consumer(
+            {**settings, "group.id": "smoke", "auto.offset.reset": "earliest"}
+        ) as consumer:
             consumer.assign([TopicPartition("smoke", 0, 0)])
             got: list[bytes | None] = []
             while len(got) < COUNT:

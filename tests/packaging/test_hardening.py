@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "kafka_native" / "_native"
 BUILT = sorted(NATIVE.glob("*.so"))
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux" or sys.maxsize < 2**32, reason="reads ELF files of 64 bits")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or sys.maxsize < 2**32, reason="reads ELF files of 64 bits"
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +50,15 @@ def test_what_was_built_is_hardened(path: Path) -> None:
         (["-Wl,-z,norelro"], "relocated data stay writable"),
         (["-Wl,-z,execstack"], "executable stack"),
         (["-Wl,-rpath,/usr/local/lib:$ORIGIN"], "searches /usr/local/lib"),
-        (["-fcf-protection=none", "-mbranch-protection=none"], "not marked for indirect branches: answer"),
+        (
+            ["-fcf-protection=none", "-mbranch-protection=none"],
+            "not marked for indirect branches: answer",
+        ),
     ],
 )
-def test_each_fault_is_found(flags: list[str], fault: str, tmp_path: Path, setup_py: ModuleType) -> None:
+def test_each_fault_is_found(
+    flags: list[str], fault: str, tmp_path: Path, setup_py: ModuleType
+) -> None:
     made = setup_py.Flags(["gcc"], False)
     if fault.startswith("not marked"):
         flags = made._taken([[flag] for flag in flags], link=False)
@@ -76,7 +83,9 @@ def test_each_fault_is_found(flags: list[str], fault: str, tmp_path: Path, setup
         ("gcc -Wl,-z,relro -Wl,--rpath,/opt/lib -R /opt/lib -lR", "gcc -Wl,-z,relro -lR"),
     ],
 )
-def test_no_folder_of_python_s_own_build_is_searched(setup_py: ModuleType, given: str, kept: str) -> None:
+def test_no_folder_of_python_s_own_build_is_searched(
+    setup_py: ModuleType, given: str, kept: str
+) -> None:
     assert setup_py.without_rpath(given.split()) == kept.split()
 
 
@@ -87,7 +96,8 @@ def test_flags_that_a_compiler_does_not_know_are_left_out(
     old.write_text(
         "#!/bin/sh\n"
         'case "$*" in *stack-clash*|*cf-protection*|*branch-protection*) exit 1 ;; esac\n'
-        'for last; do case $last in *.c) grep -q dynamic_object_size "$last" && exit 1 ;; esac; done\n'
+        'for last; do case $last in *.c) grep -q dynamic_object_size "$last" && exit 1 ;; '
+        "esac; done\n"
         "exit 0\n"
     )
     old.chmod(0o755)
@@ -95,15 +105,25 @@ def test_flags_that_a_compiler_does_not_know_are_left_out(
     flags = setup_py.Flags([str(old)], False)
     assert "-fstack-protector-strong" in flags.c
     assert "-D_FORTIFY_SOURCE=2" in flags.c
-    assert not [flag for flag in flags.c if "clash" in flag or "protection" in flag or flag.endswith("=3")]
+    assert not [
+        flag for flag in flags.c if "clash" in flag or "protection" in flag or flag.endswith("=3")
+    ]
 
 
 @pytest.mark.parametrize(
     ("variables", "fortified"),
-    [({}, True), ({"KN_DEBUG": "1"}, False), ({"KN_SANITIZE": "address"}, False), ({"KN_OPTIMIZE": "-O0"}, False)],
+    [
+        ({}, True),
+        ({"KN_DEBUG": "1"}, False),
+        ({"KN_SANITIZE": "address"}, False),
+        ({"KN_OPTIMIZE": "-O0"}, False),
+    ],
 )
 def test_builds_for_checking_keep_their_own_checks(
-    setup_py: ModuleType, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], fortified: bool
+    setup_py: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    fortified: bool,
 ) -> None:
     for name in ("KN_DEBUG", "KN_SANITIZE", "KN_OPTIMIZE", "KN_COVERAGE", "KN_KEEP_GOING"):
         monkeypatch.delenv(name, raising=False)
@@ -115,12 +135,20 @@ def test_builds_for_checking_keep_their_own_checks(
     assert "-Wl,-z,now" in flags.link
 
 
-def test_objects_are_marked_where_the_linker_keeps_the_mark(tmp_path: Path, setup_py: ModuleType) -> None:
+def test_objects_are_marked_where_the_linker_keeps_the_mark(
+    tmp_path: Path, setup_py: ModuleType
+) -> None:
     # The linker keeps a mark only if all objects have it, including the C library's own.
     made = setup_py.Flags([str(sysconfig.get_config_var("CC")).split()[0]], True)
     source = tmp_path / "empty.c"
     source.write_text("int answer(void) { return 42; }\n")
     target = tmp_path / "empty.so"
-    subprocess.run([*made.cc, "-shared", *made.c, *made.link, str(source), "-o", str(target)], check=True)
+    subprocess.run(
+        [*made.cc, "-shared", *made.c, *made.link, str(source), "-o", str(target)], check=True
+    )
     possible = Elf(target).features()
-    assert {path.name: possible - Elf(path).features() for path in BUILT if possible - Elf(path).features()} == {}
+    assert {
+        path.name: possible - Elf(path).features()
+        for path in BUILT
+        if possible - Elf(path).features()
+    } == {}

@@ -1,6 +1,8 @@
-"""An sdist becomes a wheel, the wheel works in an empty environment, for each CPython we support that this machine has.
+"""An sdist becomes a wheel, the wheel works in an empty environment, for each CPython we support
+that this machine has.
 
-The oldest Python gets the lowest versions of the dependencies that pyproject.toml allows, the others the newest.
+The oldest Python gets the lowest versions of the dependencies that pyproject.toml allows, the
+others the newest.
 """
 
 from __future__ import annotations
@@ -36,13 +38,18 @@ def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
     drop = {"PYTHONPATH", "LD_PRELOAD", "VIRTUAL_ENV", "KN_SANITIZE", "KN_DEBUG"}
     env = {name: value for name, value in os.environ.items() if name not in drop}
     env |= {"KN_JOBS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **variables}
-    done = subprocess.run(list(map(str, command)), cwd=cwd, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, (
+        f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    )
     return done.stdout
 
 
 def find_python(version: str) -> Path | None:
-    """Return a CPython of this minor version with headers: this one, on the PATH, or under pyenv.
+    """Return a CPython of this minor version with headers: this one, on the PATH, or under
+    pyenv.
     """
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     candidates = [Path(sys._base_executable), *pyenv.glob(f"versions/{version}.*/bin/python")]  # type: ignore[attr-defined]
@@ -95,7 +102,9 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def attempts(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Tried]]]:
+def attempts(
+    sdist: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Tried]]]:
     """Yield the results of every available version, two at a time."""
     with ThreadPoolExecutor(2) as pool:
         futures = {}
@@ -109,14 +118,28 @@ def attempts(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_sdist_has_sources_and_no_builds(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    assert {"setup.py", "LICENSE", "csrc/base/status.h", "csrc/base/status.c", "kafka_native/_native/wire.pyx"} <= names
-    assert [name for name in names if name.endswith((".so", ".o", ".pyc")) or re.search(r"_native/\w+\.c$", name)] == []
+    assert {
+        "setup.py",
+        "LICENSE",
+        "csrc/base/status.h",
+        "csrc/base/status.c",
+        "kafka_native/_native/wire.pyx",
+    } <= names
+    assert [
+        name
+        for name in names
+        if name.endswith((".so", ".o", ".pyc")) or re.search(r"_native/\w+\.c$", name)
+    ] == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_wheel_works_in_an_empty_environment(attempts: dict[str, Future[Tried]], version: str) -> None:
+def test_wheel_works_in_an_empty_environment(
+    attempts: dict[str, Future[Tried]], version: str
+) -> None:
     if version not in attempts:
-        pytest.skip(f"no CPython {version} with headers on this machine (PATH and pyenv were searched)")
+        pytest.skip(
+            f"no CPython {version} with headers on this machine (PATH and pyenv were searched)"
+        )
     tried = attempts[version].result()
     assert f"cp{version.replace('.', '')}-" in tried.wheel.name
     assert "codecs:" in tried.printed
@@ -136,7 +159,9 @@ def test_wheel_carries_the_core_and_no_sources(attempts: dict[str, Future[Tried]
 
 def test_wheel_is_hardened(attempts: dict[str, Future[Tried]], tmp_path: Path) -> None:
     if FULLY_OPTIMIZED not in attempts:
-        pytest.skip(f"no CPython {FULLY_OPTIMIZED}: the other wheels are compiled without optimization")
+        pytest.skip(
+            f"no CPython {FULLY_OPTIMIZED}: the other wheels are compiled without optimization"
+        )
     with zipfile.ZipFile(attempts[FULLY_OPTIMIZED].result().wheel) as wheel:
         wheel.extractall(tmp_path)
     found = {path.name: hardening.faults(path) for path in tmp_path.rglob("*.so")}

@@ -93,7 +93,15 @@ def default(definition: Definition, field: Definition) -> Any:
     return int(str(text or 0), 0)
 
 
-_FIXED = {"bool": ">?", "int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "uint16": ">H", "float64": ">d"}
+_FIXED = {
+    "bool": ">?",
+    "int8": ">b",
+    "int16": ">h",
+    "int32": ">i",
+    "int64": ">q",
+    "uint16": ">H",
+    "float64": ">d",
+}
 
 
 def encode(definition: Definition, version: int, values: dict[str, Any]) -> bytes:
@@ -106,7 +114,11 @@ def encode(definition: Definition, version: int, values: dict[str, Any]) -> byte
 
 
 def _encode_fields(
-    definition: Definition, fields: list[Definition], version: int, flexible: bool, values: dict[str, Any]
+    definition: Definition,
+    fields: list[Definition],
+    version: int,
+    flexible: bool,
+    values: dict[str, Any],
 ) -> bytes:
     body, tagged = b"", {}
     for field in fields:
@@ -126,7 +138,9 @@ def _encode_fields(
     return body
 
 
-def _encode_value(definition: Definition, field: Definition, version: int, compact: bool, value: Any) -> bytes:
+def _encode_value(
+    definition: Definition, field: Definition, version: int, compact: bool, value: Any
+) -> bytes:
     kind = field["type"]
     if value is None and not in_range(field.get("nullableVersions", "none"), version):
         raise ValueError(f"null {field['name']} in version {version}")
@@ -135,7 +149,9 @@ def _encode_value(definition: Definition, field: Definition, version: int, compa
             return b"\0" if compact else b"\xff\xff\xff\xff"
         element = {**field, "type": kind[2:], "nullableVersions": "none"}
         length = _varint(len(value) + 1) if compact else struct.pack(">i", len(value))
-        return length + b"".join(_encode_value(definition, element, version, compact, item) for item in value)
+        return length + b"".join(
+            _encode_value(definition, element, version, compact, item) for item in value
+        )
     if kind in _FIXED:
         return struct.pack(_FIXED[kind], value)
     if kind == "uuid":

@@ -12,7 +12,9 @@ S = TypeVar("S", bound=Struct)
 
 _BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint16": 16, "uint32": 32}
 _TEXTS = ("", "a", "topic-1", "žluťoučký kůň", "\U0001f980" * 3, "x" * 127, "y" * 128, "z" * 300)
-EVERY_VERSION = [(cls, version) for cls in messages() for version in range(cls.min_version, cls.max_version + 1)]
+EVERY_VERSION = [
+    (cls, version) for cls in messages() for version in range(cls.min_version, cls.max_version + 1)
+]
 
 
 def version_id(value: Any) -> str:
@@ -21,9 +23,14 @@ def version_id(value: Any) -> str:
 
 
 def filled(cls: type[S], version: int, pick: random.Random) -> S:
-    """Return an instance with random values, including edge cases, in every field of the version.
+    """Return an instance with random values, including edge cases, in every field of the
+    version.
     """
-    values = {field.name: _value(field, version, pick) for field in cls.fields if field.versions.has(version)}
+    values = {
+        field.name: _value(field, version, pick)
+        for field in cls.fields
+        if field.versions.has(version)
+    }
     return cls(**values)
 
 
@@ -31,7 +38,10 @@ def _value(field: Field, version: int, pick: random.Random) -> Any:
     if field.nullable.has(version) and pick.random() < 0.2:
         return None
     if field.kind == "array":
-        return [_plain(field.item or "", field, version, pick) for _ in range(pick.choice((0, 1, 1, 2, 3)))]
+        return [
+            _plain(field.item or "", field, version, pick)
+            for _ in range(pick.choice((0, 1, 1, 2, 3)))
+        ]
     return _plain(field.kind, field, version, pick)
 
 

@@ -12,7 +12,9 @@ from kafka_native.protocol.sasl import SaslAuthenticateResponse
 from kafka_native.protocol.schema import Field, Message, Response, Struct
 from kafka_native.protocol.topics import CreateTopicsResponse
 
-HOSTILE = ("text \x1b[2J\x9b1m\u202e\u2028\r\nnext\tline\N{FACE WITH TEARS OF JOY} " * 1000)[:20_000]
+HOSTILE = ("text \x1b[2J\x9b1m\u202e\u2028\r\nnext\tline\N{FACE WITH TEARS OF JOY} " * 1000)[
+    :20_000
+]
 RAW = {(SaslAuthenticateResponse, "error_message")}
 """`security.mechanisms.shown()` cleans it after it has hidden secrets.
 
@@ -46,7 +48,9 @@ def test_there_are_such_fields() -> None:
 @pytest.mark.parametrize("version", range(1, CreateTopicsResponse.max_version + 1))
 def test_the_text_is_sent_as_it_is_and_decoded_as_one_short_line(version: int) -> None:
     topic = CreateTopicsResponse.Topic
-    sent = CreateTopicsResponse(topics=[topic(name="a\n", error_code=44, error_message=HOSTILE) for _ in range(3)])
+    sent = CreateTopicsResponse(
+        topics=[topic(name="a\n", error_code=44, error_message=HOSTILE) for _ in range(3)]
+    )
     body = sent.encode(version)
     assert HOSTILE.encode() in body
     for each in CreateTopicsResponse.decode(body, version).topics:
@@ -58,7 +62,9 @@ def test_the_text_is_sent_as_it_is_and_decoded_as_one_short_line(version: int) -
 
 def test_texts_of_large_arrays_are_cleaned_when_they_are_read() -> None:
     topic = CreateTopicsResponse.Topic
-    sent = CreateTopicsResponse(topics=[topic(name=f"t{each}", error_message="a\nb") for each in range(20_000)])
+    sent = CreateTopicsResponse(
+        topics=[topic(name=f"t{each}", error_message="a\nb") for each in range(20_000)]
+    )
     decoded = CreateTopicsResponse.decode(sent.encode(7), 7)
     assert type(decoded.topics).__name__ == "LazyArray"
     assert decoded.topics[19_999].error_message == "a b"
@@ -67,7 +73,10 @@ def test_texts_of_large_arrays_are_cleaned_when_they_are_read() -> None:
 def test_no_text_stays_none() -> None:
     topic = CreateTopicsResponse.Topic(name="a", error_message=None)
     assert (
-        CreateTopicsResponse.decode(CreateTopicsResponse(topics=[topic]).encode(7), 7).topics[0].error_message is None
+        CreateTopicsResponse.decode(CreateTopicsResponse(topics=[topic]).encode(7), 7)
+        .topics[0]
+        .error_message
+        is None
     )
 
 

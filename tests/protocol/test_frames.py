@@ -34,7 +34,10 @@ def test_a_request_and_its_response_come_back_from_their_frames(key: ApiKey) -> 
         assert (header.request_api_key, header.request_api_version) == (key, version)
         assert (header.correlation_id, header.client_id) == (77, "client")
         assert message == request()
-        assert decode_response(key, version, encode_response(response(), version, -5)) == (-5, response())
+        assert decode_response(key, version, encode_response(response(), version, -5)) == (
+            -5,
+            response(),
+        )
 
 
 def test_header_versions() -> None:
@@ -51,13 +54,19 @@ def test_header_versions() -> None:
 
 def test_frames_are_these_bytes() -> None:
     # Written by hand from Kafka's protocol guide.
-    assert encode_request(ApiVersionsRequest(), 0, 1, None) == bytes.fromhex("0012 0000 00000001 ffff")
+    assert encode_request(ApiVersionsRequest(), 0, 1, None) == bytes.fromhex(
+        "0012 0000 00000001 ffff"
+    )
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-    assert encode_request(request, 3, 2, "me") == bytes.fromhex("0012 0003 00000002 0002 6d65 00 0261 0231 00")
+    assert encode_request(request, 3, 2, "me") == bytes.fromhex(
+        "0012 0003 00000002 0002 6d65 00 0261 0231 00"
+    )
     assert encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, 3, "") == bytes.fromhex(
         "0011 0001 00000003 0000 0005 504c41494e"
     )
-    response = MetadataResponse(brokers=[MetadataResponse.Broker(node_id=1, host="h", port=9092)], controller_id=1)
+    response = MetadataResponse(
+        brokers=[MetadataResponse.Broker(node_id=1, host="h", port=9092)], controller_id=1
+    )
     assert encode_response(response, 1, 4) == bytes.fromhex(
         "00000004 00000001 00000001 0001 68 00002384 ffff 00000001 00000000"
     )
@@ -70,7 +79,11 @@ def test_an_api_or_version_not_declared_is_told_with_its_correlation_id() -> Non
     for key, version in ((ApiKey.METADATA, 14), (ApiKey.METADATA, -1), (ApiKey.VOTE, 0), (4711, 3)):
         with pytest.raises(UnsupportedVersion, match="not supported") as caught:
             decode_request(struct.pack(">hhih", key, version, 99, -1))
-        assert (caught.value.api_key, caught.value.api_version, caught.value.correlation_id) == (key, version, 99)
+        assert (caught.value.api_key, caught.value.api_version, caught.value.correlation_id) == (
+            key,
+            version,
+            99,
+        )
 
 
 @pytest.mark.parametrize("size", range(10))
@@ -82,7 +95,8 @@ def test_a_frame_without_a_whole_header_is_a_protocol_error(size: int) -> None:
 
 def test_a_refused_version_of_api_versions_is_read_as_version_0() -> None:
     refusal = ApiVersionsResponse(
-        error_code=35, api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=2)]
+        error_code=35,
+        api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=2)],
     )
     frame = encode_response(refusal, 0, 8)
     assert decode_response(ApiKey.API_VERSIONS, 4, frame) == (8, refusal)
@@ -122,9 +136,13 @@ def _answer(connection: socket.socket, port: int, seen: list[tuple[int, Request]
             reply = ApiVersionsResponse(api_keys=keys)
         else:
             broker = MetadataResponse.Broker(node_id=1, host="127.0.0.1", port=port)
-            partition = MetadataResponse.Topic.Partition(leader_id=1, replica_nodes=[1], isr_nodes=[1])
+            partition = MetadataResponse.Topic.Partition(
+                leader_id=1, replica_nodes=[1], isr_nodes=[1]
+            )
             topic = MetadataResponse.Topic(name="witness", partitions=[partition])
-            reply = MetadataResponse(brokers=[broker], topics=[topic], controller_id=1, cluster_id="c")
+            reply = MetadataResponse(
+                brokers=[broker], topics=[topic], controller_id=1, cluster_id="c"
+            )
         answer = encode_response(reply, version, header.correlation_id)
         connection.sendall(struct.pack(">i", len(answer)) + answer)
 

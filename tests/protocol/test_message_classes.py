@@ -20,7 +20,17 @@ from kafka_native.protocol.groups import ConsumerGroupHeartbeatResponse
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.produce import ProduceRequest
 from kafka_native.protocol.sasl import SaslHandshakeRequest
-from kafka_native.protocol.schema import MAX_DEPTH, Struct, Versioned, Versions, array, int8, int32, string, struct
+from kafka_native.protocol.schema import (
+    MAX_DEPTH,
+    Struct,
+    Versioned,
+    Versions,
+    array,
+    int8,
+    int32,
+    string,
+    struct,
+)
 
 Topic = MetadataRequest.Topic
 
@@ -57,17 +67,25 @@ def test_equality_is_by_value_and_type() -> None:
     assert Topic(name="a") == Topic(name="a") != Topic(name="b")
     different: object = MetadataResponse()
     assert MetadataRequest() != different
-    assert ProduceRequest.Topic.Partition(records=b"x") == ProduceRequest.Topic.Partition(records=memoryview(b"x"))
+    assert ProduceRequest.Topic.Partition(records=b"x") == ProduceRequest.Topic.Partition(
+        records=memoryview(b"x")
+    )
     with pytest.raises(TypeError):
         hash(Topic())
 
 
 def test_repr_shows_what_is_not_default() -> None:
     request = MetadataRequest(topics=[Topic(name="a")], allow_auto_topic_creation=False)
-    expected = "MetadataRequest(topics=[MetadataRequest.Topic(name='a')], allow_auto_topic_creation=False)"
+    expected = (
+        "MetadataRequest(topics=[MetadataRequest.Topic(name='a')], allow_auto_topic_creation=False)"
+    )
     assert repr(request) == expected
-    assert repr(ProduceRequest.Topic.Partition(records=bytes(100))).endswith("Partition(records=<100 bytes>)")
-    assert repr(ProduceRequest.Topic.Partition(records=memoryview(b"ab"))).endswith("Partition(records=b'ab')")
+    assert repr(ProduceRequest.Topic.Partition(records=bytes(100))).endswith(
+        "Partition(records=<100 bytes>)"
+    )
+    assert repr(ProduceRequest.Topic.Partition(records=memoryview(b"ab"))).endswith(
+        "Partition(records=b'ab')"
+    )
     assert "... 36 more]" in repr(MetadataResponse.Topic.Partition(isr_nodes=list(range(100))))
 
 
@@ -83,9 +101,18 @@ def test_copies_and_pickles_are_equal() -> None:
 
 def test_class_attributes_say_the_versions() -> None:
     assert MetadataRequest.api_key is ApiKey.METADATA
-    assert (MetadataRequest.min_version, MetadataRequest.max_version, MetadataRequest.flexible_since) == (0, 13, 9)
+    assert (
+        MetadataRequest.min_version,
+        MetadataRequest.max_version,
+        MetadataRequest.flexible_since,
+    ) == (0, 13, 9)
     assert SaslHandshakeRequest.flexible_since is None
-    assert [str(Versions.parse(text)) for text in ("3+", "0-12", "5", "none")] == ["3+", "0-12", "5", "none"]
+    assert [str(Versions.parse(text)) for text in ("3+", "0-12", "5", "none")] == [
+        "3+",
+        "0-12",
+        "5",
+        "none",
+    ]
 
 
 @pytest.mark.parametrize("version", [-1, 14])
@@ -126,7 +153,9 @@ class _Strict(Versioned, versions="0-2", flexible="2+"):
         ({"since_one": 3}, "since_one", "3 cannot be sent, the version has no such field"),
     ],
 )
-def test_a_value_that_cannot_be_sent_is_refused_with_its_place(values: Any, field: str, reason: str) -> None:
+def test_a_value_that_cannot_be_sent_is_refused_with_its_place(
+    values: Any, field: str, reason: str
+) -> None:
     with pytest.raises(ProtocolError, match="_Strict v0") as caught:
         _Strict(**values).encode(0)
     assert caught.value.field == field
@@ -161,7 +190,9 @@ def test_tuples_and_any_buffer_are_encoded() -> None:
 
 def _produce(records: bytes | memoryview) -> ProduceRequest:
     partition = ProduceRequest.Topic.Partition(index=1, records=records)
-    return ProduceRequest(acks=-1, topic_data=[ProduceRequest.Topic(name="t", partition_data=[partition])])
+    return ProduceRequest(
+        acks=-1, topic_data=[ProduceRequest.Topic(name="t", partition_data=[partition])]
+    )
 
 
 def test_records_are_decoded_without_a_copy() -> None:
@@ -177,7 +208,12 @@ def test_records_are_decoded_without_a_copy() -> None:
 
 def test_records_keep_their_frame_alive() -> None:
     def decode() -> Any:
-        return ProduceRequest.decode(_produce(b"payload" * 1000).encode(9), 9).topic_data[0].partition_data[0].records
+        return (
+            ProduceRequest.decode(_produce(b"payload" * 1000).encode(9), 9)
+            .topic_data[0]
+            .partition_data[0]
+            .records
+        )
 
     records = decode()
     gc.collect()
@@ -196,7 +232,11 @@ def test_structs_that_nest_too_deeply_cannot_be_declared() -> None:
 def _rounds(count: int) -> None:
     message = MetadataResponse(
         brokers=[MetadataResponse.Broker(host="h", rack="r")],
-        topics=[MetadataResponse.Topic(name="t", partitions=[MetadataResponse.Topic.Partition(isr_nodes=[1000])])],
+        topics=[
+            MetadataResponse.Topic(
+                name="t", partitions=[MetadataResponse.Topic.Partition(isr_nodes=[1000])]
+            )
+        ],
     )
     body = message.encode(12)
     for _ in range(count):
@@ -234,7 +274,9 @@ def _best_milliseconds(call: Any) -> float:
 
 def test_metadata_of_ten_thousand_partitions_is_read_as_fast_as_json() -> None:
     partitions = [
-        MetadataResponse.Topic.Partition(partition_index=i, leader_id=1, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3])
+        MetadataResponse.Topic.Partition(
+            partition_index=i, leader_id=1, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]
+        )
         for i in range(10)
     ]
     topics = [MetadataResponse.Topic(name=f"topic-{i}", partitions=partitions) for i in range(1000)]
@@ -248,7 +290,9 @@ def test_metadata_of_ten_thousand_partitions_is_read_as_fast_as_json() -> None:
         "isr": [1, 2, 3],
         "offline": [],
     }
-    text = json.dumps([{"error": 0, "name": f"topic-{i}", "partitions": [partition] * 10} for i in range(1000)])
+    text = json.dumps(
+        [{"error": 0, "name": f"topic-{i}", "partitions": [partition] * 10} for i in range(1000)]
+    )
     ours, theirs = (
         _best_milliseconds(lambda: MetadataResponse.decode(body, 12)),
         _best_milliseconds(lambda: json.loads(text)),

@@ -12,9 +12,22 @@ from message_filling import as_dict
 
 from kafka_native.protocol import ApiKey, registry
 from kafka_native.protocol.api_keys import ApiKey as DeclaredKeys
-from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_native.protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from kafka_native.protocol.headers import RequestHeader, ResponseHeader
-from kafka_native.protocol.schema import Field, Request, Struct, Versioned, array, int16, int32, string, struct
+from kafka_native.protocol.schema import (
+    Field,
+    Request,
+    Struct,
+    Versioned,
+    array,
+    int16,
+    int32,
+    string,
+    struct,
+)
 
 DECLARED: list[type[Versioned]] = [
     *registry.messages(),
@@ -69,15 +82,21 @@ def differences(cls: type[Versioned], definition: Definition) -> list[str]:
         found.append(f"versions {cls.versions}, Kafka has {definition['validVersions']}")
     for version in range(int(first), cls.max_version + 1):
         if cls.flexible.has(version) != in_range(definition["flexibleVersions"], version):
-            found.append(f"v{version}: flexible {cls.flexible}, Kafka has {definition['flexibleVersions']}")
+            found.append(
+                f"v{version}: flexible {cls.flexible}, Kafka has {definition['flexibleVersions']}"
+            )
         found += _compare(definition, cls, definition["fields"], version, "")
     return found
 
 
-def _compare(definition: Definition, cls: type[Struct], fields: list[Definition], version: int, path: str) -> list[str]:
+def _compare(
+    definition: Definition, cls: type[Struct], fields: list[Definition], version: int, path: str
+) -> list[str]:
     found = []
     ours = {field.name: field for field in cls.fields if field.versions.has(version)}
-    theirs = {snake(field["name"]): field for field in fields if in_range(field["versions"], version)}
+    theirs = {
+        snake(field["name"]): field for field in fields if in_range(field["versions"], version)
+    }
     if list(ours) != list(theirs):
         found.append(f"v{version}: {path or 'fields'} {list(ours)}, Kafka has {list(theirs)}")
     for name in ours.keys() & theirs.keys():
@@ -112,7 +131,9 @@ def _definition_facts(definition: Definition, field: Definition, version: int) -
     return {
         "type": prefix + ("struct" if kind[0].isupper() else kind),
         "nullable": in_range(field.get("nullableVersions", "none"), version),
-        "tag": field["tag"] if "tag" in field and in_range(field["taggedVersions"], version) else None,
+        "tag": field["tag"]
+        if "tag" in field and in_range(field["taggedVersions"], version)
+        else None,
         "default": default(definition, field),
         "ignorable": field.get("ignorable", False),
         "flexible": field.get("flexibleVersions") != "none",
@@ -120,7 +141,9 @@ def _definition_facts(definition: Definition, field: Definition, version: int) -
 
 
 @pytest.mark.parametrize("cls", DECLARED, ids=lambda cls: cls.__name__)
-def test_declaration_is_what_kafka_defines(cls: type[Versioned], definitions: dict[str, Definition]) -> None:
+def test_declaration_is_what_kafka_defines(
+    cls: type[Versioned], definitions: dict[str, Definition]
+) -> None:
     definition = definitions[cls.__name__]
     assert differences(cls, definition) == []
     if definition["type"] in ("request", "response"):
@@ -141,11 +164,15 @@ def _defined_names(definition: Definition, fields: list[Definition], path: str =
     found = set()
     for field in fields:
         found.add(path + snake(field["name"]))
-        found |= _defined_names(definition, children(definition, field) or [], f"{path}{snake(field['name'])}.")
+        found |= _defined_names(
+            definition, children(definition, field) or [], f"{path}{snake(field['name'])}."
+        )
     return found
 
 
-def test_fields_that_kafka_dropped_are_only_in_versions_that_it_dropped(definitions: dict[str, Definition]) -> None:
+def test_fields_that_kafka_dropped_are_only_in_versions_that_it_dropped(
+    definitions: dict[str, Definition],
+) -> None:
     extra = {}
     for cls in DECLARED:
         definition = definitions[cls.__name__]
@@ -160,12 +187,16 @@ def test_fields_that_kafka_dropped_are_only_in_versions_that_it_dropped(definiti
 def test_every_module_of_messages_is_registered() -> None:
     package = Path(registry.__file__).parent
     holders = {
-        path.stem for path in package.glob("*.py") if path.stem != "schema" and "api_key=ApiKey." in path.read_text()
+        path.stem
+        for path in package.glob("*.py")
+        if path.stem != "schema" and "api_key=ApiKey." in path.read_text()
     }
     assert holders == set(registry.FAMILIES)
     for name, keys in registry.FAMILIES.items():
         module = vars(import_module(f"kafka_native.protocol.{name}")).values()
-        declared = [each.api_key for each in module if isinstance(each, type) and hasattr(each, "api_key")]
+        declared = [
+            each.api_key for each in module if isinstance(each, type) and hasattr(each, "api_key")
+        ]
         assert sorted(declared) == sorted(2 * keys), name  # a request and a response each
 
 
@@ -180,7 +211,11 @@ def test_promised_versions_are_declared(key: ApiKey) -> None:
 
 
 def test_api_keys_are_kafkas(definitions: dict[str, Definition]) -> None:
-    numbers = {snake(d["name"][:-7]).upper(): d["apiKey"] for d in definitions.values() if d["type"] == "request"}
+    numbers = {
+        snake(d["name"][:-7]).upper(): d["apiKey"]
+        for d in definitions.values()
+        if d["type"] == "request"
+    }
     assert {key.name: key.value for key in DeclaredKeys} == numbers
 
 

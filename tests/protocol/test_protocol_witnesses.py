@@ -34,7 +34,11 @@ def _aiokafka_structs() -> dict[tuple[int, int, bool], Any]:
     found = {}
     for module in _modules(aiokafka.protocol):
         for name, value in vars(module).items():
-            if isinstance(value, type) and isinstance(getattr(value, "SCHEMA", None), Schema) and "_v" in name:
+            if (
+                isinstance(value, type)
+                and isinstance(getattr(value, "SCHEMA", None), Schema)
+                and "_v" in name
+            ):
                 key, version = getattr(value, "API_KEY", None), getattr(value, "API_VERSION", None)
                 if isinstance(key, int) and isinstance(version, int):
                     found[key, version, "Request" in name] = value
@@ -74,7 +78,11 @@ DROPPED_BY_KAFKA = {
 
 def _flat(schema: Schema) -> list[Any]:
     """Return the fields of a schema, with those of nested schemas in their places."""
-    return [inner for kind in schema.fields for inner in (_flat(kind) if isinstance(kind, Schema) else [kind])]
+    return [
+        inner
+        for kind in schema.fields
+        for inner in (_flat(kind) if isinstance(kind, Schema) else [kind])
+    ]
 
 
 def _encode(value: Any, kind: Any, version: int) -> bytes:
@@ -99,7 +107,9 @@ def test_old_versions_are_aiokafkas(cls: type[Message], version: int) -> None:
 
 def test_every_version_that_kafka_dropped_has_a_witness() -> None:
     compared = {(cls.__name__, version) for cls, version in OLD}
-    assert {(name, version) for name, versions in DROPPED_BY_KAFKA.items() for version in versions} <= compared
+    assert {
+        (name, version) for name, versions in DROPPED_BY_KAFKA.items() for version in versions
+    } <= compared
 
 
 def _kafka_python_messages() -> dict[str, Any]:
@@ -115,7 +125,9 @@ KAFKA_PYTHON = _kafka_python_messages()
 FLEXIBLE = [
     (cls, version)
     for cls, version in EVERY_VERSION
-    if cls.flexible.has(version) and cls.__name__ in KAFKA_PYTHON and version <= KAFKA_PYTHON[cls.__name__].max_version
+    if cls.flexible.has(version)
+    and cls.__name__ in KAFKA_PYTHON
+    and version <= KAFKA_PYTHON[cls.__name__].max_version
 ]
 
 
@@ -135,5 +147,9 @@ def test_flexible_versions_are_kafka_pythons(cls: type[Message], version: int) -
 def test_the_witnesses_know_most_messages() -> None:
     assert len(OLD) > 80
     assert len(FLEXIBLE) > 100
-    assert {cls.__name__ for cls, _ in FLEXIBLE} >= {"ProduceRequest", "FetchResponse", "MetadataResponse"}
+    assert {cls.__name__ for cls, _ in FLEXIBLE} >= {
+        "ProduceRequest",
+        "FetchResponse",
+        "MetadataResponse",
+    }
     assert registry.request(0).__name__ in KAFKA_PYTHON

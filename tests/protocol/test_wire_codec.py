@@ -11,7 +11,10 @@ from kafka_definitions import encode as reference_encode
 from message_filling import EVERY_VERSION, as_dict, examples, version_id
 
 from kafka_native.protocol import ProtocolError
-from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka_native.protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from kafka_native.protocol.headers import RequestHeader, ResponseHeader
 from kafka_native.protocol.registry import messages
 from kafka_native.protocol.schema import Field, Message, Struct
@@ -66,20 +69,31 @@ def _flat(name: str) -> str:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("client_id", [None, "", "žluť"])
-def test_request_header_is_kafkas(version: int, client_id: str | None, definitions: dict[str, Definition]) -> None:
-    header = RequestHeader(request_api_key=3, request_api_version=12, correlation_id=-7, client_id=client_id)
-    assert header.encode(version) == reference_encode(definitions["RequestHeader"], version, as_dict(header))
+def test_request_header_is_kafkas(
+    version: int, client_id: str | None, definitions: dict[str, Definition]
+) -> None:
+    header = RequestHeader(
+        request_api_key=3, request_api_version=12, correlation_id=-7, client_id=client_id
+    )
+    assert header.encode(version) == reference_encode(
+        definitions["RequestHeader"], version, as_dict(header)
+    )
     assert RequestHeader.decode(header.encode(version), version) == header
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_response_header_is_kafkas(version: int, definitions: dict[str, Definition]) -> None:
     header = ResponseHeader(correlation_id=1 << 30)
-    assert header.encode(version) == reference_encode(definitions["ResponseHeader"], version, as_dict(header))
+    assert header.encode(version) == reference_encode(
+        definitions["ResponseHeader"], version, as_dict(header)
+    )
 
 
 def _structs(cls: type[Struct]) -> list[type[Struct]]:
-    return [cls, *(inner for field in cls.fields if field.struct for inner in _structs(field.struct))]
+    return [
+        cls,
+        *(inner for field in cls.fields if field.struct for inner in _structs(field.struct)),
+    ]
 
 
 def _annotation(field: Field, annotations: dict[str, Any]) -> str:
@@ -91,7 +105,9 @@ def test_annotations_say_what_the_codec_gives(cls: type[Message]) -> None:
     for inner in _structs(cls):
         assert inner.__doc__
         for field in inner.fields:
-            assert _annotation(field, inner.__annotations__) == field.type_name, f"{inner.__qualname__}.{field.name}"
+            assert _annotation(field, inner.__annotations__) == field.type_name, (
+                f"{inner.__qualname__}.{field.name}"
+            )
 
 
 def _subscription() -> ConsumerProtocolSubscription:

@@ -42,7 +42,9 @@ def test_flipped_bytes_are_read_or_refused(cls: type[Message], version: int) -> 
         for _ in range(30 if body else 0):
             broken = bytearray(body)
             for _ in range(pick.choice((1, 1, 2, 5))):
-                broken[pick.randrange(len(broken))] = pick.choice((0, 0x7F, 0x80, 0xFF, pick.randrange(256)))
+                broken[pick.randrange(len(broken))] = pick.choice(
+                    (0, 0x7F, 0x80, 0xFF, pick.randrange(256))
+                )
             try:
                 read = cls.decode(broken, version)
             except ProtocolError as error:
@@ -80,7 +82,15 @@ def test_random_frames_are_read_or_refused(frame: bytes) -> None:
         (MetadataRequest, 1, b"\x00\x00\x00\x01\x7f\xff"),
         (MetadataRequest, 9, b"\x02\xff\xff\xff\xff\x0f"),
         (MetadataResponse, 0, b"\x7f\xff\xff\xff" + bytes(100)),
-        (ProduceRequest, 3, b"\xff\xff\xff\xff" + bytes(4) + b"\0\0\0\1\0\1t\0\0\0\1" + bytes(4) + b"\x7f\xff\xff\xff"),
+        (
+            ProduceRequest,
+            3,
+            b"\xff\xff\xff\xff"
+            + bytes(4)
+            + b"\0\0\0\1\0\1t\0\0\0\1"
+            + bytes(4)
+            + b"\x7f\xff\xff\xff",
+        ),
         (FetchResponse, 12, bytes(10) + b"\xfe\xff\xff\xff\x0f" + bytes(50)),
         (OffsetFetchRequest, 8, b"\xff\xff\xff\x7f" + bytes(50)),
         (ApiVersionsResponse, 3, bytes(2) + b"\x01" + bytes(4) + b"\xff\xff\xff\xff\x0f"),
@@ -132,11 +142,17 @@ def test_null_is_refused_where_the_version_has_none() -> None:
 def test_a_string_that_is_not_utf8_is_refused_with_its_place() -> None:
     with pytest.raises(ProtocolError) as caught:
         MetadataRequest.decode(b"\x00\x00\x00\x02\x00\x01a\x00\x02\xff\xfe", 0)
-    assert (caught.value.message, caught.value.version, caught.value.field) == ("MetadataRequest", 0, "topics[1].name")
+    assert (caught.value.message, caught.value.version, caught.value.field) == (
+        "MetadataRequest",
+        0,
+        "topics[1].name",
+    )
     assert "not UTF-8" in caught.value.reason
 
 
-@pytest.mark.parametrize("varint", [b"\x80\x80\x80\x80\x10", b"\xff\xff\xff\xff\xff\xff", b"\xff\xff\xff\xff\x7f"])
+@pytest.mark.parametrize(
+    "varint", [b"\x80\x80\x80\x80\x10", b"\xff\xff\xff\xff\xff\xff", b"\xff\xff\xff\xff\x7f"]
+)
 def test_a_varint_over_32_bits_is_refused(varint: bytes) -> None:
     with pytest.raises(ProtocolError, match="does not fit 32 bits"):
         MetadataRequest.decode(varint, 9)
@@ -157,7 +173,9 @@ def test_a_tagged_field_of_the_wrong_size_is_refused() -> None:
     assert ApiVersionsResponse.decode(head + b"\1\1\x08" + epoch, 3).finalized_features_epoch == 7
     with pytest.raises(ProtocolError, match="finalized_features_epoch: 1 bytes left over"):
         ApiVersionsResponse.decode(head + b"\1\1\x09" + epoch + b"\0", 3)
-    with pytest.raises(ProtocolError, match="finalized_features_epoch: int64 needs 8 bytes, 7 left"):
+    with pytest.raises(
+        ProtocolError, match="finalized_features_epoch: int64 needs 8 bytes, 7 left"
+    ):
         ApiVersionsResponse.decode(head + b"\1\1\x07" + epoch + b"\0", 3)
 
 

@@ -32,14 +32,19 @@ def read(cls: type[Message], version: int, body: bytes, eager: int) -> Message |
 def metadata(topics: int, partitions: int, replicas: list[int], version: int = VERSION) -> bytes:
     """Return a Metadata response with so many topics and partitions."""
     each = [
-        Partition(partition_index=number, replica_nodes=replicas, isr_nodes=replicas) for number in range(partitions)
+        Partition(partition_index=number, replica_nodes=replicas, isr_nodes=replicas)
+        for number in range(partitions)
     ]
-    named = [MetadataResponse.Topic(name=f"topic-{number}", partitions=each) for number in range(topics)]
+    named = [
+        MetadataResponse.Topic(name=f"topic-{number}", partitions=each) for number in range(topics)
+    ]
     return MetadataResponse(topics=named, cluster_id="c").encode(version)
 
 
 @every_version
-def test_an_array_that_is_decoded_on_demand_is_equal_to_a_list(cls: type[Message], version: int) -> None:
+def test_an_array_that_is_decoded_on_demand_is_equal_to_a_list(
+    cls: type[Message], version: int
+) -> None:
     for message in examples(cls, version, 2):
         body = message.encode(version)
         on_demand = decoder.decode(cls.plan(version), body, eager=0)
@@ -48,7 +53,9 @@ def test_an_array_that_is_decoded_on_demand_is_equal_to_a_list(cls: type[Message
 
 
 @every_version
-def test_bytes_are_refused_for_the_same_reason_in_the_same_place(cls: type[Message], version: int) -> None:
+def test_bytes_are_refused_for_the_same_reason_in_the_same_place(
+    cls: type[Message], version: int
+) -> None:
     pick = random.Random(f"{cls.__name__} {version} large")
     for message in examples(cls, version, 2):
         body = message.encode(version)
@@ -56,7 +63,9 @@ def test_bytes_are_refused_for_the_same_reason_in_the_same_place(cls: type[Messa
         for _ in range(25 if body else 0):
             flipped = bytearray(body)
             for _ in range(pick.choice((1, 1, 2, 5))):
-                flipped[pick.randrange(len(flipped))] = pick.choice((0, 0x7F, 0x80, 0xFF, pick.randrange(256)))
+                flipped[pick.randrange(len(flipped))] = pick.choice(
+                    (0, 0x7F, 0x80, 0xFF, pick.randrange(256))
+                )
             broken.append(bytes(flipped))
         for each in broken:
             assert read(cls, version, each, eager=0) == read(cls, version, each, eager=1 << 40)
@@ -73,7 +82,9 @@ def test_small_messages_have_lists_and_large_ones_sequences() -> None:
     assert topics[7] in topics
     assert "200 elements" in repr(topics)
     assert len(topics[5].partitions) == 60
-    assert topics[5].partitions[59] == Partition(partition_index=59, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3])
+    assert topics[5].partitions[59] == Partition(
+        partition_index=59, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]
+    )
     assert topics != topics[:199]
     for number in (200, -201):
         with pytest.raises(IndexError):
@@ -82,11 +93,20 @@ def test_small_messages_have_lists_and_large_ones_sequences() -> None:
 
 def test_large_arrays_of_numbers_are_sequences_too() -> None:
     partition = Partition(replica_nodes=list(range(100_000)))
-    body = MetadataResponse(topics=[MetadataResponse.Topic(name="t", partitions=[partition])]).encode(VERSION)
-    ((read_partition,),) = (topic.partitions for topic in MetadataResponse.decode(body, VERSION).topics)
+    body = MetadataResponse(
+        topics=[MetadataResponse.Topic(name="t", partitions=[partition])]
+    ).encode(VERSION)
+    ((read_partition,),) = (
+        topic.partitions for topic in MetadataResponse.decode(body, VERSION).topics
+    )
     replicas = read_partition.replica_nodes
     assert isinstance(replicas, decoder.LazyArray)
-    assert (len(replicas), replicas[0], replicas[99_999], sum(replicas)) == (100_000, 0, 99_999, sum(range(100_000)))
+    assert (len(replicas), replicas[0], replicas[99_999], sum(replicas)) == (
+        100_000,
+        0,
+        99_999,
+        sum(range(100_000)),
+    )
     assert read_partition.isr_nodes == []
 
 
@@ -94,16 +114,21 @@ def test_what_is_wrong_far_inside_a_large_array_is_found_before_anybody_has_it()
     body = metadata(300, 60, [1, 2, 3])
     at = body.index(b"topic-250") + 3
     broken = body[:at] + b"\xff" + body[at + 1 :]
-    with pytest.raises(ProtocolError, match=r"MetadataResponse v12: topics\[250\].name: string is not UTF-8"):
+    with pytest.raises(
+        ProtocolError, match=r"MetadataResponse v12: topics\[250\].name: string is not UTF-8"
+    ):
         MetadataResponse.decode(broken, VERSION)
     with pytest.raises(ProtocolError, match=r"topics\[299\]"):
         MetadataResponse.decode(body[:-60], VERSION)
 
 
 @pytest.mark.parametrize(
-    ("topics", "partitions", "replicas"), [(1, 200_000, []), (200, 500, [1, 2, 3]), (60_000, 1, [1]), (150_000, 0, [])]
+    ("topics", "partitions", "replicas"),
+    [(1, 200_000, []), (200, 500, [1, 2, 3]), (60_000, 1, [1]), (150_000, 0, [])],
 )
-def test_memory_is_bounded_by_the_frame_whatever_its_shape(topics: int, partitions: int, replicas: list[int]) -> None:
+def test_memory_is_bounded_by_the_frame_whatever_its_shape(
+    topics: int, partitions: int, replicas: list[int]
+) -> None:
     body = metadata(topics, partitions, replicas)
     MetadataResponse.plan(VERSION)
     tracemalloc.start()
@@ -119,9 +144,18 @@ def test_other_threads_run_while_a_large_message_is_decoded() -> None:
     partition = struct.pack(">hiii", 0, 0, 1, 7) + b"\1\1\1\0"
     count = 1_000_000
     tail = b"".join(
-        (bytes(16), b"\0", bytes((0xC1, 0x84, 0x3D)), partition * count, struct.pack(">i", -(2**31)), b"\0")
+        (
+            bytes(16),
+            b"\0",
+            bytes((0xC1, 0x84, 0x3D)),
+            partition * count,
+            struct.pack(">i", -(2**31)),
+            b"\0",
+        )
     )
-    body = b"".join((struct.pack(">i", 0), b"\1", b"\0", struct.pack(">i", 1), b"\2", b"\0\0\2t", tail, b"\0"))
+    body = b"".join(
+        (struct.pack(">i", 0), b"\1", b"\0", struct.pack(">i", 1), b"\2", b"\0\0\2t", tail, b"\0")
+    )
     longest = 0.0
     done = threading.Event()
 

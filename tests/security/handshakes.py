@@ -70,7 +70,9 @@ def server(
         context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT)
         store = context.get_cert_store()
         assert store is not None
-        store.add_cert(crypto.X509.from_cryptography(x509.load_pem_x509_certificate(clients.cert_pem.bytes())))
+        store.add_cert(
+            crypto.X509.from_cryptography(x509.load_pem_x509_certificate(clients.cert_pem.bytes()))
+        )
     return context
 
 
@@ -146,7 +148,11 @@ def _run(near: SSL.Connection, far: SSL.Connection | None) -> str:
 def _near_step(near: SSL.Connection, *, reading: bool = False) -> tuple[bool, str]:
     """Do one step of the client with the transport's calls. Return (done, OpenSSL's reason)."""
     lib.ERR_clear_error()
-    result = lib.SSL_read(near._ssl, ffi.new("char[1]"), 1) if reading else lib.SSL_do_handshake(near._ssl)
+    result = (
+        lib.SSL_read(near._ssl, ffi.new("char[1]"), 1)
+        if reading
+        else lib.SSL_do_handshake(near._ssl)
+    )
     wants = lib.SSL_get_error(near._ssl, result)
     if result == 1 or wants in (lib.SSL_ERROR_WANT_READ, lib.SSL_ERROR_WANT_WRITE):
         return result == 1, ""
@@ -175,4 +181,6 @@ def _shown(far: SSL.Connection) -> list[str]:
     chain = far.get_peer_cert_chain(as_cryptography=True) or []
     if own is None:
         return []
-    return [each.subject.rfc4514_string() for each in ([own, *chain] if own not in chain else chain)]
+    return [
+        each.subject.rfc4514_string() for each in ([own, *chain] if own not in chain else chain)
+    ]

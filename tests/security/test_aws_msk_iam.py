@@ -14,7 +14,13 @@ from kafka_native import KafkaException
 from kafka_native.config import parse
 from kafka_native.mock import AwsKey, aws_iam
 from kafka_native.security import aws_msk_iam
-from kafka_native.security.aws_msk_iam import AwsCredentials, AwsMskIam, from_environment, region_of, signed_payload
+from kafka_native.security.aws_msk_iam import (
+    AwsCredentials,
+    AwsMskIam,
+    from_environment,
+    region_of,
+    signed_payload,
+)
 from kafka_native.security.mechanisms import SaslError
 from kafka_native.security.sasl import mechanism_of
 
@@ -38,18 +44,26 @@ def test_signature_is_the_one_that_the_other_side_computes(session_token: str | 
 
 @pytest.mark.parametrize("session_token", [None, "a/b+c=="])
 def test_signature_is_botocores(session_token: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    auth = pytest.importorskip("botocore.auth", reason="botocore isn't installed: nothing to compare with")
+    auth = pytest.importorskip(
+        "botocore.auth", reason="botocore isn't installed: nothing to compare with"
+    )
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(NOW))
-    payload = signed_payload(AwsCredentials("AKIDEXAMPLE", SECRET, session_token), HOST, "eu-west-1", "agent", NOW)
+    payload = signed_payload(
+        AwsCredentials("AKIDEXAMPLE", SECRET, session_token), HOST, "eu-west-1", "agent", NOW
+    )
     request = AWSRequest("GET", f"https://{HOST}/?Action=kafka-cluster%3AConnect")
     request.context["timestamp"] = moment
-    signer = auth.SigV4QueryAuth(Credentials("AKIDEXAMPLE", SECRET, session_token), "kafka-cluster", "eu-west-1", 900)
+    signer = auth.SigV4QueryAuth(
+        Credentials("AKIDEXAMPLE", SECRET, session_token), "kafka-cluster", "eu-west-1", 900
+    )
     monkeypatch.setattr(auth, "get_current_datetime", lambda: _datetime(NOW), raising=False)
     signer.add_auth(request)
-    query = {name.lower(): value[0] for name, value in parse_qs(urlsplit(request.url).query).items()}
+    query = {
+        name.lower(): value[0] for name, value in parse_qs(urlsplit(request.url).query).items()
+    }
     if query["x-amz-date"] != moment:
         pytest.skip("this botocore tells the time in another way: nothing to compare with")
     assert {name: value for name, value in payload.items() if name in query} == query
@@ -62,13 +76,18 @@ def _datetime(seconds: float) -> Any:
 
 
 def exchange(credentials: Any = None, host: str = HOST, region: str = "") -> Any:
-    made = AwsMskIam(credentials or (lambda: AwsCredentials("AK", SECRET)), "agent", region, clock=lambda: NOW)
+    made = AwsMskIam(
+        credentials or (lambda: AwsCredentials("AK", SECRET)), "agent", region, clock=lambda: NOW
+    )
     return made, made.exchange(host, 9098)
 
 
 def test_exchange_is_one_message_and_an_answer() -> None:
     mechanism, ours = exchange()
-    assert json.loads(ours.begin())["x-amz-credential"] == "AK/20260102/eu-west-1/kafka-cluster/aws4_request"
+    assert (
+        json.loads(ours.begin())["x-amz-credential"]
+        == "AK/20260102/eu-west-1/kafka-cluster/aws4_request"
+    )
     assert ours.respond(b'{"version":"2020_10_22","request-id":"1"}') is None
     assert ours.done
     assert mechanism.user == "AK"
@@ -93,7 +112,9 @@ def test_another_answer_is_no_authentication(answer: bytes) -> None:
         ("vpce-1", {"AWS_DEFAULT_REGION": "us-east-2"}, "us-east-2"),
     ],
 )
-def test_region_is_in_the_name_or_the_environment(host: str, environment: dict[str, str], region: str) -> None:
+def test_region_is_in_the_name_or_the_environment(
+    host: str, environment: dict[str, str], region: str
+) -> None:
     assert region_of(host, environment) == region
 
 
@@ -103,7 +124,9 @@ def test_region_that_nobody_says_is_asked_for() -> None:
 
 
 def test_credentials_of_the_environment() -> None:
-    found = from_environment({"AWS_ACCESS_KEY_ID": "AK", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": ""})
+    found = from_environment(
+        {"AWS_ACCESS_KEY_ID": "AK", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": ""}
+    )
     assert (found.access_key, found.secret_key, found.session_token) == ("AK", SECRET, None)
     for missing in ({}, {"AWS_ACCESS_KEY_ID": "AK"}, {"AWS_SECRET_ACCESS_KEY": SECRET}):
         with pytest.raises(SaslError, match="pip install botocore") as caught:
@@ -121,7 +144,11 @@ def test_botocores_chain_is_asked_where_it_is_installed(monkeypatch: pytest.Monk
 def test_region_property_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AK")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    conf = {"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext", "sasl.mechanism": "AWS_MSK_IAM"}
+    conf = {
+        "bootstrap.servers": "h:1",
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "AWS_MSK_IAM",
+    }
     mechanism = mechanism_of(parse({**conf, "sasl.aws.region": "ap-south-1"}, "producer"))
     payload = json.loads(mechanism.exchange("h", 1).begin())
     assert "/ap-south-1/" in payload["x-amz-credential"]
@@ -130,7 +157,9 @@ def test_region_property_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_unknown_mechanism_names_what_there_is() -> None:
     conf = {"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext"}
-    with pytest.raises(KafkaException, match=r'SASL mechanism: aws_msk".*did you mean "AWS_MSK_IAM"'):
+    with pytest.raises(
+        KafkaException, match=r'SASL mechanism: aws_msk".*did you mean "AWS_MSK_IAM"'
+    ):
         mechanism_of(parse({**conf, "sasl.mechanism": "aws_msk"}, "producer"))
     with pytest.raises(KafkaException, match="one of PLAIN, SCRAM-SHA-256"):
         mechanism_of(parse({**conf, "sasl.mechanism": "XYZ"}, "producer"))

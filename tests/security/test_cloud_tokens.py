@@ -41,7 +41,9 @@ KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI-s3cret"
 
 @pytest.fixture
 def azure() -> Iterator[TokenEndpoint]:
-    with TokenEndpoint(lambda asked: (200, {"access_token": SIGNED, "expires_in": "86399"})) as running:
+    with TokenEndpoint(
+        lambda asked: (200, {"access_token": SIGNED, "expires_in": "86399"})
+    ) as running:
         yield running
 
 
@@ -62,7 +64,9 @@ def mechanism(**more: Any) -> OAuthBearer:
 
 
 def azure_mechanism(endpoint: TokenEndpoint, config: str = "") -> OAuthBearer:
-    return mechanism(**{TYPE: "azure_imds", "sasl.oauthbearer.token.endpoint.url": endpoint.url, CONFIG: config})
+    return mechanism(
+        **{TYPE: "azure_imds", "sasl.oauthbearer.token.endpoint.url": endpoint.url, CONFIG: config}
+    )
 
 
 def aws_mechanism(endpoint: TokenEndpoint, more: str = "") -> OAuthBearer:
@@ -99,8 +103,12 @@ def test_the_address_of_azures_service_is_known() -> None:
 
 
 def test_azure_needs_to_know_for_what() -> None:
-    assert "is mandatory for Azure IMDS authentication when `query` isn't set" in refusal(**{TYPE: "azure_imds"})
-    assert "azure_imds doesn't know 'resource'" in refusal(**{TYPE: "azure_imds", CONFIG: "resource=x"})
+    assert "is mandatory for Azure IMDS authentication when `query` isn't set" in refusal(
+        **{TYPE: "azure_imds"}
+    )
+    assert "azure_imds doesn't know 'resource'" in refusal(
+        **{TYPE: "azure_imds", CONFIG: "resource=x"}
+    )
 
 
 def test_azures_refusal_is_told_in_its_words(azure: TokenEndpoint) -> None:
@@ -114,7 +122,9 @@ def test_a_producer_gets_in_with_azures_token(azure: TokenEndpoint) -> None:
     """The mock cluster accepts unsigned tokens."""
     unsigned = jwt.encode({"sub": "machine-7", "exp": EXPIRES}, "", "none")
     azure.answer = lambda asked: (200, {"access_token": unsigned})
-    with MockCluster(1, security=ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])) as cluster:
+    with MockCluster(
+        1, security=ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])
+    ) as cluster:
         cluster.create_topic("t", 1)
         conf = {**OIDC, "sasl.oauthbearer.metadata.authentication.type": "azure_imds"}
         conf |= {"sasl.oauthbearer.token.endpoint.url": azure.url}
@@ -128,7 +138,9 @@ def test_a_producer_gets_in_with_azures_token(azure: TokenEndpoint) -> None:
 
 
 def test_aws_is_asked_for_a_signed_token(aws: TokenEndpoint) -> None:
-    token = aws_mechanism(aws, ",duration_seconds=900,signing_algorithm=RS256,tag_team=a\\,b").token()
+    token = aws_mechanism(
+        aws, ",duration_seconds=900,signing_algorithm=RS256,tag_team=a\\,b"
+    ).token()
     assert (token.value, token.principal, token.expires) == (SIGNED, "machine-7", EXPIRES)
     [asked] = aws.asked
     wanted = {
@@ -151,7 +163,9 @@ def test_a_token_that_cant_be_read_expires_when_aws_says(aws: TokenEndpoint) -> 
     assert time.gmtime(token.expires).tm_year == 2099
 
 
-def test_a_token_that_expired_in_1970_does_not_get_the_time_that_aws_says(aws: TokenEndpoint) -> None:
+def test_a_token_that_expired_in_1970_does_not_get_the_time_that_aws_says(
+    aws: TokenEndpoint,
+) -> None:
     old = jwt.encode({"sub": "machine-7", "exp": 0.5}, "key" * 20, "HS256")
     aws.answer = lambda asked: (200, STS.format(old).encode())
     with pytest.raises(SaslError, match="the token has expired"):
@@ -160,12 +174,16 @@ def test_a_token_that_expired_in_1970_does_not_get_the_time_that_aws_says(aws: T
 
 def test_awss_refusal_is_told_and_no_secret(aws: TokenEndpoint) -> None:
     aws.answer = lambda asked: (403, DENIED)
-    with pytest.raises(SaslError, match=r"AWS STS gives no token: .*AccessDenied.*not for this audience") as caught:
+    with pytest.raises(
+        SaslError, match=r"AWS STS gives no token: .*AccessDenied.*not for this audience"
+    ) as caught:
         aws_mechanism(aws).token()
     assert SECRET not in str(caught.value)
 
 
-def test_without_credentials_that_is_what_is_said(aws: TokenEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials_that_is_what_is_said(
+    aws: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -187,7 +205,10 @@ def test_without_credentials_that_is_what_is_said(aws: TokenEndpoint, monkeypatc
         ("region = x,audience=y", "aws_iam doesn't know 'region '"),
         ("region=x,audience=y,region=z", "has 'region' twice"),
         ("region=x,audience", "'audience' isn't name=value"),
-        ("region=x,audience=y" + "".join(f",tag_{n}=v" for n in range(51)), "51 tags: a token can have at most 50"),
+        (
+            "region=x,audience=y" + "".join(f",tag_{n}=v" for n in range(51)),
+            "51 tags: a token can have at most 50",
+        ),
     ],
 )
 def test_mistakes_are_told_when_the_client_is_made(config: str, said: str) -> None:
@@ -196,11 +217,17 @@ def test_mistakes_are_told_when_the_client_is_made(config: str, said: str) -> No
 
 def test_aws_without_botocore_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "botocore.session", None)
-    assert "pip install 'kafka-native[aws]'" in refusal(**{TYPE: "aws_iam", CONFIG: "region=x,audience=y"})
+    assert "pip install 'kafka-native[aws]'" in refusal(
+        **{TYPE: "aws_iam", CONFIG: "region=x,audience=y"}
+    )
 
 
-def test_an_old_botocore_is_told_to_be_old(aws: TokenEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = pytest.importorskip("botocore.session", reason="botocore isn't installed: there is no old one either")
+def test_an_old_botocore_is_told_to_be_old(
+    aws: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = pytest.importorskip(
+        "botocore.session", reason="botocore isn't installed: there is no old one either"
+    )
     monkeypatch.setattr(session.Session, "create_client", lambda *args, **kwargs: object())
     with pytest.raises(SaslError, match="pip install --upgrade botocore"):
         aws_mechanism(aws).token()

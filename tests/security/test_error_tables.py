@@ -1,4 +1,6 @@
-"""The guide's tables quote real error texts. The tests make each one, or find it in the C source.
+"""The guide's tables quote real error texts.
+
+The tests make each one, or find it in the C source.
 """
 
 from __future__ import annotations
@@ -21,9 +23,22 @@ ROOT = Path(__file__).resolve().parents[2]
 AUTHORITY = trustme.CA()
 BROKER = AUTHORITY.issue_cert(HOST, "10.0.0.1")
 OLD = AUTHORITY.issue_cert(HOST, not_before=NOW - 9 * DAY, not_after=NOW - 2 * DAY)
-YOUNG = AUTHORITY.issue_cert(HOST, not_before=NOW + timedelta(days=2), not_after=NOW + timedelta(days=3))
-OWN, OTHER = (AUTHORITY.issue_cert(f"{name}@example.org", common_name=name) for name in ("client", "other"))
-BY_CERTIFICATE = {62: BROKER, 10: OLD, 9: YOUNG, 20: BROKER, 18: BROKER, 23: BROKER, 3: BROKER, 12: BROKER}
+YOUNG = AUTHORITY.issue_cert(
+    HOST, not_before=NOW + timedelta(days=2), not_after=NOW + timedelta(days=3)
+)
+OWN, OTHER = (
+    AUTHORITY.issue_cert(f"{name}@example.org", common_name=name) for name in ("client", "other")
+)
+BY_CERTIFICATE = {
+    62: BROKER,
+    10: OLD,
+    9: YOUNG,
+    20: BROKER,
+    18: BROKER,
+    23: BROKER,
+    3: BROKER,
+    12: BROKER,
+}
 """The certificates by OpenSSL's error number."""
 NAMELESS = der_of_pem(issued(AUTHORITY, HOST, [])[0])
 BELOW = AUTHORITY.create_child_ca()
@@ -79,7 +94,9 @@ def of_properties(properties: dict[str, Any]) -> str:
     return str(caught.value.args[0].str())
 
 
-def test_table_about_tls_has_the_texts_that_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_about_tls_has_the_texts_that_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "ca.pem"
     path.write_text(pem(AUTHORITY))
     trusting = {"ssl.ca.location": str(path)}
@@ -98,19 +115,27 @@ def test_table_about_tls_has_the_texts_that_are_said(tmp_path: Path, monkeypatch
     said.append(of_properties({}))
     texts = quoted("security.md")
     assert len(texts) >= 18
-    assert [text for text in texts if not any(re.search(pattern(text), each) for each in said)] == []
+    assert [
+        text for text in texts if not any(re.search(pattern(text), each) for each in said)
+    ] == []
 
 
 def test_table_about_proxies_has_the_texts_of_the_source() -> None:
-    source = "".join((ROOT / "csrc" / "net" / name).read_text() for name in ("proxy.c", "connection.c"))
+    source = "".join(
+        (ROOT / "csrc" / "net" / name).read_text() for name in ("proxy.c", "connection.c")
+    )
     literals = re.findall(r'"((?:[^"\\\n]|\\.)*)"', source)
     parts = [part for literal in literals for part in literal.split(": ")]
-    formats = [re.sub("%[a-z]", ".*", re.escape(part)) for part in parts if "%" in part and " " in part]
+    formats = [
+        re.sub("%[a-z]", ".*", re.escape(part)) for part in parts if "%" in part and " " in part
+    ]
     texts = quoted("proxies.md")
     assert len(texts) >= 10
 
     def is_said(text: str) -> bool:
-        return any(text in each for each in literals) or any(re.fullmatch(each, text) for each in formats)
+        return any(text in each for each in literals) or any(
+            re.fullmatch(each, text) for each in formats
+        )
 
     assert [text for text in texts if not is_said(text)] == []
     assert not is_said("it is on holiday")

@@ -16,7 +16,11 @@ from kafka_native.security.gssapi import Gssapi, expanded
 from kafka_native.security.mechanisms import SaslError
 from kafka_native.security.sasl import mechanism_of
 
-CONF = {"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI"}
+CONF = {
+    "bootstrap.servers": "h:1",
+    "security.protocol": "sasl_plaintext",
+    "sasl.mechanism": "GSSAPI",
+}
 
 
 class GSSError(Exception):
@@ -130,10 +134,14 @@ def test_the_command_is_run_where_it_is_set_and_again_in_time(tmp_path: Path) ->
 def test_a_command_that_fails_is_quoted_but_for_its_own_words(tmp_path: Path) -> None:
     """Its own words may contain a password. The name of its property is no secret."""
     script = tmp_path / "kinit"
-    script.write_text("#!/bin/sh\necho no such principal of $1 >&2\necho $2 isn\\'t right >&2\nexit 3\n")
+    script.write_text(
+        "#!/bin/sh\necho no such principal of $1 >&2\necho $2 isn\\'t right >&2\nexit 3\n"
+    )
     script.chmod(0o755)
     command = f"{script} %{{sasl.kerberos.principal}} 's3cret=word'"
-    ours = mechanism(**{"sasl.kerberos.kinit.cmd": command, "sasl.kerberos.principal": "app@EXAMPLE"})
+    ours = mechanism(
+        **{"sasl.kerberos.kinit.cmd": command, "sasl.kerberos.principal": "app@EXAMPLE"}
+    )
     with pytest.raises(SaslError, match="ended with 3: no such principal of app@EXAMPLE") as caught:
         ours.refresh()
     assert "s3cret" not in str(caught.value)

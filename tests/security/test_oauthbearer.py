@@ -18,7 +18,11 @@ from kafka_native.security.sasl import mechanism_of
 from kafka_native.security.unsecured_jwt import unsecured_source
 
 SECRET = "s3cret-word"
-BASE = {"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}
+BASE = {
+    "bootstrap.servers": "h:1",
+    "security.protocol": "sasl_plaintext",
+    "sasl.mechanism": "OAUTHBEARER",
+}
 
 
 class Source:
@@ -43,11 +47,15 @@ def bearer() -> tuple[OAuthBearer, Source]:
 
 def test_message_is_the_rfcs() -> None:
     token = Token(
-        "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==", 2.0, "user", {"host": "server.example.com", "port": "143"}
+        "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==",
+        2.0,
+        "user",
+        {"host": "server.example.com", "port": "143"},
     )
     exchange = OAuthBearer(lambda: token, clock=lambda: 1.0).exchange("h", 1)
     assert exchange.begin() == (
-        b"n,,\x01auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01host=server.example.com\x01port=143\x01\x01"
+        b"n,,\x01auth=Bearer "
+        b"vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01host=server.example.com\x01port=143\x01\x01"
     )
     assert exchange.respond(b"") is None
     assert exchange.done
@@ -99,7 +107,16 @@ def test_what_is_no_token_is_refused_unseen(text: str) -> None:
 
 @pytest.mark.parametrize(
     "extensions",
-    [{"auth": "x"}, {"a1": "x"}, {"": "x"}, {"a": ""}, {"a": "x\x01b=c"}, {"a": "\x7f"}, {"a=b": "c"}, {"ä": "x"}],
+    [
+        {"auth": "x"},
+        {"a1": "x"},
+        {"": "x"},
+        {"a": ""},
+        {"a": "x\x01b=c"},
+        {"a": "\x7f"},
+        {"a=b": "c"},
+        {"ä": "x"},
+    ],
 )
 def test_extensions_are_those_of_kip_342(extensions: dict[str, str]) -> None:
     with pytest.raises(SaslError, match="extension"):
@@ -159,7 +176,9 @@ def test_oauth_cb_gets_the_config_and_may_return_two_to_four_values() -> None:
         (("t", 5.5, "alice"), "alice", {}),
         (("t", 5, "alice", {"a": "b"}), "alice", {"a": "b"}),
     ):
-        token = callback_source(lambda config, found=found: given_.append(config) or found, "some config")()
+        token = callback_source(
+            lambda config, found=found: given_.append(config) or found, "some config"
+        )()
         assert (token.value, token.expires) == found[:2]
         assert (token.principal, token.extensions) == (principal, extensions)
     assert given_ == ["some config"] * 3
@@ -167,7 +186,17 @@ def test_oauth_cb_gets_the_config_and_may_return_two_to_four_values() -> None:
 
 @pytest.mark.parametrize(
     "found",
-    [None, "t", ("t",), (5, 5), ("t", "5"), ("t", True), ("t", 5, None), ("t", 5, "a", []), ("t", 5, "a", {}, 1)],
+    [
+        None,
+        "t",
+        ("t",),
+        (5, 5),
+        ("t", "5"),
+        ("t", True),
+        ("t", 5, None),
+        ("t", 5, "a", []),
+        ("t", 5, "a", {}, 1),
+    ],
 )
 def test_anything_else_is_refused_in_words_without_the_token(found: Any) -> None:
     with pytest.raises(SaslError, match="oauth_cb has to return"):
@@ -177,12 +206,16 @@ def test_anything_else_is_refused_in_words_without_the_token(found: Any) -> None
 def claims_of(token: Token) -> tuple[Any, Any]:
     head, claims, signature = token.value.split(".")
     assert signature == ""
-    return tuple(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))) for part in (head, claims))
+    return tuple(
+        json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        for part in (head, claims)
+    )
 
 
 def test_unsecured_tokens_are_as_librdkafka_describes_them() -> None:
     config = (
-        "principalClaimName=azp principal=admin scopeClaimName=roles scope=role1,role2 lifeSeconds=600 extension_tId=x"
+        "principalClaimName=azp principal=admin scopeClaimName=roles scope=role1,role2 "
+        "lifeSeconds=600 extension_tId=x"
     )
     token = unsecured_source(config, clock=lambda: 1000.0)()
     assert claims_of(token) == (
@@ -190,7 +223,11 @@ def test_unsecured_tokens_are_as_librdkafka_describes_them() -> None:
         {"azp": "admin", "iat": 1000.0, "exp": 1600.0, "roles": ["role1", "role2"]},
     )
     assert (token.expires, token.principal, token.extensions) == (1600.0, "admin", {"tId": "x"})
-    assert claims_of(unsecured_source('principal=a"b', clock=lambda: 1.0)())[1] == {"sub": 'a"b', "iat": 1, "exp": 3601}
+    assert claims_of(unsecured_source('principal=a"b', clock=lambda: 1.0)())[1] == {
+        "sub": 'a"b',
+        "iat": 1,
+        "exp": 3601,
+    }
 
 
 @pytest.mark.parametrize(
@@ -205,7 +242,9 @@ def test_unsecured_tokens_are_as_librdkafka_describes_them() -> None:
         ("principal=a extension_auth=b", "SASL extension"),
     ],
 )
-def test_description_that_cannot_be_right_is_refused_at_construction(config: str, words: str) -> None:
+def test_description_that_cannot_be_right_is_refused_at_construction(
+    config: str, words: str
+) -> None:
     conf = {**BASE, "enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": config}
     with pytest.raises(KafkaException, match=words):
         mechanism_of(parse(conf, "producer"))
@@ -217,11 +256,16 @@ def test_description_that_cannot_be_right_is_refused_at_construction(config: str
         ({}, "OAUTHBEARER needs `oauth_cb`"),
         (
             {"sasl.oauthbearer.method": "oidc", "enable.sasl.oauthbearer.unsecure.jwt": True},
-            "`enable.sasl.oauthbearer.unsecure.jwt` and `sasl.oauthbearer.method=oidc` are mutually exclusive",
+            (
+                "`enable.sasl.oauthbearer.unsecure.jwt` and `sasl.oauthbearer.method=oidc` are "
+                "mutually exclusive"
+            ),
         ),
     ],
 )
-def test_configuration_without_a_source_of_tokens_is_refused(conf: dict[str, Any], words: str) -> None:
+def test_configuration_without_a_source_of_tokens_is_refused(
+    conf: dict[str, Any], words: str
+) -> None:
     with pytest.raises(KafkaException, match=words):
         mechanism_of(parse({**BASE, **conf}, "consumer"))
 

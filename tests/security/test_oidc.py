@@ -56,7 +56,9 @@ def endpoint() -> Iterator[TokenEndpoint]:
 
 def mechanism(url: str, **more: Any) -> OAuthBearer:
     """Return a mechanism as a client makes it."""
-    made = mechanism_of(parse({**OIDC, "sasl.oauthbearer.token.endpoint.url": url, **more}, "producer"))
+    made = mechanism_of(
+        parse({**OIDC, "sasl.oauthbearer.token.endpoint.url": url, **more}, "producer")
+    )
     assert isinstance(made, OAuthBearer)
     return made
 
@@ -76,12 +78,18 @@ def failure(endpoint: TokenEndpoint, status: int, said: Any) -> str:
 def test_client_credentials_with_scope_and_extensions(endpoint: TokenEndpoint) -> None:
     token = token_of(
         endpoint.url,
-        **{"sasl.oauthbearer.scope": "read write", "sasl.oauthbearer.extensions": "logicalCluster=lkc,id=p"},
+        **{
+            "sasl.oauthbearer.scope": "read write",
+            "sasl.oauthbearer.extensions": "logicalCluster=lkc,id=p",
+        },
     )
     [asked] = endpoint.asked
     assert asked.path == "/token"
     assert asked.form == {"grant_type": "client_credentials", "scope": "read write"}
-    assert asked.headers["Authorization"] == f"Basic {base64.b64encode(f'app:{SECRET}'.encode()).decode()}"
+    assert (
+        asked.headers["Authorization"]
+        == f"Basic {base64.b64encode(f'app:{SECRET}'.encode()).decode()}"
+    )
     assert (token.value, token.expires, token.principal) == (SIGNED, EXPIRES, "alice")
     assert token.extensions == {"logicalCluster": "lkc", "id": "p"}
 
@@ -103,7 +111,10 @@ def test_a_token_is_cached_until_it_is_refreshed(endpoint: TokenEndpoint) -> Non
         (b'{"access_token":"t0ken-of-somebody"}', "its answer isn't HTTP"),
         (b"t0ken-of-somebody/1.1 200 OK\r\n\r\n", "its answer isn't HTTP"),
         (b"HTTP/t0ken-of-somebody 200 OK\r\n\r\n", "its answer isn't HTTP"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n{}\r\n0\r\n\r\n", "non-negative"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n{}\r\n0\r\n\r\n",
+            "non-negative",
+        ),
     ],
     ids=["HTTP/0.9", "another protocol", "another version", "a negative chunk"],
 )
@@ -125,7 +136,10 @@ def test_the_subject_may_be_another_claim(endpoint: TokenEndpoint) -> None:
 
 def test_a_token_expires_when_brokers_think_so(endpoint: TokenEndpoint) -> None:
     """Brokers truncate the expiry to whole seconds."""
-    endpoint.answer = lambda asked: (200, {"access_token": jwt.encode({"exp": EXPIRES + 0.9}, "key" * 20, "HS256")})
+    endpoint.answer = lambda asked: (
+        200,
+        {"access_token": jwt.encode({"exp": EXPIRES + 0.9}, "key" * 20, "HS256")},
+    )
     assert token_of(endpoint.url).expires == EXPIRES
 
 
@@ -133,7 +147,10 @@ EMPTY = base64.urlsafe_b64encode(b'{"alg":"none"}').decode().rstrip("=")
 
 
 def test_a_token_of_the_first_second_has_expired(endpoint: TokenEndpoint) -> None:
-    endpoint.answer = lambda asked: (200, {"access_token": jwt.encode({"exp": 0.5}, "key" * 20, "HS256")})
+    endpoint.answer = lambda asked: (
+        200,
+        {"access_token": jwt.encode({"exp": 0.5}, "key" * 20, "HS256")},
+    )
     with pytest.raises(SaslError, match="has expired"):
         token_of(endpoint.url)
 
@@ -147,14 +164,18 @@ def test_a_token_of_the_first_second_has_expired(endpoint: TokenEndpoint) -> Non
     ],
     ids=["half of a character", "no JSON", "a deep list"],
 )
-def test_a_token_that_cannot_be_decoded_is_refused(token: str, words: str, endpoint: TokenEndpoint) -> None:
+def test_a_token_that_cannot_be_decoded_is_refused(
+    token: str, words: str, endpoint: TokenEndpoint
+) -> None:
     endpoint.answer = lambda asked: (200, {"access_token": token})
     with pytest.raises(SaslError, match=words):
         token_of(endpoint.url)
 
 
 @pytest.mark.parametrize("expires_in", [300, "300", 300.5])
-def test_a_token_that_is_no_jwt_lasts_as_long_as_the_provider_says(endpoint: TokenEndpoint, expires_in: Any) -> None:
+def test_a_token_that_is_no_jwt_lasts_as_long_as_the_provider_says(
+    endpoint: TokenEndpoint, expires_in: Any
+) -> None:
     endpoint.answer = lambda asked: (200, {"access_token": "opaque", "expires_in": expires_in})
     token = token_of(endpoint.url)
     assert token.principal == ""
@@ -164,7 +185,11 @@ def test_a_token_that_is_no_jwt_lasts_as_long_as_the_provider_says(endpoint: Tok
 @pytest.mark.parametrize(
     ("status", "said", "words"),
     [
-        (401, {"error": "invalid_client", "error_description": "no\nsuch"}, "answers 401: invalid_client, no?such"),
+        (
+            401,
+            {"error": "invalid_client", "error_description": "no\nsuch"},
+            "answers 401: invalid_client, no?such",
+        ),
         (500, b"<html>", "answers 500"),
         (302, {}, "answers 302"),
         (200, b"not json", "answers 200"),
@@ -203,7 +228,9 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-def test_https_is_verified_with_the_authorities_that_are_given(authority: trustme.CA, tmp_path: Path) -> None:
+def test_https_is_verified_with_the_authorities_that_are_given(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     ca_file = tmp_path / "ca.pem"
@@ -211,7 +238,11 @@ def test_https_is_verified_with_the_authorities_that_are_given(authority: trustm
     with TokenEndpoint(lambda asked: (200, {"access_token": SIGNED}), context) as endpoint:
         assert token_of(endpoint.url, **{"https.ca.location": str(ca_file)}).value == SIGNED
         assert token_of(endpoint.url, **{"https.ca.pem": ca_file.read_text()}).value == SIGNED
-        for strange in ({}, {"https.ca.pem": trustme.CA().cert_pem.bytes().decode()}, {"https.ca.location": "probe"}):
+        for strange in (
+            {},
+            {"https.ca.pem": trustme.CA().cert_pem.bytes().decode()},
+            {"https.ca.location": "probe"},
+        ):
             with pytest.raises(SaslError, match="certificate verify failed"):
                 token_of(endpoint.url, **strange)
     with TokenEndpoint(lambda asked: (200, {}), _for_another_host(authority)) as endpoint:  # noqa: SIM117
@@ -228,7 +259,10 @@ def _for_another_host(authority: trustme.CA) -> ssl.SSLContext:
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
-        ({"https.ca.location": "/nowhere/ca.pem"}, "https.ca.location /nowhere/ca.pem can't be read"),
+        (
+            {"https.ca.location": "/nowhere/ca.pem"},
+            "https.ca.location /nowhere/ca.pem can't be read",
+        ),
         ({"https.ca.pem": "nonsense"}, "https.ca.pem can't be read"),
         ({"https.ca.pem": "x", "https.ca.location": "y"}, "mutually exclusive"),
         ({"sasl.oauthbearer.token.endpoint.url": "ftp://x"}, "an http or https URL"),
@@ -239,7 +273,9 @@ def _for_another_host(authority: trustme.CA) -> ssl.SSLContext:
         ({"sasl.oauthbearer.grant.type": JWT_BEARER}, "private.key.pem` is mandatory"),
     ],
 )
-def test_configuration_that_cannot_be_right_is_refused_at_construction(conf: dict[str, Any], words: str) -> None:
+def test_configuration_that_cannot_be_right_is_refused_at_construction(
+    conf: dict[str, Any], words: str
+) -> None:
     with pytest.raises(KafkaException) as caught:
         mechanism("http://h/token", **{**CLIENT, **conf})
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG
@@ -303,7 +339,9 @@ def test_an_assertion_is_signed_with_its_claims(endpoint: TokenEndpoint) -> None
     assert PASSPHRASE in ours.secrets()
 
 
-def test_a_template_and_a_key_are_read_from_files_each_time(endpoint: TokenEndpoint, tmp_path: Path) -> None:
+def test_a_template_and_a_key_are_read_from_files_each_time(
+    endpoint: TokenEndpoint, tmp_path: Path
+) -> None:
     key_file, template = tmp_path / "key.pem", tmp_path / "template.json"
     key_file.write_text(pem(EC))
     template.write_text('{"header": {"kid": "k1"}, "payload": {"iss": "template", "tenant": "t"}}')
@@ -334,7 +372,13 @@ def test_a_template_and_a_key_are_read_from_files_each_time(endpoint: TokenEndpo
 def test_a_ready_assertion_is_taken_as_it_is(endpoint: TokenEndpoint, tmp_path: Path) -> None:
     ready = tmp_path / "assertion"
     ready.write_text("some.signed.assertion\n")
-    token_of(endpoint.url, **{"sasl.oauthbearer.grant.type": JWT_BEARER, "sasl.oauthbearer.assertion.file": str(ready)})
+    token_of(
+        endpoint.url,
+        **{
+            "sasl.oauthbearer.grant.type": JWT_BEARER,
+            "sasl.oauthbearer.assertion.file": str(ready),
+        },
+    )
     assert assertion_of(endpoint.asked[0]) == "some.signed.assertion"
 
 
@@ -343,7 +387,10 @@ def test_a_ready_assertion_is_taken_as_it_is(endpoint: TokenEndpoint, tmp_path: 
     [
         ({"private.key.pem": "nonsense"}, "no key"),
         ({"private.key.pem": pem(RSA, PASSPHRASE)}, "can't be signed"),
-        ({"private.key.pem": pem(RSA, PASSPHRASE), "private.key.passphrase": SECRET}, "wrong or missing passphrase"),
+        (
+            {"private.key.pem": pem(RSA, PASSPHRASE), "private.key.passphrase": SECRET},
+            "wrong or missing passphrase",
+        ),
         ({"private.key.pem": pem(EC)}, "can't be signed with RS256"),
         ({"private.key.file": "/nowhere"}, "private.key.file /nowhere: No such file"),
         ({"private.key.pem": pem(RSA), "private.key.file": "x"}, "mutually exclusive"),
@@ -352,11 +399,16 @@ def test_a_ready_assertion_is_taken_as_it_is(endpoint: TokenEndpoint, tmp_path: 
         ({"private.key.pem": pem(RSA), "jwt.template.file": __file__}, "isn't JSON"),
     ],
 )
-def test_keys_and_templates_that_cannot_be_used_are_refused_at_construction(conf: dict[str, str], words: str) -> None:
+def test_keys_and_templates_that_cannot_be_used_are_refused_at_construction(
+    conf: dict[str, str], words: str
+) -> None:
     with pytest.raises(KafkaException) as caught:
         mechanism(
             "http://h/token",
-            **{"sasl.oauthbearer.grant.type": JWT_BEARER, **{f"{PREFIX}{name}": value for name, value in conf.items()}},
+            **{
+                "sasl.oauthbearer.grant.type": JWT_BEARER,
+                **{f"{PREFIX}{name}": value for name, value in conf.items()},
+            },
         )
     assert words in caught.value.args[0].str()
     assert PASSPHRASE not in str(caught.value)

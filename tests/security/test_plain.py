@@ -34,7 +34,9 @@ def test_credentials_are_taken_from_the_next_exchange_on() -> None:
     plain.set_credentials(Credentials("b", "2"))
     assert before.begin() == b"\0a\0001"
     assert plain.exchange("h", 1).begin() == b"\0b\0002"
-    assert (plain.user, list(plain.secrets())) == ("b", ["2", "1"]), "a broker may still speak of the old one"
+    assert (plain.user, list(plain.secrets())) == ("b", ["2", "1"]), (
+        "a broker may still speak of the old one"
+    )
 
 
 def test_nothing_shows_a_password() -> None:

@@ -27,7 +27,13 @@ def proxy(url: str | None) -> Proxy | None:
         ("SOCKS5H://Proxy.Example:1/", "socks5h", "proxy.example", 1, b""),
         ("http://[::1]:3128", "http", "::1", 3128, b""),
         ("socks5://me:word@proxy:1080", "socks5", "proxy", 1080, b"\x01\x02me\x04word"),
-        ("socks5h://m%40e:w%2F%C3%A4@proxy:1080", "socks5h", "proxy", 1080, b"\x01\x03m@e\x04w/\xc3\xa4"),
+        (
+            "socks5h://m%40e:w%2F%C3%A4@proxy:1080",
+            "socks5h",
+            "proxy",
+            1080,
+            b"\x01\x03m@e\x04w/\xc3\xa4",
+        ),
         ("http://me:w:d@proxy:80", "http", "proxy", 80, b"Proxy-Authorization: Basic bWU6dzpk\r\n"),
         ("http://token@proxy:80", "http", "proxy", 80, b"Proxy-Authorization: Basic dG9rZW46\r\n"),
     ],
@@ -91,7 +97,9 @@ def test_mistake_is_told_without_the_value(kind: Any, url: str, says: str) -> No
 
 
 def test_nothing_shows_the_login() -> None:
-    config = parse({"bootstrap.servers": "b:1", "proxy.url": f"http://me:{SECRET}@[::1]:1"}, "producer")
+    config = parse(
+        {"bootstrap.servers": "b:1", "proxy.url": f"http://me:{SECRET}@[::1]:1"}, "producer"
+    )
     found = proxy_of(config)
     assert repr(found) == "Proxy(http://[redacted]@[::1]:1)"
     assert repr(proxy("socks5://h:1")) == "Proxy(socks5://h:1)"

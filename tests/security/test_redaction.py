@@ -56,7 +56,9 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "quote": quote,
     "quote, all": partial(quote, safe=""),
     "quote_plus": quote_plus,
-    "quote in lower case": lambda text: quote(text, safe="").replace("%2F", "%2f").replace("%C3%A9", "%c3%a9"),
+    "quote in lower case": lambda text: (
+        quote(text, safe="").replace("%2F", "%2f").replace("%C3%A9", "%c3%a9")
+    ),
     "quoted twice": lambda text: quote(quote(text, safe=""), safe=""),
     "form": lambda text: urlencode({"x": text}),
     "json": json.dumps,
@@ -134,7 +136,8 @@ def test_no_text_and_no_secret_takes_long(secret: str, name: str) -> None:
 
 @pytest.mark.parametrize("sign", ["\\", "%5c", "%25"])
 def test_a_text_of_a_megabyte_takes_no_time(sign: str) -> None:
-    """A search holds the GIL. A provider controls the text, and with its tokens also the secrets.
+    """A search holds the GIL. A provider controls the text, and with its tokens also the
+    secrets.
     """
     text = sign * ((1 << 20) // len(sign))
     began = time.process_time()
@@ -143,10 +146,15 @@ def test_a_text_of_a_megabyte_takes_no_time(sign: str) -> None:
     assert said == f"a text of {len(text)} characters"
 
 
-KAFKAS = "SASL authentication failed: Invalid username or password (kafka) for user 'alice' on a broker, 100% sure"
+KAFKAS = (
+    "SASL authentication failed: Invalid username or password (kafka) for user 'alice' on a "
+    "broker, 100% sure"
+)
 
 
-@pytest.mark.parametrize("secret", ["a", "e", "n", "\n", "on", "pass", "red", "ü", "üü", "%", "+", "\\", "0", " ", ""])
+@pytest.mark.parametrize(
+    "secret", ["a", "e", "n", "\n", "on", "pass", "red", "ü", "üü", "%", "+", "\\", "0", " ", ""]
+)
 def test_a_short_secret_does_not_break_words(secret: str) -> None:
     """The gaps would reveal it."""
     said = shown(KAFKAS, [secret])
@@ -155,7 +163,8 @@ def test_a_short_secret_does_not_break_words(secret: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["<%s>", "password=%s&y", "%%00alice%%00%s", r"\u0000%s", r"alice\n%s", "pw_%s", "'%s'", "%s"]
+    "text",
+    ["<%s>", "password=%s&y", "%%00alice%%00%s", r"\u0000%s", r"alice\n%s", "pw_%s", "'%s'", "%s"],
 )
 @pytest.mark.parametrize("secret", ["x", "kafka", "a%b", "ü"])
 def test_a_short_secret_is_found_where_it_stands_alone(secret: str, text: str) -> None:
@@ -178,7 +187,10 @@ def test_a_very_long_secret_takes_no_time() -> None:
 
 def echoes(asked: Asked) -> str:
     """Return the whole request."""
-    return f"{asked.path} {asked.headers} {asked.headers.get('Authorization')} {asked.form} {urlencode(asked.form)}"
+    return (
+        f"{asked.path} {asked.headers} {asked.headers.get('Authorization')} {asked.form} "
+        f"{urlencode(asked.form)}"
+    )
 
 
 def status_line(said: bytes) -> bytes:
@@ -187,10 +199,22 @@ def status_line(said: bytes) -> bytes:
 
 KINDS: dict[str, Callable[[Asked], tuple[int, Any]]] = {
     "error": lambda asked: (401, {"error": echoes(asked)}),
-    "description": lambda asked: (400, {"error": "invalid_client", "error_description": echoes(asked)}),
-    "structure": lambda asked: (400, {"error": {"request": asked.headers, "form": asked.form, "path": asked.path}}),
-    "list": lambda asked: (500, {"error": [json.dumps(asked.headers), quote(json.dumps(asked.form))]}),
-    "cut": lambda asked: (400, {"error": "x" * 470 + asked.headers.get("Authorization", "") + echoes(asked)}),
+    "description": lambda asked: (
+        400,
+        {"error": "invalid_client", "error_description": echoes(asked)},
+    ),
+    "structure": lambda asked: (
+        400,
+        {"error": {"request": asked.headers, "form": asked.form, "path": asked.path}},
+    ),
+    "list": lambda asked: (
+        500,
+        {"error": [json.dumps(asked.headers), quote(json.dumps(asked.form))]},
+    ),
+    "cut": lambda asked: (
+        400,
+        {"error": "x" * 470 + asked.headers.get("Authorization", "") + echoes(asked)},
+    ),
     "token": lambda asked: (200, {"access_token": echoes(asked), "expires_in": 5}),
     "no token": lambda asked: (200, {"error": "pending", "error_description": echoes(asked)}),
     "page": lambda asked: (500, f"<html>{echoes(asked)}".encode()),
@@ -216,7 +240,9 @@ def everything(error: BaseException) -> str:
 
 
 def chain(error: BaseException | None) -> list[str]:
-    return [] if error is None else [repr(error), *chain(error.__cause__), *chain(error.__context__)]
+    return (
+        [] if error is None else [repr(error), *chain(error.__cause__), *chain(error.__context__)]
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -239,7 +265,9 @@ def test_a_server_that_answers_with_the_request_itself(head: bytes, tmp_path: Pa
     with SlowServer(
         lambda connection: connection.sendall(head + connection.recv(65536).replace(b"\r\n", b" "))
     ) as server:
-        conf, secrets = conf_of("client_credentials", f"http://127.0.0.1:{server.port}/token", tmp_path)
+        conf, secrets = conf_of(
+            "client_credentials", f"http://127.0.0.1:{server.port}/token", tmp_path
+        )
         with pytest.raises(SaslError) as caught:
             mechanism_of(parse(conf, "producer")).refresh()
     assert traces(everything(caught.value), *secrets) == []
@@ -272,7 +300,9 @@ def test_a_broker_that_repeats_the_token_where_its_words_are_cut() -> None:
     exchange.respond(json.dumps({"status": "x" * 470, "auth": f"Bearer {token.value}"}).encode())
     assert "t0ken" not in exchange.problem
     mechanism.on_refused()
-    assert "t0ken" not in shown(f"again {token.value}", mechanism.secrets()), "a token that was thrown away is one, too"
+    assert "t0ken" not in shown(f"again {token.value}", mechanism.secrets()), (
+        "a token that was thrown away is one, too"
+    )
 
 
 def test_a_broker_that_repeats_plains_message() -> None:
@@ -302,11 +332,25 @@ def test_what_oauth_cb_raises(caplog: pytest.LogCaptureFixture) -> None:
         raise ValueError(f"401 for http://h/?{quote_plus(config)}")
 
     errors: list[KafkaError] = []
-    conf = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}
+    conf = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "OAUTHBEARER",
+    }
     caplog.set_level(logging.DEBUG)
-    own = {"oauth_cb": oauth_cb, "sasl.oauthbearer.config": config, "error_cb": errors.append, "debug": "all"}
+    own = {
+        "oauth_cb": oauth_cb,
+        "sasl.oauthbearer.config": config,
+        "error_cb": errors.append,
+        "debug": "all",
+    }
     with Producer({**conf, **own}) as producer:
-        wait_for(lambda: [producer.poll(0.05), [e for e in errors if e.code() == KafkaError._AUTHENTICATION]][1])
+        wait_for(
+            lambda: [
+                producer.poll(0.05),
+                [e for e in errors if e.code() == KafkaError._AUTHENTICATION],
+            ][1]
+        )
     assert traces("".join(map(str, errors)) + caplog.text, config) == []
 
 
@@ -323,9 +367,13 @@ def test_a_service_that_repeats_what_it_was_asked_for_aws_credentials_with(
         monkeypatch.setenv(name, "/nonexistent")
     token, variable = "c0ntainer/t0ken+of==", "AWS_CONTAINER_AUTHORIZATION_TOKEN"
     (tmp_path / "token").write_text(token)
-    monkeypatch.setenv(f"{variable}_FILE" if in_file else variable, str(tmp_path / "token") if in_file else token)
+    monkeypatch.setenv(
+        f"{variable}_FILE" if in_file else variable, str(tmp_path / "token") if in_file else token
+    )
     with TokenEndpoint(lambda asked: (403, f"refused: {asked.headers}".encode())) as endpoint:
-        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{endpoint.port}/credentials")
+        monkeypatch.setenv(
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{endpoint.port}/credentials"
+        )
         mechanism = AwsMskIam(aws_chain(), "agent", "eu-north-1")
         with pytest.raises(Exception, match="refused") as caught:
             mechanism.exchange("h", 1).begin()
@@ -347,7 +395,10 @@ def test_a_token_service_of_aws_that_repeats_what_it_got(monkeypatch: pytest.Mon
     ):
         with TokenEndpoint(answer) as endpoint:
             config = f"region=eu-north-1,audience=x,sts_endpoint=http://127.0.0.1:{endpoint.port}"
-            own = {"sasl.oauthbearer.metadata.authentication.type": "aws_iam", "sasl.oauthbearer.config": config}
+            own = {
+                "sasl.oauthbearer.metadata.authentication.type": "aws_iam",
+                "sasl.oauthbearer.config": config,
+            }
             with pytest.raises(SaslError, match="AWS STS") as caught:
                 mechanism_of(parse({**OIDC, **own}, "producer")).refresh()
             assert traces(echoes(endpoint.asked[0]), *secrets)

@@ -17,14 +17,18 @@ from kafka_native.security.scram import Scram, ScramExchange
 PASSWORD = "pencil"
 
 
-def mechanism(name: str = "SCRAM-SHA-256", password: str = PASSWORD, nonce: str = "own", **how: bool) -> Scram:
+def mechanism(
+    name: str = "SCRAM-SHA-256", password: str = PASSWORD, nonce: str = "own", **how: bool
+) -> Scram:
     return Scram(name, Credentials("user", password), make_nonce=lambda: nonce, **how)
 
 
 class Server:
     """The server, written from the RFC's formulas and not from our code."""
 
-    def __init__(self, password: str = PASSWORD, hash_name: str = "sha256", iterations: int = 4096) -> None:
+    def __init__(
+        self, password: str = PASSWORD, hash_name: str = "sha256", iterations: int = 4096
+    ) -> None:
         self.hash, self.iterations, self.salt = hash_name, iterations, b"some salt"
         salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), self.salt, iterations)
         self.stored = hashlib.new(hash_name, self.mac(salted, "Client Key")).digest()
@@ -82,7 +86,9 @@ def converse(scram: Scram, server: Server) -> ScramExchange:
     return exchange
 
 
-@pytest.mark.parametrize(("name", "hash_name"), [("SCRAM-SHA-256", "sha256"), ("SCRAM-SHA-512", "sha512")])
+@pytest.mark.parametrize(
+    ("name", "hash_name"), [("SCRAM-SHA-256", "sha256"), ("SCRAM-SHA-512", "sha512")]
+)
 def test_both_hashes_with_a_server_of_the_formulas(name: str, hash_name: str) -> None:
     assert converse(mechanism(name), Server(hash_name=hash_name)).done
 
@@ -120,7 +126,9 @@ def test_server_that_does_not_know_the_password_is_not_believed() -> None:
         (b"x" * 5000, "5000 bytes"),
     ],
 )
-def test_hostile_first_messages_are_refused_before_anything_is_hashed(message: bytes, words: str) -> None:
+def test_hostile_first_messages_are_refused_before_anything_is_hashed(
+    message: bytes, words: str
+) -> None:
     scram = mechanism()
     exchange = scram.exchange("h", 1)
     exchange.begin()
@@ -163,7 +171,9 @@ def test_keys_are_derived_once_until_something_changes(monkeypatch: pytest.Monke
 
 
 def test_names_are_escaped_and_delegation_tokens_say_what_they_are() -> None:
-    scram = Scram("SCRAM-SHA-256", Credentials("a=b,c", PASSWORD), is_token=True, make_nonce=lambda: "x")
+    scram = Scram(
+        "SCRAM-SHA-256", Credentials("a=b,c", PASSWORD), is_token=True, make_nonce=lambda: "x"
+    )
     assert scram.exchange("h", 1).begin() == b"n,,n=a=3Db=2Cc,r=x,tokenauth=true"
     assert converse(mechanism(is_token=True), Server()).done
 
@@ -180,18 +190,30 @@ def test_password_goes_as_it_is_and_prepared_after_a_refusal() -> None:
     assert converse(scram, Server("pa")).done
     scram.on_refused()
     assert converse(scram, Server("p\u00adª")).done
-    assert converse(mechanism(password="\x07"), Server("\x07")).done, "what can't be prepared is taken as it is"
+    assert converse(mechanism(password="\x07"), Server("\x07")).done, (
+        "what can't be prepared is taken as it is"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "prepared"),
-    [("I\u00adX", "IX"), ("user", "user"), ("USER", "USER"), ("ª", "a"), ("Ⅸ", "IX"), ("a\u00a0b", "a b"), ("", "")],
+    [
+        ("I\u00adX", "IX"),
+        ("user", "user"),
+        ("USER", "USER"),
+        ("ª", "a"),
+        ("Ⅸ", "IX"),
+        ("a\u00a0b", "a b"),
+        ("", ""),
+    ],
 )
 def test_saslprep_examples_of_rfc_4013(text: str, prepared: str) -> None:
     assert saslprep(text) == prepared
 
 
-@pytest.mark.parametrize("text", ["\u0007", "\u0627\u0031", "\u00ad", "\ue000", "\u0221", "\u0627a\u0627", "a\u0627"])
+@pytest.mark.parametrize(
+    "text", ["\u0007", "\u0627\u0031", "\u00ad", "\ue000", "\u0221", "\u0627a\u0627", "a\u0627"]
+)
 def test_saslprep_refuses_what_the_rfc_refuses(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         saslprep(text)

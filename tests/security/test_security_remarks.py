@@ -16,7 +16,8 @@ from tests.client.log_support import Plain
 
 SASL = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "sasl_plaintext"}
 URL, TYPE, CONFIG = (
-    f"sasl.oauthbearer.{name}" for name in ("token.endpoint.url", "metadata.authentication.type", "config")
+    f"sasl.oauthbearer.{name}"
+    for name in ("token.endpoint.url", "metadata.authentication.type", "config")
 )
 USER = {"sasl.username": "alice", "sasl.password": "s3cret-word"}
 OIDC = {
@@ -42,7 +43,9 @@ EXPOSED = {
 
 @pytest.fixture(autouse=True)
 def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gssapi", SimpleNamespace(exceptions=SimpleNamespace(GSSError=OSError)))
+    monkeypatch.setitem(
+        sys.modules, "gssapi", SimpleNamespace(exceptions=SimpleNamespace(GSSError=OSError))
+    )
 
 
 def warnings_of(**conf: Any) -> list[str]:
@@ -50,7 +53,11 @@ def warnings_of(**conf: Any) -> list[str]:
     logger = Plain()
     with Producer({**SASL, **conf, "logger": logger, "error_cb": lambda error: None}):
         pass
-    return [call[-1] for call in logger.calls if call[0] == logging.WARNING and "without TLS" in call[-1]]
+    return [
+        call[-1]
+        for call in logger.calls
+        if call[0] == logging.WARNING and "without TLS" in call[-1]
+    ]
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -59,7 +66,10 @@ def test_each_mechanism_says_what_others_can_use(name: str) -> None:
     warned = warnings_of(**own)
     if name in EXPOSED:
         assert len(warned) == 1
-        assert f"SASL {name} without TLS: anyone who can read the network traffic {EXPOSED[name]}" in warned[0]
+        assert (
+            f"SASL {name} without TLS: anyone who can read the network traffic {EXPOSED[name]}"
+            in warned[0]
+        )
     else:
         assert warned == []
     assert warnings_of(**{**own, "security.protocol": "sasl_ssl"}) == []
@@ -91,9 +101,14 @@ ENCRYPTED = {"sasl.mechanism": "OAUTHBEARER", "security.protocol": "sasl_ssl", *
     ],
 )
 def test_a_secret_that_goes_to_a_provider_without_tls(url: str, warned: bool) -> None:
-    mechanism = mechanism_of(parse({**SASL, **ENCRYPTED, URL: f"{url}?key=s3cret-word"}, "producer"))
+    mechanism = mechanism_of(
+        parse({**SASL, **ENCRYPTED, URL: f"{url}?key=s3cret-word"}, "producer")
+    )
     remarks = mechanism.remarks(encrypted=True)
-    text = f"{URL} is {url}, without TLS: anyone who can read the network traffic sees the login and the token"
+    text = (
+        f"{URL} is {url}, without TLS: anyone who can read the network traffic sees the login "
+        "and the token"
+    )
     assert remarks == ([text] if warned else [])
 
 
@@ -109,11 +124,19 @@ def test_clouds_services_are_held_to_the_same() -> None:
     base = {**SASL, **ENCRYPTED}
     azure = {TYPE: "azure_imds", CONFIG: "query=resource=x"}
     assert mechanism_of(parse({**base, **azure, URL: ""}, "producer")).remarks(encrypted=True) == []
-    assert mechanism_of(parse({**base, **azure, URL: "http://h/t"}, "producer")).remarks(encrypted=True)
+    assert mechanism_of(parse({**base, **azure, URL: "http://h/t"}, "producer")).remarks(
+        encrypted=True
+    )
     pytest.importorskip("botocore")
-    for endpoint, warned in (("http://sts.example", True), ("https://sts.example", False), ("", False)):
+    for endpoint, warned in (
+        ("http://sts.example", True),
+        ("https://sts.example", False),
+        ("", False),
+    ):
         aws = {TYPE: "aws_iam", CONFIG: f"region=eu-north-1,audience=x,sts_endpoint={endpoint}"}
-        assert bool(mechanism_of(parse({**base, **aws}, "producer")).remarks(encrypted=True)) is warned
+        assert (
+            bool(mechanism_of(parse({**base, **aws}, "producer")).remarks(encrypted=True)) is warned
+        )
 
 
 # --- log-ins in URLs ---
@@ -138,7 +161,11 @@ def test_a_login_in_an_endpoints_url_is_refused_unseen(url: str, kind: str) -> N
     if kind == "azure":
         own |= {TYPE: "azure_imds"}
     if kind == "aws":
-        own |= {TYPE: "aws_iam", CONFIG: f"region=eu-north-1,audience=x,sts_endpoint={url}", URL: ""}
+        own |= {
+            TYPE: "aws_iam",
+            CONFIG: f"region=eu-north-1,audience=x,sts_endpoint={url}",
+            URL: "",
+        }
     with pytest.raises(KafkaException) as caught:
         Producer({**SASL, **own, "debug": "all", "logger": logger})
     seen = f"{caught.value!r} {caught.value} {caught.value.__context__!r} {''.join(logger.texts())}"
@@ -150,13 +177,23 @@ def test_a_login_in_an_endpoints_url_is_refused_unseen(url: str, kind: str) -> N
 def test_it_is_not_shown_where_it_is_not_used_either(url: str) -> None:
     """Other security protocols ignore the URL, but debug=conf shows it."""
     logger = Plain()
-    own = {"bootstrap.servers": "127.0.0.1:1", URL: f"{url}?code=s3cret-code", "debug": "all", "logger": logger}
+    own = {
+        "bootstrap.servers": "127.0.0.1:1",
+        URL: f"{url}?code=s3cret-code",
+        "debug": "all",
+        "logger": logger,
+    }
     with Producer(own) as producer:
-        seen = f"{producer!r} {producer.metrics()} {parse(own, 'producer')!r} {''.join(logger.texts())}"
+        seen = (
+            f"{producer!r} {producer.metrics()} {parse(own, 'producer')!r} "
+            f"{''.join(logger.texts())}"
+        )
     assert "s3cret" not in seen
 
 
-@pytest.mark.parametrize("servers", ["alice:s3cret@h:1", "SASL_SSL://alice:s3cret@h:1", "h:1,s3cret@h"])
+@pytest.mark.parametrize(
+    "servers", ["alice:s3cret@h:1", "SASL_SSL://alice:s3cret@h:1", "h:1,s3cret@h"]
+)
 def test_a_login_before_a_bootstrap_server_is_refused_unseen(servers: str) -> None:
     with pytest.raises(KafkaException, match="a user or a password before its host") as caught:
         parse({"bootstrap.servers": servers}, "producer")
@@ -181,7 +218,11 @@ def test_a_callback_is_shown_by_its_name() -> None:
         return None
 
     logger = Plain()
-    conf = {**SASL, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": partial(fetch, password="s3cret-word")}
+    conf = {
+        **SASL,
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": partial(fetch, password="s3cret-word"),
+    }
     with Producer({**conf, "debug": "all", "logger": logger, "error_cb": lambda error: None}):
         pass
     seen = f"{parse(conf, 'producer')!r} {''.join(logger.texts())}"
@@ -190,7 +231,11 @@ def test_a_callback_is_shown_by_its_name() -> None:
 
 
 def test_kinits_command_is_marked_as_secret() -> None:
-    conf = {**SASL, "sasl.mechanism": "GSSAPI", "sasl.kerberos.kinit.cmd": "echo s3cret-word | kinit app; exit 1"}
+    conf = {
+        **SASL,
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.kinit.cmd": "echo s3cret-word | kinit app; exit 1",
+    }
     logger = Plain()
     with Producer({**conf, "debug": "all", "logger": logger, "error_cb": lambda error: None}):
         pass

@@ -29,7 +29,9 @@ def test_addresses_of_every_function_of_the_transport() -> None:
     assert len(set(addresses.values())) == len(addresses)
 
 
-def test_ca_file_is_whom_the_client_trusts(authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path) -> None:
+def test_ca_file_is_whom_the_client_trusts(
+    authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path
+) -> None:
     path = tmp_path / "ca.pem"
     path.write_text(pem(authority))
     outcome = shake(tls({"ssl.ca.location": str(path)}), server(broker))
@@ -42,13 +44,17 @@ def test_ca_file_is_whom_the_client_trusts(authority: trustme.CA, broker: trustm
 
 
 @pytest.mark.parametrize("host", [HOST, "10.0.0.1", "2001:db8::1"])
-def test_certificate_has_to_name_the_host(authority: trustme.CA, broker: trustme.LeafCert, host: str) -> None:
+def test_certificate_has_to_name_the_host(
+    authority: trustme.CA, broker: trustme.LeafCert, host: str
+) -> None:
     context = tls({"ssl.ca.pem": pem(authority)})
     assert context.identifies_hosts
     assert shake(context, server(broker), host).succeeded
 
 
-@pytest.mark.parametrize(("host", "verify_error"), [("b3", 62), ("b1.example.org", 62), ("10.0.0.2", 64), ("::1", 64)])
+@pytest.mark.parametrize(
+    ("host", "verify_error"), [("b3", 62), ("b1.example.org", 62), ("10.0.0.2", 64), ("::1", 64)]
+)
 def test_certificate_of_another_host_is_refused(
     authority: trustme.CA, broker: trustme.LeafCert, host: str, verify_error: int
 ) -> None:
@@ -56,7 +62,9 @@ def test_certificate_of_another_host_is_refused(
     assert (outcome.reason, outcome.verify_error) == ("certificate verify failed", verify_error)
 
 
-def test_names_are_not_checked_without_endpoint_identification(authority: trustme.CA, broker: trustme.LeafCert) -> None:
+def test_names_are_not_checked_without_endpoint_identification(
+    authority: trustme.CA, broker: trustme.LeafCert
+) -> None:
     properties = {"ssl.ca.pem": pem(authority), "ssl.endpoint.identification.algorithm": "none"}
     context = tls(properties)
     assert context.verifies
@@ -72,7 +80,9 @@ def test_anybody_is_let_in_without_verification(broker: trustme.LeafCert) -> Non
     assert any("enable.ssl.certificate.verification=false" in text for text in context.remarks)
 
 
-def test_client_certificate_of_pem_files(authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path) -> None:
+def test_client_certificate_of_pem_files(
+    authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path
+) -> None:
     own = authority.create_child_ca().issue_cert("client@example.org", common_name="the client")
     (tmp_path / "own.pem").write_text(chain_of(own))
     (tmp_path / "own.key").write_text(key_of(own))

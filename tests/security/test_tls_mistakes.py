@@ -20,10 +20,16 @@ from tests.security.certificates import PASSWORD, encrypted, keystore
 from tests.security.handshakes import chain_of, der_of, key_of, pem, tls
 
 AUTHORITY = trustme.CA()
-OWN = AUTHORITY.issue_cert("client@example.org", common_name="the client", organization_name="Client")
+OWN = AUTHORITY.issue_cert(
+    "client@example.org", common_name="the client", organization_name="Client"
+)
 OTHER = AUTHORITY.issue_cert("other@example.org")
 KEY_BODY = key_of(OWN).splitlines()[1]
-X25519 = x25519.X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+X25519 = (
+    x25519.X25519PrivateKey.generate()
+    .private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    .decode()
+)
 
 
 def refused(properties: dict[str, Any]) -> str:
@@ -32,14 +38,19 @@ def refused(properties: dict[str, Any]) -> str:
         tls({"ssl.ca.pem": pem(AUTHORITY), **properties})
     assert caught.value.args[0].code() in (KafkaError._INVALID_ARG, KafkaError._SSL)
     text = str(caught.value)
-    for shown in ("".join(traceback.format_exception(caught.value)), repr(caught.value), pickle.dumps(caught.value)):
+    for shown in (
+        "".join(traceback.format_exception(caught.value)),
+        repr(caught.value),
+        pickle.dumps(caught.value),
+    ):
         for secret in (PASSWORD, KEY_BODY):
             assert secret not in str(shown)
     return text
 
 
 NEEDS_CURVES = pytest.mark.skipif(
-    not hasattr(openssl.lib, "SSL_CTX_set1_curves_list"), reason="this cryptography has no SSL_CTX_set1_curves_list"
+    not hasattr(openssl.lib, "SSL_CTX_set1_curves_list"),
+    reason="this cryptography has no SSL_CTX_set1_curves_list",
 )
 LOCATIONS = ["ssl.ca.location", "ssl.crl.location", "ssl.keystore.location"]
 PAIRS = {
@@ -74,8 +85,14 @@ def test_file_that_is_too_long(tmp_path: Path) -> None:
     [
         (b"", "it is empty"),
         (b"hello", "a PEM text begins with -----BEGIN"),
-        (b"\xfe\xed\xfe\xed\0\0\0\2", "it is a Java keystore: keytool -importkeystore -srckeystore "),
-        (pem(AUTHORITY).replace("\n", "\\n").encode()[:200], "its line ends are a backslash and an n"),
+        (
+            b"\xfe\xed\xfe\xed\0\0\0\2",
+            "it is a Java keystore: keytool -importkeystore -srckeystore ",
+        ),
+        (
+            pem(AUTHORITY).replace("\n", "\\n").encode()[:200],
+            "its line ends are a backslash and an n",
+        ),
     ],
 )
 def test_file_with_something_else(tmp_path: Path, name: str, content: bytes, said: str) -> None:
@@ -90,7 +107,9 @@ def test_der_is_recognised(tmp_path: Path) -> None:
     path = tmp_path / "x.der"
     path.write_bytes(der_of(OWN))
     assert "it seems to be in DER form" in refused({"ssl.ca.location": str(path)})
-    assert "it can't be opened: it needs a password" in refused({"ssl.keystore.location": str(path)})
+    assert "it can't be opened: it needs a password" in refused(
+        {"ssl.keystore.location": str(path)}
+    )
 
 
 def test_certificate_in_place_of_a_key_and_the_reverse() -> None:
@@ -109,7 +128,9 @@ def test_damaged_ones(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     path.write_text(pem(AUTHORITY) + DAMAGED)
     assert f"ssl.ca.location={path}: " in refused({"ssl.ca.location": str(path)})
-    assert "ssl.ca.pem: certificate 2 of 2 can't be read: " in refused({"ssl.ca.pem": pem(AUTHORITY) + DAMAGED})
+    assert "ssl.ca.pem: certificate 2 of 2 can't be read: " in refused(
+        {"ssl.ca.pem": pem(AUTHORITY) + DAMAGED}
+    )
     text = refused({"ssl.certificate.pem": chain_of(OWN) + DAMAGED, "ssl.key.pem": key_of(OWN)})
     assert "ssl.certificate.pem: certificate 2 of 2 can't be read: " in text
     lines = key_of(OWN).splitlines()
@@ -117,7 +138,9 @@ def test_damaged_ones(tmp_path: Path) -> None:
     text = refused({"ssl.certificate.pem": chain_of(OWN), "ssl.key.pem": damaged})
     assert "ssl.key.pem: the key can't be read" in text
     (tmp_path / "crl.pem").write_text(DAMAGED.replace("CERTIFICATE", "X509 CRL"))
-    assert "a revocation list can't be read" in refused({"ssl.crl.location": str(tmp_path / "crl.pem")})
+    assert "a revocation list can't be read" in refused(
+        {"ssl.crl.location": str(tmp_path / "crl.pem")}
+    )
 
 
 def test_password_of_a_key() -> None:
@@ -131,7 +154,9 @@ def test_password_of_a_keystore(tmp_path: Path) -> None:
     path = tmp_path / "own.p12"
     path.write_bytes(keystore(OWN))
     properties = {"ssl.keystore.location": str(path)}
-    assert f"{path}: it can't be opened: it needs a password: set ssl.keystore.password" in refused(properties)
+    assert f"{path}: it can't be opened: it needs a password: set ssl.keystore.password" in refused(
+        properties
+    )
     text = refused({**properties, "ssl.keystore.password": f"{PASSWORD}-not"})
     assert f"ssl.keystore.location={path}: it can't be opened: wrong ssl.keystore.password" in text
     path.write_bytes(keystore(OWN, with_key=False))
@@ -141,9 +166,14 @@ def test_password_of_a_keystore(tmp_path: Path) -> None:
 
 def test_key_of_another_certificate() -> None:
     text = refused({"ssl.certificate.pem": chain_of(OWN), "ssl.key.pem": key_of(OTHER)})
-    assert "the key of ssl.key.pem isn't the one of the certificate of ssl.certificate.pem, CN=the client" in text
+    assert (
+        "the key of ssl.key.pem isn't the one of the certificate of ssl.certificate.pem, "
+        "CN=the client" in text
+    )
     assert "first one" not in text
-    text = refused({"ssl.certificate.pem": pem(AUTHORITY) + chain_of(OWN), "ssl.key.pem": key_of(OWN)})
+    text = refused(
+        {"ssl.certificate.pem": pem(AUTHORITY) + chain_of(OWN), "ssl.key.pem": key_of(OWN)}
+    )
     assert "it has to be the first one of the file" in text
 
 
@@ -160,7 +190,13 @@ def test_half_an_identity(tmp_path: Path) -> None:
     text = refused({"ssl.key.location": str(path)})
     assert f"ssl.key.location={path}: there is no certificate for it" in text
     # Both may be one file.
-    assert tls({"ssl.ca.pem": pem(AUTHORITY), "ssl.certificate.location": str(path), "ssl.key.location": str(path)})
+    assert tls(
+        {
+            "ssl.ca.pem": pem(AUTHORITY),
+            "ssl.certificate.location": str(path),
+            "ssl.key.location": str(path),
+        }
+    )
 
 
 def test_contradictions(tmp_path: Path) -> None:
@@ -168,7 +204,9 @@ def test_contradictions(tmp_path: Path) -> None:
     path = str(tmp_path / "x.pem")
     text = refused({**both, "ssl.certificate.location": path})
     assert "ssl.certificate.location and ssl.certificate.pem: set one of them" in text
-    assert "ssl.key.location and ssl.key.pem: set one of them" in refused({**both, "ssl.key.location": path})
+    assert "ssl.key.location and ssl.key.pem: set one of them" in refused(
+        {**both, "ssl.key.location": path}
+    )
     text = refused({**both, "ssl.keystore.location": path})
     assert "ssl.keystore.location and ssl.certificate.pem: set one of them" in text
 
@@ -218,7 +256,9 @@ def test_function_that_the_transport_needs() -> None:
 def _without(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
     """Remove a function, as in an older cryptography package."""
     own = openssl.lib
-    monkeypatch.setattr(openssl, "lib", SimpleNamespace(**{n: getattr(own, n) for n in dir(own) if n != function}))
+    monkeypatch.setattr(
+        openssl, "lib", SimpleNamespace(**{n: getattr(own, n) for n in dir(own) if n != function})
+    )
 
 
 def test_repr_has_no_secret(tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ def broker(authority: trustme.CA) -> trustme.LeafCert:
 def own(authority: trustme.CA) -> trustme.LeafCert:
     """Return a client's certificate, two authorities below the root."""
     below = authority.create_child_ca().create_child_ca()
-    return below.issue_cert("client@example.org", common_name="the client", organization_name="Client")
+    return below.issue_cert(
+        "client@example.org", common_name="the client", organization_name="Client"
+    )
 
 
 # --- the client's own certificate ---
@@ -40,7 +42,11 @@ def own(authority: trustme.CA) -> trustme.LeafCert:
 
 @pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
 def test_encrypted_key(
-    authority: trustme.CA, broker: trustme.LeafCert, own: trustme.LeafCert, tmp_path: Path, form: PrivateFormat
+    authority: trustme.CA,
+    broker: trustme.LeafCert,
+    own: trustme.LeafCert,
+    tmp_path: Path,
+    form: PrivateFormat,
 ) -> None:
     (tmp_path / "own.key").write_text(encrypted(own, form))
     (tmp_path / "own.pem").write_text(chain_of(own))
@@ -49,26 +55,45 @@ def test_encrypted_key(
         "ssl.certificate.location": str(tmp_path / "own.pem"),
         "ssl.key.location": str(tmp_path / "own.key"),
     }
-    assert shake(tls({**properties, "ssl.key.password": PASSWORD}), server(broker, clients=authority)).succeeded
-    with pytest.raises(KafkaException, match=r"own\.key: the key is encrypted.*hint: set ssl\.key\.password"):
+    assert shake(
+        tls({**properties, "ssl.key.password": PASSWORD}), server(broker, clients=authority)
+    ).succeeded
+    with pytest.raises(
+        KafkaException, match=r"own\.key: the key is encrypted.*hint: set ssl\.key\.password"
+    ):
         tls(properties)
 
 
-def test_own_certificate_from_texts(authority: trustme.CA, broker: trustme.LeafCert, own: trustme.LeafCert) -> None:
-    properties = {"ssl.ca.pem": pem(authority), "ssl.certificate.pem": chain_of(own), "ssl.key.pem": key_of(own)}
+def test_own_certificate_from_texts(
+    authority: trustme.CA, broker: trustme.LeafCert, own: trustme.LeafCert
+) -> None:
+    properties = {
+        "ssl.ca.pem": pem(authority),
+        "ssl.certificate.pem": chain_of(own),
+        "ssl.key.pem": key_of(own),
+    }
     outcome = shake(tls(properties), server(broker, clients=authority))
     assert outcome.succeeded
     assert len(outcome.client_names) == 3, "the authorities between go with it"
     # A password for an unencrypted key has no effect.
-    assert shake(tls({**properties, "ssl.key.password": "x"}), server(broker, clients=authority)).succeeded
+    assert shake(
+        tls({**properties, "ssl.key.password": "x"}), server(broker, clients=authority)
+    ).succeeded
 
 
 @pytest.mark.parametrize("password", [PASSWORD, None])
 def test_keystore(
-    authority: trustme.CA, broker: trustme.LeafCert, own: trustme.LeafCert, tmp_path: Path, password: str | None
+    authority: trustme.CA,
+    broker: trustme.LeafCert,
+    own: trustme.LeafCert,
+    tmp_path: Path,
+    password: str | None,
 ) -> None:
     (tmp_path / "own.p12").write_bytes(keystore(own, password))
-    properties: dict[str, Any] = {"ssl.ca.pem": pem(authority), "ssl.keystore.location": str(tmp_path / "own.p12")}
+    properties: dict[str, Any] = {
+        "ssl.ca.pem": pem(authority),
+        "ssl.keystore.location": str(tmp_path / "own.p12"),
+    }
     if password is not None:
         properties["ssl.keystore.password"] = password
     outcome = shake(tls(properties), server(broker, clients=authority))
@@ -77,14 +102,22 @@ def test_keystore(
     assert len(outcome.client_names) == 3
 
 
-def test_client_without_certificate_is_told_so_by_the_broker(authority: trustme.CA, broker: trustme.LeafCert) -> None:
+def test_client_without_certificate_is_told_so_by_the_broker(
+    authority: trustme.CA, broker: trustme.LeafCert
+) -> None:
     outcome = shake(tls({"ssl.ca.pem": pem(authority)}), server(broker, clients=authority))
     assert "certificate required" in outcome.reason
 
 
 def test_expired_own_certificate_is_remarked_on(authority: trustme.CA) -> None:
     old = authority.issue_cert("client", not_before=NOW - 10 * DAY, not_after=NOW - 3 * DAY)
-    context = tls({"ssl.ca.pem": pem(authority), "ssl.certificate.pem": chain_of(old), "ssl.key.pem": key_of(old)})
+    context = tls(
+        {
+            "ssl.ca.pem": pem(authority),
+            "ssl.certificate.pem": chain_of(old),
+            "ssl.key.pem": key_of(old),
+        }
+    )
     (remark,) = context.remarks
     assert f"expired on {NOW - 3 * DAY:%Y-%m-%d}" in remark
     assert "ssl.certificate.pem" in remark
@@ -93,7 +126,9 @@ def test_expired_own_certificate_is_remarked_on(authority: trustme.CA) -> None:
 # --- whom it trusts ---
 
 
-def test_ca_directory_of_pem_files(authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path) -> None:
+def test_ca_directory_of_pem_files(
+    authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path
+) -> None:
     (tmp_path / "one.crt").write_text(pem(trustme.CA()))
     (tmp_path / "two.pem").write_text(pem(trustme.CA()) + pem(authority))
     (tmp_path / "key.pem").write_text(key_of(broker))
@@ -103,14 +138,20 @@ def test_ca_directory_of_pem_files(authority: trustme.CA, broker: trustme.LeafCe
     assert not shake(tls({"ssl.ca.location": str(tmp_path)}), server(broker)).succeeded
 
 
-def test_ca_directory_with_hashed_names(authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path) -> None:
+def test_ca_directory_with_hashed_names(
+    authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path
+) -> None:
     own = crypto.X509.from_cryptography(x509.load_pem_x509_certificate(authority.cert_pem.bytes()))
     (tmp_path / f"{own.subject_name_hash():08x}.0").write_text(pem(authority))
     assert shake(tls({"ssl.ca.location": str(tmp_path)}), server(broker)).succeeded
-    assert not shake(tls({"ssl.ca.location": str(tmp_path)}), server(trustme.CA().issue_cert(HOST))).succeeded
+    assert not shake(
+        tls({"ssl.ca.location": str(tmp_path)}), server(trustme.CA().issue_cert(HOST))
+    ).succeeded
 
 
-def test_ca_file_and_text_add_up(authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path) -> None:
+def test_ca_file_and_text_add_up(
+    authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path
+) -> None:
     (tmp_path / "ca.pem").write_text(pem(trustme.CA()))
     context = tls({"ssl.ca.location": str(tmp_path / "ca.pem"), "ssl.ca.pem": pem(authority)})
     assert shake(context, server(broker)).succeeded
@@ -126,7 +167,9 @@ def test_intermediate_authority_is_trusted_without_its_root(authority: trustme.C
 def test_system_places_are_looked_at_in_order(
     authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing, empty, broken, good = (str(tmp_path / name) for name in ("missing", "empty", "broken.pem", "good.pem"))
+    missing, empty, broken, good = (
+        str(tmp_path / name) for name in ("missing", "empty", "broken.pem", "good.pem")
+    )
     os.mkdir(empty)
     Path(broken).write_text("nothing")
     Path(good).write_text(pem(authority))
@@ -136,18 +179,27 @@ def test_system_places_are_looked_at_in_order(
         context = tls(properties)
         assert shake(context, server(broker)).succeeded
         assert context.authorities.trusted == [good]
-        assert [place.split(":")[0] for place in context.authorities.tried] == [missing, empty, broken]
+        assert [place.split(":")[0] for place in context.authorities.tried] == [
+            missing,
+            empty,
+            broken,
+        ]
     monkeypatch.setenv("SSL_CERT_FILE", broken)
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     assert tls({}).authorities.trusted == [str(tmp_path)]
-    assert tls({"ssl.ca.pem": pem(trustme.CA())}).authorities.trusted == ["ssl.ca.pem"], "what is named is all"
+    assert tls({"ssl.ca.pem": pem(trustme.CA())}).authorities.trusted == ["ssl.ca.pem"], (
+        "what is named is all"
+    )
 
 
 def test_certifi_is_the_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
     certifi = pytest.importorskip("certifi")
     _no_environment(monkeypatch)
     monkeypatch.setattr(authorities, "CA_LOCATIONS", ("/nowhere/ca.pem",))
-    assert tls({}).authorities.where() == f"{certifi.where()} (ssl.ca.location isn't set; tried: /nowhere/ca.pem)"
+    assert (
+        tls({}).authorities.where()
+        == f"{certifi.where()} (ssl.ca.location isn't set; tried: /nowhere/ca.pem)"
+    )
 
 
 def test_no_authorities_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,10 +221,14 @@ def test_revocation_list(authority: trustme.CA, broker: trustme.LeafCert, tmp_pa
     properties = {"ssl.ca.pem": pem(authority), "ssl.crl.location": str(path)}
     path.write_text(revocation_list(authority, authority.issue_cert("other")))
     assert shake(tls(properties), server(broker)).succeeded
-    path.write_text(revocation_list(trustme.CA(organization_name="Other")) + revocation_list(authority, broker))
+    path.write_text(
+        revocation_list(trustme.CA(organization_name="Other")) + revocation_list(authority, broker)
+    )
     assert shake(tls(properties), server(broker)).verify_error == 23
     path.write_text(revocation_list(trustme.CA(organization_name="Other")))
-    assert shake(tls(properties), server(broker)).verify_error == 3, "no list of this issuer: nobody is let in"
+    assert shake(tls(properties), server(broker)).verify_error == 3, (
+        "no list of this issuer: nobody is let in"
+    )
     path.write_text(revocation_list(authority, days=-2))
     assert shake(tls(properties), server(broker)).verify_error == 12
     # A CA in the file of revocation lists isn't trusted.
@@ -182,7 +238,8 @@ def test_revocation_list(authority: trustme.CA, broker: trustme.LeafCert, tmp_pa
 
 
 def test_revoked_intermediate(authority: trustme.CA, tmp_path: Path) -> None:
-    """With ssl.crl.check=chain a revoked intermediate invalidates the certificates of its brokers.
+    """With ssl.crl.check=chain a revoked intermediate invalidates the certificates of its
+    brokers.
     """
     below = authority.create_child_ca()
     leaf, path = below.issue_cert(HOST), tmp_path / "crl.pem"
@@ -192,7 +249,9 @@ def test_revoked_intermediate(authority: trustme.CA, tmp_path: Path) -> None:
     assert shake(tls(chain), server(leaf)).succeeded
     path.write_text(revocation_list(authority, below) + revocation_list(below))
     assert shake(tls(chain), server(leaf)).verify_error == 23
-    assert shake(tls(leaf_alone), server(leaf)).succeeded, "the broker's own certificate isn't revoked"
+    assert shake(tls(leaf_alone), server(leaf)).succeeded, (
+        "the broker's own certificate isn't revoked"
+    )
     path.write_text(revocation_list(authority) + revocation_list(below, leaf))
     assert shake(tls(chain), server(leaf)).verify_error == 23
     assert shake(tls(leaf_alone), server(leaf)).verify_error == 23
@@ -203,7 +262,9 @@ def test_list_that_is_missing_for_a_chain(authority: trustme.CA, tmp_path: Path)
     leaf, path = below.issue_cert(HOST), tmp_path / "crl.pem"
     chain = {"ssl.ca.pem": pem(authority), "ssl.crl.location": str(path), "ssl.crl.check": "chain"}
     path.write_text(revocation_list(below))
-    assert shake(tls(chain), server(leaf)).verify_error == 3, "no list of the root: nobody is let in"
+    assert shake(tls(chain), server(leaf)).verify_error == 3, (
+        "no list of the root: nobody is let in"
+    )
     assert shake(tls({**chain, "ssl.crl.check": "leaf"}), server(leaf)).succeeded
     path.write_text(revocation_list(authority, days=-2) + revocation_list(below))
     assert shake(tls(chain), server(leaf)).verify_error == 12
@@ -211,7 +272,9 @@ def test_list_that_is_missing_for_a_chain(authority: trustme.CA, tmp_path: Path)
     path.write_text(revocation_list(authority) + revocation_list(below))
     assert shake(tls({**chain, "ssl.ca.pem": pem(below)}), server(leaf)).verify_error == 2
     assert shake(tls({**chain, "ssl.ca.pem": pem(below) + pem(authority)}), server(leaf)).succeeded
-    with pytest.raises(KafkaException, match=r"ssl\.crl\.check=chain.*hint: set ssl\.crl\.location"):
+    with pytest.raises(
+        KafkaException, match=r"ssl\.crl\.check=chain.*hint: set ssl\.crl\.location"
+    ):
         tls({"ssl.ca.pem": pem(authority), "ssl.crl.check": "chain"})
 
 
@@ -252,14 +315,18 @@ def test_cipher_suites(authority: trustme.CA, broker: trustme.LeafCert) -> None:
 
 
 def test_suites_without_certificates_are_never_offered(authority: trustme.CA) -> None:
-    context = tls({"ssl.ca.pem": pem(authority), "ssl.cipher.suites": "ALL:COMPLEMENTOFDEFAULT@SECLEVEL=0"})
+    context = tls(
+        {"ssl.ca.pem": pem(authority), "ssl.cipher.suites": "ALL:COMPLEMENTOFDEFAULT@SECLEVEL=0"}
+    )
     offered = SSL.Connection(context.context, None).get_cipher_list()
     assert offered
     assert not [name for name in offered if "NULL" in name or name.startswith(("ADH-", "AECDH-"))]
 
 
 def test_unknown_suites_are_remarked_on(authority: trustme.CA) -> None:
-    suites = "TLS_AES_128_GCM_SHA256,TLS_NONSENSE, ECDHE-RSA-AES128-GCM-SHA256:NONSENSE-SHA:!RC4:HIGH"
+    suites = (
+        "TLS_AES_128_GCM_SHA256,TLS_NONSENSE, ECDHE-RSA-AES128-GCM-SHA256:NONSENSE-SHA:!RC4:HIGH"
+    )
     (remark,) = tls({"ssl.ca.pem": pem(authority), "ssl.cipher.suites": suites}).remarks
     assert remark.endswith(" has no TLS_NONSENSE, NONSENSE-SHA")
 
@@ -284,7 +351,9 @@ def test_signature_algorithms(authority: trustme.CA, broker: trustme.LeafCert) -
 # --- files that change ---
 
 
-def test_changed_files_are_noticed(authority: trustme.CA, own: trustme.LeafCert, tmp_path: Path) -> None:
+def test_changed_files_are_noticed(
+    authority: trustme.CA, own: trustme.LeafCert, tmp_path: Path
+) -> None:
     paths = {
         "ssl.ca.location": (tmp_path / "ca.pem", pem(authority)),
         "ssl.crl.location": (tmp_path / "crl.pem", revocation_list(authority)),
@@ -320,7 +389,9 @@ def test_change_behind_a_symbolic_link_is_noticed(authority: trustme.CA, tmp_pat
     assert context.changed()
 
 
-def test_directory_that_gets_another_file_has_changed(authority: trustme.CA, tmp_path: Path) -> None:
+def test_directory_that_gets_another_file_has_changed(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
     (tmp_path / "one.pem").write_text(pem(authority))
     context = tls({"ssl.ca.location": str(tmp_path)})
     assert not context.changed()

@@ -51,16 +51,27 @@ def authority() -> trustme.CA:
     ],
 )
 def test_suites_that_protect_nothing_are_refused(authority: trustme.CA, suites: str) -> None:
-    with pytest.raises(KafkaException, match=r"ssl\.cipher\.suites: \S+ has no encryption, or no authentication"):
+    with pytest.raises(
+        KafkaException, match=r"ssl\.cipher\.suites: \S+ has no encryption, or no authentication"
+    ):
         tls({"ssl.ca.pem": pem(authority), "ssl.cipher.suites": suites})
 
 
 @pytest.mark.parametrize(
     "suites",
-    ["", "ALL", "ALL:!eNULL", "DEFAULT:-aNULL:+eNULL", "ALL:COMPLEMENTOFDEFAULT@SECLEVEL=0", "TLS_AES_128_GCM_SHA256"],
+    [
+        "",
+        "ALL",
+        "ALL:!eNULL",
+        "DEFAULT:-aNULL:+eNULL",
+        "ALL:COMPLEMENTOFDEFAULT@SECLEVEL=0",
+        "TLS_AES_128_GCM_SHA256",
+    ],
 )
 def test_what_is_offered_encrypts_and_authenticates(authority: trustme.CA, suites: str) -> None:
-    context = tls({"ssl.ca.pem": pem(authority), **({"ssl.cipher.suites": suites} if suites else {})})
+    context = tls(
+        {"ssl.ca.pem": pem(authority), **({"ssl.cipher.suites": suites} if suites else {})}
+    )
     offered = SSL.Connection(context.context, None).get_cipher_list()
     assert offered
     assert [name for name in offered if not any(cipher in name for cipher in ENCRYPTING)] == []
@@ -77,25 +88,38 @@ def test_what_is_offered_encrypts_and_authenticates(authority: trustme.CA, suite
 def test_suites_of_openssls_own_file_are_refused(tmp_path: Path, line: str, named: str) -> None:
     file = tmp_path / "openssl.cnf"
     file.write_text(f"openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\n{line}\n")
-    code = "from tests.security.handshakes import tls; tls({'enable.ssl.certificate.verification': False%s})"
+    code = (
+        "from tests.security.handshakes import tls; tls({'enable.ssl.certificate.verification': "
+        "False%s})"
+    )
     suites = ", 'ssl.cipher.suites': 'DEFAULT:TLS_AES_128_GCM_SHA256'"
     outcomes = []
     for more in ("", suites):
         command = [sys.executable, "-c", code % more]
         environment = {**os.environ, "OPENSSL_CONF": str(file)}
-        outcomes.append(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60))
+        outcomes.append(
+            subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        )
     if named == "TLS_SHA256_SHA256" and "no cipher match" in outcomes[0].stderr:
         pytest.skip("this OpenSSL doesn't have the suite")
-    assert "OpenSSL's own configuration file offers suites that aren't allowed: " in outcomes[0].stderr
+    assert (
+        "OpenSSL's own configuration file offers suites that aren't allowed: " in outcomes[0].stderr
+    )
     assert named in outcomes[0].stderr
     assert outcomes[1].returncode == 0, outcomes[1].stderr
 
 
-@pytest.mark.parametrize(("suites", "level"), [("DEFAULT@SECLEVEL=0", "0"), ("HIGH:@SECLEVEL=1", "1")])
-def test_lower_security_level_is_remarked_on(authority: trustme.CA, suites: str, level: str) -> None:
+@pytest.mark.parametrize(
+    ("suites", "level"), [("DEFAULT@SECLEVEL=0", "0"), ("HIGH:@SECLEVEL=1", "1")]
+)
+def test_lower_security_level_is_remarked_on(
+    authority: trustme.CA, suites: str, level: str
+) -> None:
     (remark,) = tls({"ssl.ca.pem": pem(authority), "ssl.cipher.suites": suites}).remarks
     assert f"@SECLEVEL={level} accepts keys and signatures that can be broken" in remark
-    assert tls({"ssl.ca.pem": pem(authority), "ssl.cipher.suites": "DEFAULT@SECLEVEL=3"}).remarks == []
+    assert (
+        tls({"ssl.ca.pem": pem(authority), "ssl.cipher.suites": "DEFAULT@SECLEVEL=3"}).remarks == []
+    )
 
 
 def test_weak_key_is_refused_unless_the_level_is_lowered(authority: trustme.CA) -> None:
@@ -111,7 +135,9 @@ def test_weak_key_is_refused_unless_the_level_is_lowered(authority: trustme.CA) 
 
 
 def test_names_that_are_not_checked_are_remarked_on(authority: trustme.CA) -> None:
-    (remark,) = tls({"ssl.ca.pem": pem(authority), "ssl.endpoint.identification.algorithm": "none"}).remarks
+    (remark,) = tls(
+        {"ssl.ca.pem": pem(authority), "ssl.endpoint.identification.algorithm": "none"}
+    ).remarks
     assert remark.startswith("ssl.endpoint.identification.algorithm=none: ")
     assert tls({"ssl.ca.pem": pem(authority)}).remarks == []
 
@@ -126,7 +152,12 @@ def test_common_name_is_no_host(authority: trustme.CA, host: str) -> None:
 
 def test_address_has_to_be_named_as_an_address(authority: trustme.CA) -> None:
     context = tls({"ssl.ca.pem": pem(authority)})
-    assert shake(context, server(issued(authority, "x", [x509.DNSName("10.0.0.1")])), "10.0.0.1").verify_error == 64
+    assert (
+        shake(
+            context, server(issued(authority, "x", [x509.DNSName("10.0.0.1")])), "10.0.0.1"
+        ).verify_error
+        == 64
+    )
     good = issued(authority, "x", [x509.IPAddress(ipaddress.ip_address("10.0.0.1"))])
     assert shake(context, server(good), "10.0.0.1").succeeded
 
@@ -144,6 +175,8 @@ def test_address_has_to_be_named_as_an_address(authority: trustme.CA) -> None:
         ("*", "b1", False),
     ],
 )
-def test_wildcard_is_one_whole_label(authority: trustme.CA, name: str, host: str, is_accepted: bool) -> None:
+def test_wildcard_is_one_whole_label(
+    authority: trustme.CA, name: str, host: str, is_accepted: bool
+) -> None:
     listener = server(issued(authority, "x", [x509.DNSName(name)]))
     assert shake(tls({"ssl.ca.pem": pem(authority)}), listener, host).succeeded is is_accepted

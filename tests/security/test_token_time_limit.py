@@ -39,7 +39,8 @@ OIDC = {
 }
 CLIENT = {"sasl.oauthbearer.client.id": "app", "sasl.oauthbearer.client.secret": "s3cret-word"}
 URL, TYPE, CONFIG = (
-    f"sasl.oauthbearer.{name}" for name in ("token.endpoint.url", "metadata.authentication.type", "config")
+    f"sasl.oauthbearer.{name}"
+    for name in ("token.endpoint.url", "metadata.authentication.type", "config")
 )
 assert LATE_S < END_S
 
@@ -128,7 +129,9 @@ def test_a_resolver_that_hangs_gets_few_threads(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(time_limit, "FETCH_S", 0.02)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: release.wait(60) and [])
     before = threading.active_count()
-    mechanism = mechanism_of(parse({**OIDC, **CLIENT, URL: "http://provider.example/token"}, "producer"))
+    mechanism = mechanism_of(
+        parse({**OIDC, **CLIENT, URL: "http://provider.example/token"}, "producer")
+    )
     try:
         for _ in range(20):
             with pytest.raises(SaslError):
@@ -143,7 +146,9 @@ def test_a_resolver_that_hangs_gets_few_threads(monkeypatch: pytest.MonkeyPatch)
         mechanism.refresh()  # it asks again as soon as there is a thread
 
 
-@pytest.mark.parametrize("script", [slow_server.silent, slow_server.dripping_headers, slow_server.dripping_body])
+@pytest.mark.parametrize(
+    "script", [slow_server.silent, slow_server.dripping_headers, slow_server.dripping_body]
+)
 def test_awss_token_service(script: slow_server.Script, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("botocore")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
@@ -162,7 +167,12 @@ def test_a_proxy_on_the_way_to_awss_token_service(monkeypatch: pytest.MonkeyPatc
     with SlowServer(slow_server.dripping_headers) as server:
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
         with in_time():
-            fetch(**{TYPE: "aws_iam", CONFIG: "region=eu-north-1,audience=x,sts_endpoint=http://sts.example"})
+            fetch(
+                **{
+                    TYPE: "aws_iam",
+                    CONFIG: "region=eu-north-1,audience=x,sts_endpoint=http://sts.example",
+                }
+            )
         assert server.connections in (1, 2)  # botocore repeats a request once after a slow read
 
 
@@ -186,8 +196,12 @@ def test_aws_credentials_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> No
     for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
         monkeypatch.setenv(name, "/nonexistent")
     with SlowServer(slow_server.dripping_body) as server:
-        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.port}/credentials")
-        exchange = aws_msk_iam.AwsMskIam(aws_msk_iam.chain(), "agent", "eu-north-1").exchange("h", 1)
+        monkeypatch.setenv(
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.port}/credentials"
+        )
+        exchange = aws_msk_iam.AwsMskIam(aws_msk_iam.chain(), "agent", "eu-north-1").exchange(
+            "h", 1
+        )
         with in_time():
             exchange.begin()
         config = f"region=eu-north-1,audience=x,sts_endpoint=http://127.0.0.1:{server.port}"
@@ -229,9 +243,14 @@ def test_compressed_answers_are_not_unpacked() -> None:
 def test_a_client_is_closed_while_its_provider_drips(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_limit, "FETCH_S", 30.0)
     security = ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])
-    with SlowServer(slow_server.dripping_headers) as server, MockCluster(1, security=security) as cluster:
+    with (
+        SlowServer(slow_server.dripping_headers) as server,
+        MockCluster(1, security=security) as cluster,
+    ):
         conf = {**OIDC, **CLIENT, URL: f"http://127.0.0.1:{server.port}/token"}
-        producer = Producer({**conf, "bootstrap.servers": cluster.bootstrap_servers, "error_cb": lambda error: None})
+        producer = Producer(
+            {**conf, "bootstrap.servers": cluster.bootstrap_servers, "error_cb": lambda error: None}
+        )
         wait_for(lambda: server.connections == 1)
         began = time.monotonic()
         producer.close(0)
@@ -274,9 +293,13 @@ def test_under_gevent() -> None:
 
     def fetched(port: int) -> str:
         command = [sys.executable, "-c", GREEN, f"http://localhost:{port}/token"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=True
+        ).stdout
 
-    with TokenEndpoint(lambda asked: (200, {"access_token": "opaque", "expires_in": 300})) as endpoint:
+    with TokenEndpoint(
+        lambda asked: (200, {"access_token": "opaque", "expires_in": 300})
+    ) as endpoint:
         assert fetched(endpoint.port) == "token\n"
     with SlowServer(slow_server.dripping_headers) as server:
         assert "no whole answer in 0.7 s" in fetched(server.port)

@@ -22,7 +22,9 @@ class Asked(NamedTuple):
 class TokenEndpoint:
     """A context manager. ``answer`` makes (status, body) for each request."""
 
-    def __init__(self, answer: Callable[[Asked], tuple[int, Any]], context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, answer: Callable[[Asked], tuple[int, Any]], context: ssl.SSLContext | None = None
+    ) -> None:
         self.asked: list[Asked] = []
         self.answer = answer
         endpoint = self
@@ -41,7 +43,9 @@ class TokenEndpoint:
                 status, said = endpoint.answer(asked)
                 data = said if isinstance(said, bytes) else json.dumps(said).encode()
                 self.send_response(status)
-                self.send_header("Content-Type", "text/html" if isinstance(said, bytes) else "application/json")
+                self.send_header(
+                    "Content-Type", "text/html" if isinstance(said, bytes) else "application/json"
+                )
                 self.send_header("Content-Length", str(len(data)))
                 if status == 302:
                     self.send_header("Location", f"http://127.0.0.1:{endpoint.port}/elsewhere")
@@ -58,7 +62,9 @@ class TokenEndpoint:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
         self.url = f"{'http' if context is None else 'https'}://127.0.0.1:{self.port}/token"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
 
     def __enter__(self) -> TokenEndpoint:
         self._thread.start()

@@ -1,7 +1,7 @@
 """One Spark session for all tests of this folder, and a mock cluster beside it.
 
-A session takes seconds to start and a gigabyte: tests share it. Those that need another kind of session, such as
-local-cluster, run a program of their own.
+A session takes seconds to start and a gigabyte: tests share it. Those that need another kind of
+session, such as local-cluster, run a program of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_native.mock import MockCluster
-from kafka_native.spark import KafkaNativeDataSource, exactly_once, producers, range_reader, worker_python
+from kafka_native.spark import (
+    KafkaNativeDataSource,
+    exactly_once,
+    producers,
+    range_reader,
+    worker_python,
+)
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, delete_topics, shared_or_skip
 from tests.spark import jvm
@@ -45,7 +51,10 @@ def idle_clients() -> Iterator[None]:
 
 def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
     """Make a small and quiet session with the data source. A failed task is retried once."""
-    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = worker_python(), sys.executable
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = (
+        worker_python(),
+        sys.executable,
+    )
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(each for each in paths if each))
     builder = SparkSession.builder.master(master).appName("kafka_native tests")

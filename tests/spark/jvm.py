@@ -8,7 +8,9 @@ from tests import downloads
 from tests.broker import java
 
 VERSION = "4.2.0"
-JARS = downloads.JarSet(f"spark-connector-{VERSION}", Path(__file__).parent / "connector-pom.xml", "copy")
+JARS = downloads.JarSet(
+    f"spark-connector-{VERSION}", Path(__file__).parent / "connector-pom.xml", "copy"
+)
 
 
 def missing() -> str | None:
@@ -22,6 +24,11 @@ def jars() -> Path:
 
 
 def options() -> dict[str, str]:
-    """Return a session's settings for the format `kafka`. They need the first session of a process.
+    """Return a session's settings for the format `kafka`.
+
+    They need the first session of a process.
     """
-    return {"spark.driver.extraClassPath": f"{jars()}/*", "spark.executor.extraClassPath": f"{jars()}/*"}
+    return {
+        "spark.driver.extraClassPath": f"{jars()}/*",
+        "spark.executor.extraClassPath": f"{jars()}/*",
+    }

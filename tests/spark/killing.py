@@ -17,7 +17,11 @@ from tests.spark.streams import WAIT_S, wait_for
 EVER = 1_000_000
 """This number of answers passes a gate."""
 CLUSTER = "local-cluster[2,1,1024]"
-_CONF = {"spark.driver.memory": "1g", "spark.driver.host": "127.0.0.1", "spark.executor.memory": "512m"}
+_CONF = {
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.memory": "512m",
+}
 
 
 class Gate:
@@ -71,7 +75,15 @@ class Command:
         """Start the command. Its output goes into a file."""
         self._said = said
         conf = [f"--conf={name}={value}" for name, value in _CONF.items()]
-        command = [sys.executable, "-m", "kafka_native.spark", *map(str, arguments), "--master", master, *conf]
+        command = [
+            sys.executable,
+            "-m",
+            "kafka_native.spark",
+            *map(str, arguments),
+            "--master",
+            master,
+            *conf,
+        ]
         self._process = started(*command, output=said, cwd=ROOT, start_new_session=True)
 
     def said(self) -> str:
@@ -100,7 +112,10 @@ class Command:
         executor = next(each for each in ancestors(worker) if name_of(each) == "java")
         assert b"CoarseGrainedExecutorBackend" in _command_line(executor)
         os.kill(executor, signal.SIGKILL)
-        wait_for(lambda: not (_command_line(executor) or _command_line(worker)), "the end of executor and worker")
+        wait_for(
+            lambda: not (_command_line(executor) or _command_line(worker)),
+            "the end of executor and worker",
+        )
 
 
 def _command_line(pid: int) -> bytes:

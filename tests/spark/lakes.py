@@ -16,7 +16,9 @@ NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
 """2024-10-04, 12:00 UTC."""
 
 
-def records(offsets: range, stamps_ms: list[int | None] | None = None, partition: int = 0) -> pa.RecordBatch:
+def records(
+    offsets: range, stamps_ms: list[int | None] | None = None, partition: int = 0
+) -> pa.RecordBatch:
     """Return a batch as the source returns it."""
     stamps = stamps_ms or [NOON_MS + offset for offset in offsets]
     count = len(offsets)
@@ -27,32 +29,46 @@ def records(offsets: range, stamps_ms: list[int | None] | None = None, partition
         "timestampType": [0] * count,
         "key": [b"k%d" % (offset % 3) if offset % 2 else None for offset in offsets],
         "value": [b"v%d" % offset if offset % 5 else None for offset in offsets],
-        "headers": [[{"key": "h", "value": b"x"}] if offset % 4 == 0 else None for offset in offsets],
+        "headers": [
+            [{"key": "h", "value": b"x"}] if offset % 4 == 0 else None for offset in offsets
+        ],
     }
-    arrays = [pa.array(values[name], field.type) for name, field in zip(COLUMNS, SCHEMA, strict=True)]
+    arrays = [
+        pa.array(values[name], field.type) for name, field in zip(COLUMNS, SCHEMA, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
 
 
-def stage(lake: Lake, *batches: pa.RecordBatch, query: str = "q", batch: int = 0, **settings: int) -> list[LakeFile]:
+def stage(
+    lake: Lake, *batches: pa.RecordBatch, query: str = "q", batch: int = 0, **settings: int
+) -> list[LakeFile]:
     """Stage a batch, as a task does."""
     folder = f"{LOG}/staging/{query}/{batch}/attempt"
     partition = batches[0].column(0)[0].as_py()
-    writer = RangeWriter(lake, folder, f"{query}-{batch}", "orders", partition, ParquetSettings(**settings))
+    writer = RangeWriter(
+        lake, folder, f"{query}-{batch}", "orders", partition, ParquetSettings(**settings)
+    )
     for each in batches:
         writer.write(each)
     return writer.close()
 
 
 class FakeFrame:
-    """A frame of ranges whose tasks run here in sequence: the part of Spark that the driver uses.
+    """A frame of ranges whose tasks run here in sequence: the part of Spark that the driver
+    uses.
     """
 
     def __init__(
-        self, ranges: list[tuple[str, int, int, int]], query: str = "query", topic_id: str | None = None
+        self,
+        ranges: list[tuple[str, int, int, int]],
+        query: str = "query",
+        topic_id: str | None = None,
     ) -> None:
         self.ranges = ranges
         self._rest = {"topic_id": topic_id, "lost": None}
-        context = SimpleNamespace(getLocalProperty=lambda name: query if name == "sql.streaming.queryId" else None)
+        context = SimpleNamespace(
+            getLocalProperty=lambda name: query if name == "sql.streaming.queryId" else None
+        )
         self.sparkSession = SimpleNamespace(sparkContext=context)
         self._work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
 
@@ -65,6 +81,11 @@ class FakeFrame:
         assert self._work is not None
         names = ["topic", "partition", "start_offset", "end_offset"]
         batches = [
-            pa.RecordBatch.from_pylist([{**dict(zip(names, each, strict=True)), **self._rest}]) for each in self.ranges
+            pa.RecordBatch.from_pylist([{**dict(zip(names, each, strict=True)), **self._rest}])
+            for each in self.ranges
         ]
-        return [SimpleNamespace(**row) for batch in self._work(iter(batches)) for row in batch.to_pylist()]
+        return [
+            SimpleNamespace(**row)
+            for batch in self._work(iter(batches))
+            for row in batch.to_pylist()
+        ]

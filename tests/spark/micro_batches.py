@@ -40,7 +40,9 @@ class Attempts:
 
 
 @contextmanager
-def task_context(partition: int, query: str | None, batch_id: int, attempt: int = 0) -> Iterator[None]:
+def task_context(
+    partition: int, query: str | None, batch_id: int, attempt: int = 0
+) -> Iterator[None]:
     """Act as a Spark task within the block."""
     context = object.__new__(TaskContext)
     context._partitionId, context._attemptNumber = partition, attempt
@@ -99,9 +101,15 @@ def run(options: Mapping[str, str], batch_id: int, rows: Rows, query: str = "q")
     batch.commit()
 
 
-def seen(bootstrap: str, topic: str, partitions: int, isolation: str = "read_committed") -> dict[int, list[str]]:
+def seen(
+    bootstrap: str, topic: str, partitions: int, isolation: str = "read_committed"
+) -> dict[int, list[str]]:
     """Return a reader's values of each non-empty partition."""
-    conf = {"bootstrap.servers": bootstrap, "isolation.level": isolation, "enable.partition.eof": True}
+    conf = {
+        "bootstrap.servers": bootstrap,
+        "isolation.level": isolation,
+        "enable.partition.eof": True,
+    }
     found: dict[int, list[str]] = {}
     with Consumer(conf) as consumer:
         consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])

@@ -20,8 +20,12 @@ WAIT_S = 300
 
 def session() -> SparkSession:
     """Return a small local session that knows the format."""
-    builder = SparkSession.builder.master("local[2]").appName("smoke").config("spark.driver.memory", "1g")
-    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    builder = (
+        SparkSession.builder.master("local[2]").appName("smoke").config("spark.driver.memory", "1g")
+    )
+    builder = builder.config("spark.ui.enabled", "false").config(
+        "spark.sql.shuffle.partitions", "2"
+    )
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(KafkaNativeDataSource)
@@ -31,8 +35,12 @@ def session() -> SparkSession:
 def write(spark: SparkSession, servers: str, topic: str, first: int) -> None:
     """Write ROWS rows from a number on, as a batch."""
     rows = spark.range(first, first + ROWS, 1, 2)
-    rows = rows.selectExpr("cast(cast(id as string) as binary) key", "cast(concat('value ', id) as binary) value")
-    writer = rows.write.format("kafka_native").mode("append").option("kafka.bootstrap.servers", servers)
+    rows = rows.selectExpr(
+        "cast(cast(id as string) as binary) key", "cast(concat('value ', id) as binary) value"
+    )
+    writer = (
+        rows.write.format("kafka_native").mode("append").option("kafka.bootstrap.servers", servers)
+    )
     writer.option("topic", topic).save()
 
 
@@ -47,7 +55,9 @@ def stream(spark: SparkSession, servers: str, source: str, target: str, checkpoi
     reader = spark.readStream.format("kafka_native").option("kafka.bootstrap.servers", servers)
     frame = reader.option("subscribe", source).option("startingOffsets", "earliest").load()
     writer = frame.select("key", "value").writeStream.format("kafka_native").option("topic", target)
-    writer = writer.option("kafka.bootstrap.servers", servers).option("checkpointLocation", str(checkpoint))
+    writer = writer.option("kafka.bootstrap.servers", servers).option(
+        "checkpointLocation", str(checkpoint)
+    )
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(WAIT_S), f"the stream is not done in {WAIT_S} s: {query.status}"
 
@@ -71,7 +81,10 @@ def main() -> int:
             stream(spark, servers, "first", "second", Path(folder))
             assert values(read(spark, servers, "second")) == wanted
     spark.stop()
-    print(f"PySpark {pyspark.__version__}: batch and stream, read and write, a restart: all as it should be")
+    print(
+        f"PySpark {pyspark.__version__}: batch and stream, read and write, a restart: all as "
+        "it should be"
+    )
     return 0
 
 

@@ -28,7 +28,10 @@ def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     """Return a query with its sources, or an ended one. Start it again if Spark was too slow."""
     for _ in range(8):
         query = start()
-        wait_for(lambda it=query: not it.isActive or it.status["message"] not in _STARTING, "the query's sources")
+        wait_for(
+            lambda it=query: not it.isActive or it.status["message"] not in _STARTING,
+            "the query's sources",
+        )
         if query.isActive or TOO_SLOW not in str(query.exception()):
             break
     return query

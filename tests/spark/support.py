@@ -41,9 +41,13 @@ class Kafka(Client):
                 producer.produce(topic, **record)
             assert producer.flush(30) == 0
 
-    def fill(self, topic: str, count: int, *, partition: int = 0, start: int = 0, **conf: Any) -> None:
+    def fill(
+        self, topic: str, count: int, *, partition: int = 0, start: int = 0, **conf: Any
+    ) -> None:
         """Produce the numbers from ``start`` on as texts, each with a key and a header."""
-        self.produce(topic, (numbered(number, partition) for number in range(start, start + count)), **conf)
+        self.produce(
+            topic, (numbered(number, partition) for number in range(start, start + count)), **conf
+        )
 
 
 def numbered(number: int, partition: int) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def cluster() -> Iterator[MockCluster]:
     range_reader.close_idle()
 
 
-def fill(cluster: MockCluster, count: int, topic: str = "orders", partitions: int = 3, **conf: Any) -> None:
+def fill(
+    cluster: MockCluster, count: int, topic: str = "orders", partitions: int = 3, **conf: Any
+) -> None:
     """Produce numbers to the partitions in turn, some without key, value or headers."""
     with Producer({"bootstrap.servers": cluster.bootstrap_servers, **conf}) as producer:
         for number in range(count):
@@ -61,7 +63,12 @@ def fill(cluster: MockCluster, count: int, topic: str = "orders", partitions: in
 
 
 def options_of(cluster: MockCluster, **more: str) -> SourceOptions:
-    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": "orders", "rows": "ranges", **more}
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "subscribe": "orders",
+        "rows": "ranges",
+        **more,
+    }
     return SourceOptions.parse(given)
 
 
@@ -76,14 +83,18 @@ def stored(cluster: MockCluster, *topics: str) -> Counter[tuple[str, int, int]]:
     found: Counter[tuple[str, int, int]] = Counter()
     for topic in topics:
         for partition in range(len(cluster.topics[topic].partitions)):
-            found.update((topic, partition, record.offset) for record in cluster.messages(topic, partition))
+            found.update(
+                (topic, partition, record.offset) for record in cluster.messages(topic, partition)
+            )
     return found
 
 
 # --- tasks ---
 
 
-def test_task_writes_the_records_of_its_range_with_all_they_have(cluster: MockCluster, tmp_path: Path) -> None:
+def test_task_writes_the_records_of_its_range_with_all_they_have(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
     fill(cluster, 300)
     lake = Lake(tmp_path)
     lake.prepare()
@@ -99,16 +110,24 @@ def test_task_writes_the_records_of_its_range_with_all_they_have(cluster: MockCl
         assert row["key"] == (None if number % 3 == 0 else b"k%d" % number)
         assert row["timestamp"].timestamp() * 1000 == NOON_MS + number
         assert row["timestamp_type"] == 0
-        headers = [{"key": "h", "value": b"%d" % number}, {"key": "h", "value": None}] if number % 5 == 0 else None
+        headers = (
+            [{"key": "h", "value": b"%d" % number}, {"key": "h", "value": None}]
+            if number % 5 == 0
+            else None
+        )
         assert row["headers"] == headers
 
 
-def run_publish(lake: Lake, results: list[dict[str, Any]], query: str = "q", batch: int = 0) -> None:
+def run_publish(
+    lake: Lake, results: list[dict[str, Any]], query: str = "q", batch: int = 0
+) -> None:
     from kafka_native.spark.pipelines import LakeFile
 
     files = [LakeFile(**one) for each in results for one in each["files"]]
     ranges = [Range(**one) for each in results for one in each["ranges"]]
-    lake.publish(query, batch, ranges, files, [Skipped(**one) for each in results for one in each["skipped"]])
+    lake.publish(
+        query, batch, ranges, files, [Skipped(**one) for each in results for one in each["skipped"]]
+    )
 
 
 def test_failed_attempt_leaves_nothing_in_the_lake(
@@ -117,7 +136,9 @@ def test_failed_attempt_leaves_nothing_in_the_lake(
     fill(cluster, 300)
     lake = Lake(tmp_path)
     lake.prepare()
-    task = ArchiveTask(lake, options_of(cluster, batchRows="10"), "q", 0, ParquetSettings(row_group_rows=10))
+    task = ArchiveTask(
+        lake, options_of(cluster, batchRows="10"), "q", 0, ParquetSettings(row_group_rows=10)
+    )
     module = sys.modules[ArchiveTask.__module__]
     read = module.read_range
 
@@ -140,24 +161,36 @@ def test_failed_attempt_leaves_nothing_in_the_lake(
     assert offsets_in(lake) == Counter(("orders", 0, offset) for offset in range(100))
 
 
-def test_offsets_that_the_lake_has_are_refused_or_left_out(cluster: MockCluster, tmp_path: Path) -> None:
+def test_offsets_that_the_lake_has_are_refused_or_left_out(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
     fill(cluster, 300)
     lake = Lake(tmp_path)
     lake.prepare()
-    run_publish(lake, [ArchiveTask(lake, options_of(cluster), "old", 0)(OffsetRange("orders", 0, 0, 40))], "old")
+    run_publish(
+        lake,
+        [ArchiveTask(lake, options_of(cluster), "old", 0)(OffsetRange("orders", 0, 0, 40))],
+        "old",
+    )
     with pytest.raises(PipelineError, match=r"the lake has orders \[0\] up to offset 40 already"):
-        ArchiveTask(lake, options_of(cluster), "new", 0, ends=lake.ends())(OffsetRange("orders", 0, 20, 100))
+        ArchiveTask(lake, options_of(cluster), "new", 0, ends=lake.ends())(
+            OffsetRange("orders", 0, 20, 100)
+        )
     skipping = ArchiveTask(lake, options_of(cluster), "new", 0, ends=lake.ends(), overlap="skip")
-    results = [skipping(OffsetRange("orders", 0, 20, 30)), skipping(OffsetRange("orders", 0, 30, 100))]
+    results = [
+        skipping(OffsetRange("orders", 0, 20, 30)),
+        skipping(OffsetRange("orders", 0, 30, 100)),
+    ]
     assert [each["records"] for each in results] == [0, 60]
     run_publish(lake, results, "new")
     assert offsets_in(lake) == Counter(("orders", 0, offset) for offset in range(100))
     assert lake.gaps() == []
 
 
-def test_offsets_that_are_gone_are_listed_as_skipped_and_not_as_read(cluster: MockCluster, tmp_path: Path) -> None:
-    """Offsets lost at the start, at the end, all of them, and those that the planner skips.
-    """
+def test_offsets_that_are_gone_are_listed_as_skipped_and_not_as_read(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    """Offsets lost at the start, at the end, all of them, and those that the planner skips."""
     fill(cluster, 300, **{"batch.num.messages": 10})
     cluster.move_log_start("orders", 0, 40)
     cluster.truncate("orders", 1, 50)
@@ -184,15 +217,26 @@ def test_offsets_that_are_gone_are_listed_as_skipped_and_not_as_read(cluster: Mo
     assert "begins at offset 40" in manifest.skipped[1].reason
     assert manifest.skipped_offsets == 4 + 30 + 50 + 100
     assert offsets_in(lake) == Counter(
-        [*(("orders", 0, offset) for offset in range(40, 90)), *(("orders", 1, offset) for offset in range(20, 50))]
+        [
+            *(("orders", 0, offset) for offset in range(40, 90)),
+            *(("orders", 1, offset) for offset in range(20, 50)),
+        ]
     )
-    assert lake.ends() == {("bills", 7): 9, ("orders", 0): 90, ("orders", 1): 100, ("orders", 2): 100}
+    assert lake.ends() == {
+        ("bills", 7): 9,
+        ("orders", 0): 90,
+        ("orders", 1): 100,
+        ("orders", 2): 100,
+    }
     assert lake.gaps() == [
-        Gap(each.topic, each.partition, each.start, each.end, "skipped") for each in manifest.skipped
+        Gap(each.topic, each.partition, each.start, each.end, "skipped")
+        for each in manifest.skipped
     ]
 
 
-def test_topic_made_anew_is_refused_by_the_lake_of_the_old_one(cluster: MockCluster, tmp_path: Path) -> None:
+def test_topic_made_anew_is_refused_by_the_lake_of_the_old_one(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
     """This holds even for a longer topic and with skipped overlaps:
 
     its offsets are of other records.
@@ -200,7 +244,9 @@ def test_topic_made_anew_is_refused_by_the_lake_of_the_old_one(cluster: MockClus
     lake = Lake(tmp_path)
     fill(cluster, 300)
     archive_part(lake, cluster, 0, 0, 100)
-    assert Lake(tmp_path).topic_ids() == {"orders": str(Uuid.from_bytes(cluster.topic_id("orders")))}
+    assert Lake(tmp_path).topic_ids() == {
+        "orders": str(Uuid.from_bytes(cluster.topic_id("orders")))
+    }
     cluster.delete_topic("orders")
     cluster.create_topic("orders", partitions=3)
     fill(cluster, 600)
@@ -211,7 +257,9 @@ def test_topic_made_anew_is_refused_by_the_lake_of_the_old_one(cluster: MockClus
 
 def archive_part(lake: Lake, cluster: MockCluster, batch: int, start: int, end: int) -> None:
     """Archive a part of the first partition as one batch."""
-    frame = FakeFrame([("orders", 0, start, end)], topic_id=str(Uuid.from_bytes(cluster.topic_id("orders"))))
+    frame = FakeFrame(
+        [("orders", 0, start, end)], topic_id=str(Uuid.from_bytes(cluster.topic_id("orders")))
+    )
     a_run(lake, cluster, overlap="skip").commit(frame, batch)  # type: ignore[arg-type]
 
 
@@ -223,7 +271,9 @@ def test_run_counts_what_it_skipped(cluster: MockCluster, tmp_path: Path) -> Non
     assert (run.result.records, run.result.skipped_offsets) == (270, 30)
 
 
-def test_configuration_is_neither_in_the_lake_nor_in_reprs(cluster: MockCluster, tmp_path: Path) -> None:
+def test_configuration_is_neither_in_the_lake_nor_in_reprs(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
     fill(cluster, 30)
     lake = Lake(tmp_path)
     lake.prepare()
@@ -294,7 +344,9 @@ def test_driver_that_dies_while_it_publishes_loses_and_doubles_nothing(
     assert Lake(tmp_path).gaps() == []
 
 
-def test_error_of_a_task_is_told_and_nothing_is_published(cluster: MockCluster, tmp_path: Path) -> None:
+def test_error_of_a_task_is_told_and_nothing_is_published(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
     fill(cluster, 30)
     run = a_run(Lake(tmp_path), cluster)
     with pytest.raises(Exception, match="can't be read"):
@@ -308,7 +360,10 @@ def test_error_of_a_task_is_told_and_nothing_is_published(cluster: MockCluster, 
     [
         ("boom", "boom"),
         (
-            "Job aborted\n  kafka_native.spark.errors.X: no\nkafka_native.spark.errors.DataLossError: gone.\n\nat x",
+            (
+                "Job aborted\n  kafka_native.spark.errors.X: "
+                "no\nkafka_native.spark.errors.DataLossError: gone.\n\nat x"
+            ),
             "gone.",
         ),
         ("Traceback\nTimeoutError: no record came\n", "no record came"),
@@ -345,7 +400,9 @@ def test_query_for_which_the_machine_was_too_busy_is_started_again() -> None:
 # --- with Spark ---
 
 
-def test_archive_goes_on_where_it_ended(spark: SparkSession, mock_cluster: MockCluster, tmp_path: Path) -> None:
+def test_archive_goes_on_where_it_ended(
+    spark: SparkSession, mock_cluster: MockCluster, tmp_path: Path
+) -> None:
     config = {"bootstrap.servers": mock_cluster.bootstrap_servers}
     for name in ("bills-eu", "bills-us"):
         mock_cluster.create_topic(name, partitions=2)

@@ -33,7 +33,9 @@ def test_all_records_come_with_the_connectors_columns(kafka: Kafka) -> None:
     )
     assert frame.rdd.getNumPartitions() >= 5
     rows = frame.orderBy("partition", "offset").collect()
-    assert [(row.partition, row.offset) for row in rows] == [(0, n) for n in range(25)] + [(1, n) for n in range(10)]
+    assert [(row.partition, row.offset) for row in rows] == [(0, n) for n in range(25)] + [
+        (1, n) for n in range(10)
+    ]
     numbers = [*range(25), *range(100, 110)]
     assert [bytes(row.value) for row in rows] == [b"%d" % number for number in numbers]
     assert [bytes(row.key) for row in rows] == [b"key-%d" % number for number in numbers]
@@ -50,15 +52,22 @@ def test_chosen_columns_ranges_as_rows_and_topics_without_records(kafka: Kafka) 
     frame = kafka.read(topic, columns="offset,value").load()
     assert frame.collect() == []
     kafka.fill(topic, 30)
-    assert [tuple(row) for row in kafka.read(topic, columns="offset,value").load().limit(2).collect()] == [
+    assert [
+        tuple(row) for row in kafka.read(topic, columns="offset,value").load().limit(2).collect()
+    ] == [
         (0, bytearray(b"0")),
         (1, bytearray(b"1")),
     ]
     assert kafka.read(topic).load().count() == 30
     ranges = kafka.read(topic, rows="ranges", maxRecordsPerPartition=15).load()
-    rows = sorted((row.topic, row.partition, row.start_offset, row.end_offset, row.lost) for row in ranges.collect())
+    rows = sorted(
+        (row.topic, row.partition, row.start_offset, row.end_offset, row.lost)
+        for row in ranges.collect()
+    )
     assert rows == [(topic, 0, 0, 15, None), (topic, 0, 15, 30, None)]
-    assert {row.topic_id for row in ranges.collect()} == {str(Uuid.from_bytes(kafka.cluster.topic_id(topic)))}
+    assert {row.topic_id for row in ranges.collect()} == {
+        str(Uuid.from_bytes(kafka.cluster.topic_id(topic)))
+    }
 
 
 def test_filters_narrow_what_is_read(kafka: Kafka) -> None:
@@ -66,7 +75,9 @@ def test_filters_narrow_what_is_read(kafka: Kafka) -> None:
     for partition in range(3):
         kafka.fill(topic, 20, partition=partition)
     frame = kafka.read(topic).load()
-    chosen = frame.where("partition in (0, 2) and offset >= 5 and offset < 8").select("partition", "offset")
+    chosen = frame.where("partition in (0, 2) and offset >= 5 and offset < 8").select(
+        "partition", "offset"
+    )
     assert chosen.rdd.getNumPartitions() == 2
     assert sorted(map(tuple, chosen.collect())) == [(p, n) for p in (0, 2) for n in (5, 6, 7)]
     at = datetime.fromtimestamp(FIRST_MS / 1000 + 18, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
@@ -85,11 +96,19 @@ def test_an_upper_bound_of_timestamps_leaves_nothing_out(kafka: Kafka) -> None:
     """Older records may follow younger ones, so the first young record is not the end."""
     topic = kafka.topic()
     seconds = [0, 9, 1, 8, 2, 7, 3, 6, 4, 5]
-    kafka.produce(topic, ({"value": b"%d" % each, "timestamp": FIRST_MS + each * 1000} for each in seconds))
-    frame = kafka.read(topic).load().selectExpr("cast(cast(value as string) as int) second", "timestamp")
+    kafka.produce(
+        topic, ({"value": b"%d" % each, "timestamp": FIRST_MS + each * 1000} for each in seconds)
+    )
+    frame = (
+        kafka.read(topic)
+        .load()
+        .selectExpr("cast(cast(value as string) as int) second", "timestamp")
+    )
 
     def found(condition: str) -> list[int]:
-        rows = frame.where(condition.format(*(f"timestamp_millis({FIRST_MS + each * 1000})" for each in (3, 6))))
+        rows = frame.where(
+            condition.format(*(f"timestamp_millis({FIRST_MS + each * 1000})" for each in (3, 6)))
+        )
         return sorted(row.second for row in rows.collect())
 
     assert found("timestamp < {0}") == [0, 1, 2]
@@ -115,7 +134,9 @@ def test_errors_name_the_option(kafka: Kafka) -> None:
     assert kafka.read(topic, startingOffsets=lost, failOnDataLoss="false").load().count() == 2
 
 
-def test_secrets_are_in_no_plan_and_no_error(kafka: Kafka, capfd: pytest.CaptureFixture[str]) -> None:
+def test_secrets_are_in_no_plan_and_no_error(
+    kafka: Kafka, capfd: pytest.CaptureFixture[str]
+) -> None:
     topic = kafka.topic()
     kafka.fill(topic, 5)
     secrets = {"kafka.ssl.key.password": "s3cret-1", "kafka.ssl.keystore.password": "s3cret-2"}
@@ -167,4 +188,6 @@ def test_executors_of_a_cluster_read(kafka: Kafka, tmp_path: Path) -> None:
         timeout=PROGRAM_S,
         cwd=tmp_path,
     )
-    assert f"FOUND 1000 {sum(range(500)) * 2}" in done.stdout, done.stdout[-2000:] + done.stderr[-4000:]
+    assert f"FOUND 1000 {sum(range(500)) * 2}" in done.stdout, (
+        done.stdout[-2000:] + done.stderr[-4000:]
+    )

@@ -41,11 +41,17 @@ class Job:
         flush(producer)
         return values
 
-    def start(self, format_: str, then: Callable[[DataFrame, int], None] | None = None) -> StreamingQuery:
+    def start(
+        self, format_: str, then: Callable[[DataFrame, int], None] | None = None
+    ) -> StreamingQuery:
         """Start the stream over all current records."""
-        reader = self._spark.readStream.format(format_).option("kafka.bootstrap.servers", self._kafka.bootstrap)
+        reader = self._spark.readStream.format(format_).option(
+            "kafka.bootstrap.servers", self._kafka.bootstrap
+        )
         frame = reader.option("subscribe", self._topic).option("startingOffsets", "earliest").load()
-        writer = frame.writeStream.foreachBatch(then or self._keep).option("checkpointLocation", str(self._checkpoint))
+        writer = frame.writeStream.foreachBatch(then or self._keep).option(
+            "checkpointLocation", str(self._checkpoint)
+        )
         return writer.trigger(availableNow=True).start()
 
     def run(self, format_: str) -> None:
@@ -53,7 +59,9 @@ class Job:
         completed(lambda: self.start(format_))
 
     def _keep(self, frame: DataFrame, number: int) -> None:
-        self.seen.append((number, sorted(bytes(row.value).decode() for row in frame.select("value").collect())))
+        self.seen.append(
+            (number, sorted(bytes(row.value).decode() for row in frame.select("value").collect()))
+        )
 
     def offsets(self) -> list[dict[str, int]]:
         """Return the ends of the planned batches, from the JSON lines of the checkpoint."""
@@ -72,7 +80,9 @@ def job(connected: SparkSession, apache: Cluster, new_topic: TopicMaker, tmp_pat
     return Job(connected, apache, new_topic(apache, partitions=PARTITIONS), tmp_path)
 
 
-@pytest.mark.parametrize("order", [(JVM, OURS, JVM), (OURS, JVM, OURS)], ids=["from-jvm", "from-ours"])
+@pytest.mark.parametrize(
+    "order", [(JVM, OURS, JVM), (OURS, JVM, OURS)], ids=["from-jvm", "from-ours"]
+)
 def test_a_stream_changes_its_format_and_back(job: Job, order: tuple[str, ...]) -> None:
     wanted = []
     for number, format_ in enumerate(order):
@@ -85,7 +95,9 @@ def test_a_stream_changes_its_format_and_back(job: Job, order: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("order", [(JVM, OURS), (OURS, JVM)], ids=["from-jvm", "from-ours"])
-def test_a_batch_that_failed_is_made_again_by_the_other_format(job: Job, order: tuple[str, ...]) -> None:
+def test_a_batch_that_failed_is_made_again_by_the_other_format(
+    job: Job, order: tuple[str, ...]
+) -> None:
     def fail(frame: DataFrame, number: int) -> None:
         raise RuntimeError("the sink is out of order")
 
@@ -99,4 +111,6 @@ def test_a_batch_that_failed_is_made_again_by_the_other_format(job: Job, order: 
     job.run(then)
     # The planned batch has its logged range, though there are more records now.
     assert job.seen == [(0, done), (1, planned), (2, later)]
-    assert job.offsets() == [{str(number): end for number in range(PARTITIONS)} for end in (10, 20, 30)]
+    assert job.offsets() == [
+        {str(number): end for number in range(PARTITIONS)} for end in (10, 20, 30)
+    ]

@@ -24,7 +24,9 @@ MANY = 10_000
 
 @pytest.fixture
 def unsettled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Act as at the end of a worker's first task. Afterwards nothing is frozen for the collector.
+    """Act as at the end of a worker's first task.
+
+    Afterwards nothing is frozen for the collector.
     """
     monkeypatch.setattr(client_pool, "_frozen_modules", 0)
     monkeypatch.setattr(TaskContext, "get", lambda: object())

@@ -38,7 +38,10 @@ EVERY = "(?s).*"
 @contextmanager
 def hostile_cluster() -> Iterator[MockCluster]:
     """Yield a cluster whose only topic has a hostile name, and two records."""
-    with pytest.MonkeyPatch.context() as patch, MockCluster(brokers=1, auto_create_topics=False) as cluster:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        MockCluster(brokers=1, auto_create_topics=False) as cluster,
+    ):
         for module in ("cluster", "handlers.metadata"):
             patch.setattr(f"kafka_native.mock.{module}.is_valid_name", bool)
         cluster.create_topic(TOPIC, 1)
@@ -88,15 +91,24 @@ def test_profile_dry_run(hostile: MockCluster) -> None:
 
 
 def test_mirror_dry_run(hostile: MockCluster, target: MockCluster, tmp_path: Path) -> None:
-    where = ["--to-bootstrap", target.bootstrap_servers, "--checkpoint", str(tmp_path / MARKS.replace("/", ""))]
+    where = [
+        "--to-bootstrap",
+        target.bootstrap_servers,
+        "--checkpoint",
+        str(tmp_path / MARKS.replace("/", "")),
+    ]
     done = run("mirror", *of(hostile), *where, "--pattern", EVERY, "--to", "mirrored", "--dry-run")
     assert f"topic{ESCAPED_MARKS}" in done.stdout
-    done = run("mirror", *of(hostile), *where, "--pattern", EVERY, "--dry-run")  # its own name can't be the mirror's
+    done = run(
+        "mirror", *of(hostile), *where, "--pattern", EVERY, "--dry-run"
+    )  # its own name can't be the mirror's
     assert done.exit_code == 1
 
 
 def test_mirror_translate(tmp_path: Path) -> None:
-    Translations(str(tmp_path / "translation")).write(0, [Piece(TOPIC, 0, "mirrored", 0, 10, 90, 100)])
+    Translations(str(tmp_path / "translation")).write(
+        0, [Piece(TOPIC, 0, "mirrored", 0, 10, 90, 100)]
+    )
     where = ["--checkpoint", str(tmp_path), "--translate"]
     assert run("mirror", *where, f"{TOPIC}:0:4").stdout == "94\n"
     assert ESCAPED_MARKS in run("mirror", *where, f"{TOPIC}:1:4").stderr
@@ -118,7 +130,10 @@ def test_replay_dry_run(tmp_path: Path) -> None:
     done = run("replay", *where, "--dry-run")
     assert ESCAPED_MARKS in done.stdout
     assert "[red]" in done.stdout.splitlines()[0]
-    assert f"other{ESCAPED_MARKS}" in run("replay", *where, "--topic", f"other{MARKS}", "--dry-run").stdout
+    assert (
+        f"other{ESCAPED_MARKS}"
+        in run("replay", *where, "--topic", f"other{MARKS}", "--dry-run").stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +142,16 @@ def test_replay_dry_run(tmp_path: Path) -> None:
         [f"nosuch{MARKS}"],
         [f"--nosuch{MARKS}"],
         ["profile", f"--nosuch{MARKS}"],
-        ["profile", "--bootstrap", "127.0.0.1:1", "--topics", "a", "-X", f"nosuch{MARKS}=1", "--dry-run"],
+        [
+            "profile",
+            "--bootstrap",
+            "127.0.0.1:1",
+            "--topics",
+            "a",
+            "-X",
+            f"nosuch{MARKS}=1",
+            "--dry-run",
+        ],
         ["profile", "--topics", "a", "--config-file", f"nosuch{MARKS}"],
         ["archive", "--lake", "x", "--interval", MARKS],
         ["archive", "--lake", "x", "--trigger", MARKS],
@@ -150,7 +174,9 @@ def test_errors_of_brokers(hostile: MockCluster) -> None:
 # --- with Spark ---
 
 
-def test_archive_dry_run_and_error(hostile: MockCluster, spark: SparkSession, tmp_path: Path) -> None:
+def test_archive_dry_run_and_error(
+    hostile: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
     where = [*of(hostile), "--pattern", EVERY, "--lake", str(tmp_path / "[red]")]
     done = run("archive", *where, "--dry-run")
     assert f"topic{ESCAPED_MARKS}" in done.stdout
@@ -161,14 +187,25 @@ def test_archive_dry_run_and_error(hostile: MockCluster, spark: SparkSession, tm
 
 
 def test_snapshot_error(hostile: MockCluster, spark: SparkSession, tmp_path: Path) -> None:
-    done = run("snapshot", *of(hostile), "--pattern", EVERY, "--output", str(tmp_path / MARKS.replace("/", "")))
+    done = run(
+        "snapshot",
+        *of(hostile),
+        "--pattern",
+        EVERY,
+        "--output",
+        str(tmp_path / MARKS.replace("/", "")),
+    )
     assert done.exit_code == 1
     assert "no folder or file can be named so" in done.stderr
 
 
-def test_profile_summary_and_figures(hostile: MockCluster, spark: SparkSession, tmp_path: Path) -> None:
+def test_profile_summary_and_figures(
+    hostile: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
     figures, page = tmp_path / "[red].json", tmp_path / "page.html"
-    done = run("profile", *of(hostile), "--pattern", EVERY, "--json", str(figures), "--html", str(page))
+    done = run(
+        "profile", *of(hostile), "--pattern", EVERY, "--json", str(figures), "--html", str(page)
+    )
     assert done.exit_code == 0
     assert f"profile: topic{ESCAPED_MARKS}" in done.stdout
     assert f"Figures: {figures}" in done.stdout
@@ -176,9 +213,17 @@ def test_profile_summary_and_figures(hostile: MockCluster, spark: SparkSession, 
     check(re.sub("<style>.*</style>", "", page.read_text(), flags=re.S))
 
 
-def test_mirror_summary(hostile: MockCluster, target: MockCluster, spark: SparkSession, tmp_path: Path) -> None:
+def test_mirror_summary(
+    hostile: MockCluster, target: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
     hostile.set_committed(f"group{MARKS}", {(TOPIC, 0): 1})
-    where = [*of(hostile), "--to-bootstrap", target.bootstrap_servers, "--checkpoint", str(tmp_path)]
+    where = [
+        *of(hostile),
+        "--to-bootstrap",
+        target.bootstrap_servers,
+        "--checkpoint",
+        str(tmp_path),
+    ]
     groups = ["--groups", f"group{MARKS}"]
     done = run("mirror", *where, "--pattern", EVERY, "--to", "mirrored", *groups)
     assert done.exit_code == 0, done.output
@@ -194,7 +239,9 @@ def test_logs_and_tracebacks_are_escaped() -> None:
     program += f"    raise RuntimeError({MARKS!r})\n"
     program += "commands._Commands.get_command = lambda *_: __import__('click').Command('x', callback=broken)\n"
     program += "sys.argv[1:] = ['x']\nfrom kafka_native.spark.__main__ import main\nmain()\n"
-    done = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, check=False
+    )
     shown = done.stderr.decode()
     assert done.returncode == 1
     assert f"WARNING x: {ESCAPED_MARKS}\n" in shown
@@ -216,7 +263,9 @@ def test_on_a_terminal_what_spark_logs_is_escaped() -> None:
     with hostile_cluster() as cluster:
         cluster.edit_responses(ApiKey.FETCH, refuse, count=1_000_000)
         words = ["profile", *of(cluster), "--pattern", EVERY, "--master", "local[1]"]
-        with terminal(*words, columns=4000, program=[sys.executable, "-m", "kafka_native.spark"]) as screen:
+        with terminal(
+            *words, columns=4000, program=[sys.executable, "-m", "kafka_native.spark"]
+        ) as screen:
             status = screen.end()
     shown = DRAWING.sub("", COLOURS.sub("", screen.shown))
     assert status == 1

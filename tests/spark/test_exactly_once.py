@@ -1,4 +1,5 @@
-"""Micro-batches as transactions, step by step on the mock cluster, in both versions, then in Spark.
+"""Micro-batches as transactions, step by step on the mock cluster, in both versions, then in
+Spark.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ SOON = {"kafka.retry.backoff.ms": "10", "kafka.reconnect.backoff.ms": "10"}
 @pytest.fixture(params=[1, 2])
 def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
     """Yield two brokers with a topic of three partitions, without clients of earlier tests."""
-    with MockCluster(brokers=2, auto_create_topics=False, transaction_version=request.param) as running:
+    with MockCluster(
+        brokers=2, auto_create_topics=False, transaction_version=request.param
+    ) as running:
         running.create_topic("t", 3)
         yield running
         producers.close_idle()
@@ -50,7 +53,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
 
 def told(cluster: MockCluster, **more: str) -> dict[str, str]:
     """Return the options of the sink."""
-    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "kafka.transactional.id": ID, "topic": "t", **SOON}
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "kafka.transactional.id": ID,
+        "topic": "t",
+        **SOON,
+    }
     return {**options, **{f"kafka.{name.replace('_', '.')}": value for name, value in more.items()}}
 
 
@@ -67,20 +75,32 @@ def state(cluster: MockCluster) -> State:
 # --- the protocol, step by step ---
 
 
-def test_rows_of_all_tasks_are_seen_at_once_and_only_when_the_driver_commits(cluster: MockCluster) -> None:
+def test_rows_of_all_tasks_are_seen_at_once_and_only_when_the_driver_commits(
+    cluster: MockCluster,
+) -> None:
     batch = MicroBatch(told(cluster), 0)
     batch.task(0, {0: ["a", "b"], 2: ["c"]})
     assert batch.task(1, {1: ["d"]}).partitions == {("t", 1)}
-    assert seen(cluster.bootstrap_servers, "t", 3, "read_uncommitted") == {0: ["a", "b"], 1: ["d"], 2: ["c"]}
+    assert seen(cluster.bootstrap_servers, "t", 3, "read_uncommitted") == {
+        0: ["a", "b"],
+        1: ["d"],
+        2: ["c"],
+    }
     assert committed(cluster) == {}
     batch.commit()
     assert committed(cluster) == {0: ["a", "b"], 1: ["d"], 2: ["c"]}
     run(told(cluster), 1, {0: ["e"], 1: ["f"]})
     assert committed(cluster) == {0: ["a", "b", "e"], 1: ["d", "f"], 2: ["c"]}
     with AdminClient({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
-        found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(ID)])[ID].result().topic_partitions
+        found = (
+            admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(ID)])[ID]
+            .result()
+            .topic_partitions
+        )
     assert found is not None
-    assert [(each.topic, each.partition, each.offset, each.metadata) for each in found] == [("t", 0, 2, "q")]
+    assert [(each.topic, each.partition, each.offset, each.metadata) for each in found] == [
+        ("t", 0, 2, "q")
+    ]
 
 
 def test_driver_dies_after_the_commit_and_the_repetition_is_left_out(cluster: MockCluster) -> None:
@@ -96,7 +116,9 @@ def test_driver_dies_after_the_commit_and_the_repetition_is_left_out(cluster: Mo
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 2])
-def test_driver_dies_before_the_commit_and_the_repetition_alone_is_seen(cluster: MockCluster, tasks: int) -> None:
+def test_driver_dies_before_the_commit_and_the_repetition_alone_is_seen(
+    cluster: MockCluster, tasks: int
+) -> None:
     """It dies after so many tasks. The dead driver wakes up again when it is too late."""
     run(told(cluster), 0, {0: ["a"]})
     dead = MicroBatch(told(cluster), 1)
@@ -107,7 +129,9 @@ def test_driver_dies_before_the_commit_and_the_repetition_alone_is_seen(cluster:
         dead.task(2, {2: ["late"]})
     again.task(0, {0: ["b"], 1: ["c"]})
     if tasks:
-        with pytest.raises(ExactlyOnceError, match=r"micro-batch 1 can't be committed: its transaction is over \("):
+        with pytest.raises(
+            ExactlyOnceError, match=r"micro-batch 1 can't be committed: its transaction is over \("
+        ):
             dead.commit()
         dead.abort()  # doesn't end the other one
     again.commit()
@@ -123,7 +147,9 @@ def test_failed_batch_is_aborted_at_once(cluster: MockCluster) -> None:
     assert committed(cluster) == {0: ["a"]}
 
 
-def test_failed_batch_of_which_no_task_tells_is_aborted_by_the_next_start(cluster: MockCluster) -> None:
+def test_failed_batch_of_which_no_task_tells_is_aborted_by_the_next_start(
+    cluster: MockCluster,
+) -> None:
     batch = MicroBatch(told(cluster), 0)
     batch.task(0, {0: ["lost"]})
     batch.messages.clear()
@@ -142,8 +168,12 @@ def test_batch_without_rows_ends_without_a_transaction(cluster: MockCluster) -> 
 
 
 @pytest.mark.parametrize("answered", [False, True], ids=["request lost", "answer lost"])
-@pytest.mark.parametrize("api", [ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN])
-def test_connection_that_breaks_at_a_step_costs_nothing(cluster: MockCluster, api: ApiKey, answered: bool) -> None:
+@pytest.mark.parametrize(
+    "api", [ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN]
+)
+def test_connection_that_breaks_at_a_step_costs_nothing(
+    cluster: MockCluster, api: ApiKey, answered: bool
+) -> None:
     cluster.push_request_errors(api, [CLOSE_CONNECTION], done=answered)
     run(told(cluster), 0, {0: ["a"], 1: ["b"]})
     run(told(cluster), 1, {0: ["c"], 1: ["d"]})
@@ -154,7 +184,9 @@ def test_coordinator_that_moves_in_the_middle(cluster: MockCluster) -> None:
     batch = MicroBatch(told(cluster), 0)
     batch.task(0, {0: ["a"]})
     for api in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN):
-        cluster.push_request_errors(api, [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS])
+        cluster.push_request_errors(
+            api, [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+        )
     batch.task(1, {1: ["b"]})
     batch.commit()
     assert committed(cluster) == {0: ["a"], 1: ["b"]}
@@ -188,7 +220,8 @@ def test_task_that_is_tried_again_fails_the_batch(cluster: MockCluster) -> None:
     batch = MicroBatch(told(cluster), 0)
     batch.task(0, {0: ["a"]})
     with pytest.raises(
-        ExactlyOnceError, match=r"task 0 was run again in one micro-batch .* t \[0\].*spark.speculation"
+        ExactlyOnceError,
+        match=r"task 0 was run again in one micro-batch .* t \[0\].*spark.speculation",
     ):
         batch.task(0, {0: ["a"]}, attempt=1)
     again = MicroBatch(told(cluster), 0)
@@ -200,11 +233,15 @@ def test_task_that_is_tried_again_fails_the_batch(cluster: MockCluster) -> None:
 def test_two_tasks_with_rows_for_one_partition_are_an_error(cluster: MockCluster) -> None:
     batch = MicroBatch(told(cluster), 0)
     batch.task(3, {0: ["a"], 1: ["b"]})
-    with pytest.raises(ExactlyOnceError, match=r"tasks 3 and 4 .* have rows for t \[1\]: .*by_partition") as caught:
+    with pytest.raises(
+        ExactlyOnceError, match=r"tasks 3 and 4 .* have rows for t \[1\]: .*by_partition"
+    ) as caught:
         batch.task(4, {1: ["c"], 2: ["d"]})
     assert isinstance(pickle.loads(pickle.dumps(caught.value)), ExactlyOnceError)
     for number in (3, 4):  # Spark tries both again, and shows the last error
-        with pytest.raises(ExactlyOnceError, match=r"tasks 3 and 4 of one micro-batch have rows for t \[1\]"):
+        with pytest.raises(
+            ExactlyOnceError, match=r"tasks 3 and 4 of one micro-batch have rows for t \[1\]"
+        ):
             batch.task(number, {1: ["c"]}, attempt=1)
 
 
@@ -217,7 +254,9 @@ def test_of_attempts_that_race_for_a_partition_at_most_one_gets_it(cluster: Mock
             turn = exactly_once.begin(options)
             start = threading.Barrier(racers)
 
-            def race(number: int, turn: Turn = turn, start: Any = start, lead_s: float = lead_s) -> bool:
+            def race(
+                number: int, turn: Turn = turn, start: Any = start, lead_s: float = lead_s
+            ) -> bool:
                 writing = Writing(options, turn, f"{number}/{number}")
                 start.wait(30)
                 time.sleep(lead_s * (number > 0))
@@ -243,7 +282,10 @@ def test_topic_that_is_not_there_is_named(cluster: MockCluster) -> None:
 
 
 def test_timeout_beyond_what_brokers_allow_is_refused(cluster: MockCluster) -> None:
-    with pytest.raises(OptionError, match=r"option kafka.transaction.timeout.ms: 900001 .*transaction.max.timeout.ms"):
+    with pytest.raises(
+        OptionError,
+        match=r"option kafka.transaction.timeout.ms: 900001 .*transaction.max.timeout.ms",
+    ):
         MicroBatch(told(cluster, transaction_timeout_ms="900001"), 0)
 
 
@@ -252,8 +294,12 @@ def test_batch_that_takes_too_long_is_not_committed(cluster: MockCluster) -> Non
     options = told(cluster, transaction_timeout_ms="5000")
     batch = MicroBatch(options, 0)
     batch.task(0, {0: ["lost"]})
-    wait_for(lambda: cluster.transactions.expire() and state(cluster) is State.ABORTED, "the timeout")
-    with pytest.raises(ExactlyOnceError, match=r"longer than kafka.transaction.timeout.ms \(5000 ms\)"):
+    wait_for(
+        lambda: cluster.transactions.expire() and state(cluster) is State.ABORTED, "the timeout"
+    )
+    with pytest.raises(
+        ExactlyOnceError, match=r"longer than kafka.transaction.timeout.ms \(5000 ms\)"
+    ):
         batch.commit()
     run(options, 0, {0: ["a"]})
     assert committed(cluster) == {0: ["a"]}
@@ -262,9 +308,14 @@ def test_batch_that_takes_too_long_is_not_committed(cluster: MockCluster) -> Non
 def test_brokers_without_transactions_are_refused() -> None:
     versions = {ApiKey.INIT_PRODUCER_ID: -1, ApiKey.END_TXN: -1}
     with MockCluster(brokers=1, max_versions=versions) as old:
-        options = {"kafka.bootstrap.servers": old.bootstrap_servers, "kafka.transactional.id": ID, "topic": "t"}
+        options = {
+            "kafka.bootstrap.servers": old.bootstrap_servers,
+            "kafka.transactional.id": ID,
+            "topic": "t",
+        }
         with pytest.raises(
-            ExactlyOnceError, match=r"the brokers have no transactions.*leave kafka.transactional.id out"
+            ExactlyOnceError,
+            match=r"the brokers have no transactions.*leave kafka.transactional.id out",
         ):
             MicroBatch(options, 0)
 
@@ -285,16 +336,27 @@ def test_what_cannot_be_exactly_once_is_refused() -> None:
 def test_rows_that_name_no_partition_are_refused(cluster: MockCluster) -> None:
     writer = pickle.loads(MicroBatch(told(cluster), 0).pickled)
     rows = {"value": pa.array([b"a", b"b"]), "partition": pa.array([0, None], pa.int32())}
-    with task_context(0, "q", 0), pytest.raises(WriteError, match="1 rows have a null in column partition"):
+    with (
+        task_context(0, "q", 0),
+        pytest.raises(WriteError, match="1 rows have a null in column partition"),
+    ):
         writer.write(iter([pa.RecordBatch.from_pydict(rows)]))
-    with task_context(0, None, 0), pytest.raises(ExactlyOnceError, match="ids of its query and micro-batch"):
+    with (
+        task_context(0, None, 0),
+        pytest.raises(ExactlyOnceError, match="ids of its query and micro-batch"),
+    ):
         writer.write(iter([]))
 
 
 def test_default_timeout_is_what_brokers_allow() -> None:
     options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
     assert "transaction.timeout.ms" not in SinkOptions.parse(options).producer
-    assert SinkOptions.parse({**options, "kafka.transactional.id": ID}).producer["transaction.timeout.ms"] == "900000"
+    assert (
+        SinkOptions.parse({**options, "kafka.transactional.id": ID}).producer[
+            "transaction.timeout.ms"
+        ]
+        == "900000"
+    )
 
 
 # --- partitions by key ---
@@ -302,8 +364,13 @@ def test_default_timeout_is_what_brokers_allow() -> None:
 
 def test_partitions_are_those_of_javas_partitioner() -> None:
     keys, values = [b"one", b"two", None, None], [b"1", b"2", b"3", None]
-    for kind, column in ((pa.binary(), keys), (pa.string(), [key and key.decode() for key in keys])):
-        batch = pa.RecordBatch.from_pydict({"key": pa.array(column, kind), "value": pa.array(values, pa.binary())})
+    for kind, column in (
+        (pa.binary(), keys),
+        (pa.string(), [key and key.decode() for key in keys]),
+    ):
+        batch = pa.RecordBatch.from_pydict(
+            {"key": pa.array(column, kind), "value": pa.array(values, pa.binary())}
+        )
         [found] = _partitioned(12, [batch])
         wanted = [murmur2(each, 12) for each in (b"one", b"two", b"3", b"")]
         assert found.column("partition").to_pylist() == wanted
@@ -324,9 +391,22 @@ class Copy:
 
     def run(self, *, split: bool = False, sink: Mapping[str, str] = NOTHING, **options: Any) -> str:
         """Run to the end of the records. Return the error, or an empty text."""
-        frame = self.kafka.read_stream(self.source, startingOffsets="earliest", **options).load().select("key", "value")
-        frame = frame.selectExpr("*", "CAST(1 AS int) AS partition") if split else by_partition(frame, 3)
-        told = {"kafka.bootstrap.servers": self.kafka.bootstrap, "kafka.transactional.id": self.target, **SOON, **sink}
+        frame = (
+            self.kafka.read_stream(self.source, startingOffsets="earliest", **options)
+            .load()
+            .select("key", "value")
+        )
+        frame = (
+            frame.selectExpr("*", "CAST(1 AS int) AS partition")
+            if split
+            else by_partition(frame, 3)
+        )
+        told = {
+            "kafka.bootstrap.servers": self.kafka.bootstrap,
+            "kafka.transactional.id": self.target,
+            **SOON,
+            **sink,
+        }
         writer = frame.writeStream.format(FORMAT).options(**told, topic=self.target)
         writer = writer.option("checkpointLocation", str(self.folder)).trigger(availableNow=True)
         for _ in range(8):
@@ -348,7 +428,9 @@ class Copy:
         return Counter(int(text) for texts in found.values() for text in texts)
 
 
-def test_stream_is_written_once_also_when_its_last_batch_runs_again(kafka: Kafka, tmp_path: Path) -> None:
+def test_stream_is_written_once_also_when_its_last_batch_runs_again(
+    kafka: Kafka, tmp_path: Path
+) -> None:
     copy = Copy(kafka, tmp_path)
     kafka.fill(copy.source, 30, partition=0)
     kafka.fill(copy.source, 30, partition=1, start=30)
@@ -374,18 +456,27 @@ def test_error_at_the_beginning_of_a_batch_is_the_querys(kafka: Kafka, tmp_path:
     copy = Copy(kafka, tmp_path)
     kafka.fill(copy.source, 1)
     error = copy.run(sink={"kafka.transaction.timeout.ms": "900001"})
-    assert "option kafka.transaction.timeout.ms: 900001 is more than the brokers' transaction.max.timeout.ms" in error
+    assert (
+        "option kafka.transaction.timeout.ms: 900001 is more than the brokers' "
+        "transaction.max.timeout.ms" in error
+    )
 
 
 def test_places_are_partitions(cluster: MockCluster) -> None:
-    """Claims look like offsets of the topic's own partitions, so brokers with checks accept them.
+    """Claims look like offsets of the topic's own partitions, so brokers with checks accept
+    them.
     """
     run(told(cluster), 0, {2: ["a"]})
     groups = [ID, ID + exactly_once.CLAIMING, ID + exactly_once.CLAIMED]
     with AdminClient({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
         places = {
-            group: admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
+            group: admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[
+                group
+            ].result()
             for group in groups
         }
     found = {group: each.topic_partitions for group, each in places.items()}
-    assert found == {ID: [TopicPartition("t", 0)], **{group: [TopicPartition("t", 2)] for group in groups[1:]}}
+    assert found == {
+        ID: [TopicPartition("t", 0)],
+        **{group: [TopicPartition("t", 2)] for group in groups[1:]},
+    }

@@ -23,23 +23,33 @@ def snippets(section: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
-def test_the_pipelines_of_the_guide_run(kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_pipelines_of_the_guide_run(
+    kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with MockCluster(brokers=1) as other:
         kafka.cluster.create_topic("orders-7", 2)
         other.create_topic("eu.orders-7", 2)
-        places = {"old:9092": kafka.bootstrap, "new:9092": other.bootstrap_servers, "localhost:9092": kafka.bootstrap}
+        places = {
+            "old:9092": kafka.bootstrap,
+            "new:9092": other.bootstrap_servers,
+            "localhost:9092": kafka.bootstrap,
+        }
         with Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
             for topic in ("orders-7", "profiles", "clicks"):
                 for number in range(100):
                     producer.produce(topic, f"value {number}", f"key {number % 40}")
-        Translations(str(tmp_path / "mirror" / "translation")).write(0, [Piece("orders", 3, "orders", 0, 9, 7, 16)])
+        Translations(str(tmp_path / "mirror" / "translation")).write(
+            0, [Piece("orders", 3, "orders", 0, 9, 7, 16)]
+        )
         for section in SECTIONS:
             found = snippets(section)
             assert found
             for snippet in found:
                 for place, real in places.items():
                     snippet = snippet.replace(place, real)
-                snippet = snippet.replace("/data", str(tmp_path)).replace("clicks.html", f"{tmp_path}/x.html")
+                snippet = snippet.replace("/data", str(tmp_path)).replace(
+                    "clicks.html", f"{tmp_path}/x.html"
+                )
                 exec(compile(snippet, f"pipelines.md, {section}", "exec"), {})
     told = capsys.readouterr().out
     assert "100 records in 1 batches" in told

@@ -29,7 +29,10 @@ def snippets() -> list[str]:
 def run(snippet: str, cluster: MockCluster, folder: Path, names: dict[str, Any]) -> None:
     cluster.create_topic("orders", 2)
     (folder / "ca.pem").write_text(cluster.ca_pem)
-    places = {"kafka.example:9093": cluster.bootstrap_servers, "kafka.example:9094": cluster.bootstrap_servers}
+    places = {
+        "kafka.example:9093": cluster.bootstrap_servers,
+        "kafka.example:9094": cluster.bootstrap_servers,
+    }
     for place, real in {**places, "/etc/kafka": str(folder)}.items():
         snippet = snippet.replace(place, real)
     exec(compile(snippet, "spark.md, secured clusters", "exec"), names)
@@ -51,10 +54,14 @@ def test_passwords(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_certificates(spark: SparkSession, tmp_path: Path) -> None:
     """The key is encrypted. One file with both, as in Java, works too."""
-    with MockCluster(brokers=2, security=ListenerSecurity("ssl", client_certificates="required")) as cluster:
+    with MockCluster(
+        brokers=2, security=ListenerSecurity("ssl", client_certificates="required")
+    ) as cluster:
         own = cluster.certificates.client("alice")
         key: Any = load_pem_private_key(own.key_pem.encode(), None)
-        locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"s3cret")).decode()
+        locked = key.private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"s3cret")
+        ).decode()
         (tmp_path / "client.pem").write_text(own.certificate_pem)
         (tmp_path / "client.key").write_text(locked)
         (tmp_path / "both.pem").write_text(locked + own.certificate_pem)
@@ -76,7 +83,13 @@ def test_certificates(spark: SparkSession, tmp_path: Path) -> None:
         writer = names["stream"].writeStream.format("noop").trigger(availableNow=True)
         query = completed(writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start)
         assert query.exception() is None
-        rows = spark.read.format("kafka_native").options(**java).option("subscribe", "orders").load().collect()
+        rows = (
+            spark.read.format("kafka_native")
+            .options(**java)
+            .option("subscribe", "orders")
+            .load()
+            .collect()
+        )
         assert [bytes(row.value) for row in rows] == [b"read by a stream"]
         done = [seen for seen in cluster.handshakes if seen.error is None]
         assert done

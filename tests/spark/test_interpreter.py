@@ -18,7 +18,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kafka_native.spark import worker_python
 
 HOME = Path(pyspark.__file__).parent
-ASK = "import json, pyspark, sys; print(json.dumps([pyspark.__file__, sys.executable, sys.argv[1:], sys.path]))"
+ASK = (
+    "import json, pyspark, sys; print(json.dumps([pyspark.__file__, sys.executable, "
+    "sys.argv[1:], sys.path]))"
+)
 
 
 def answer(python: str, *paths: str) -> list[str | list[str]]:
@@ -26,7 +29,9 @@ def answer(python: str, *paths: str) -> list[str | list[str]]:
     zips = sorted(map(str, (HOME / "python" / "lib").glob("*.zip")))
     assert len(zips) == 2, "pyspark.zip, and Py4J's"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*zips, *paths])}
-    done = subprocess.run([python, "-c", ASK, "a b", "*"], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [python, "-c", ASK, "a b", "*"], env=environment, capture_output=True, text=True, check=True
+    )
     found = json.loads(done.stdout)
     assert isinstance(found, list)
     return found
@@ -55,7 +60,9 @@ def test_another_spark_has_its_own_pyspark(monkeypatch: pytest.MonkeyPatch, tmp_
     assert worker_python.__wrapped__() == sys.executable
 
 
-def test_pyspark_that_a_worker_would_not_find(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pyspark_that_a_worker_would_not_find(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "pyspark" / "__init__.py"))
     assert worker_python.__wrapped__() == sys.executable
@@ -76,7 +83,9 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0 and os.path.exists(python)
 print(python)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() != worker_python()
     assert not Path(done.stdout.strip()).parent.exists()
 

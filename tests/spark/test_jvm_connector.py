@@ -29,12 +29,16 @@ ROWS = [
 ]
 
 
-def read(spark: SparkSession, format_: str, apache: Cluster, topic: str, **options: Any) -> DataFrame:
+def read(
+    spark: SparkSession, format_: str, apache: Cluster, topic: str, **options: Any
+) -> DataFrame:
     """Read a topic with either connector. An underscore in an option's name stands for a dot."""
     reader = spark.read.format(format_).option("kafka.bootstrap.servers", apache.bootstrap)
     if not {"assign", "subscribePattern"} & options.keys():
         reader = reader.option("subscribe", topic)
-    return reader.options(**{name.replace("_", "."): value for name, value in options.items()}).load()
+    return reader.options(
+        **{name.replace("_", "."): value for name, value in options.items()}
+    ).load()
 
 
 def rows(frame: DataFrame) -> list[Row]:
@@ -49,19 +53,29 @@ def plain(found: Iterable[Row]) -> list[tuple[Any, ...]]:
             *(None if part is None else bytes(part) for part in (row.key, row.value)),
             row.partition,
             # a record without headers has an empty list of them on the wire
-            [(each.key, None if each.value is None else bytes(each.value)) for each in row.headers or []] or None,
+            [
+                (each.key, None if each.value is None else bytes(each.value))
+                for each in row.headers or []
+            ]
+            or None,
         )
         for row in found
     ]
 
 
-@pytest.mark.parametrize(("writing", "reading"), [(OURS, JVM), (JVM, OURS)], ids=["ours-jvm", "jvm-ours"])
+@pytest.mark.parametrize(
+    ("writing", "reading"), [(OURS, JVM), (JVM, OURS)], ids=["ours-jvm", "jvm-ours"]
+)
 def test_one_reads_what_the_other_wrote(
     connected: SparkSession, apache: Cluster, new_topic: TopicMaker, writing: str, reading: str
 ) -> None:
     topic = new_topic(apache, partitions=3)
-    writer = connected.createDataFrame(ROWS, SCHEMA).coalesce(1).write.format(writing).mode("append")
-    writer = writer.option("kafka.bootstrap.servers", apache.bootstrap).option("kafka.compression.type", "lz4")
+    writer = (
+        connected.createDataFrame(ROWS, SCHEMA).coalesce(1).write.format(writing).mode("append")
+    )
+    writer = writer.option("kafka.bootstrap.servers", apache.bootstrap).option(
+        "kafka.compression.type", "lz4"
+    )
     writer.option("topic", topic).save()
     found = rows(read(connected, reading, apache, topic, includeHeaders="true"))
     wanted = [(*row[:3], row[3] or None) for row in sorted(ROWS, key=lambda row: row[2])]
@@ -69,22 +83,31 @@ def test_one_reads_what_the_other_wrote(
     assert found == rows(read(connected, writing, apache, topic, includeHeaders="true"))
 
 
-def test_keys_choose_the_same_partitions(connected: SparkSession, apache: Cluster, new_topic: TopicMaker) -> None:
+def test_keys_choose_the_same_partitions(
+    connected: SparkSession, apache: Cluster, new_topic: TopicMaker
+) -> None:
     columns = ("cast(cast(id as string) as binary) key", "cast('v' as binary) value")
     frame = connected.range(0, 500, 1, 1).selectExpr(*columns)
     found = []
     for format_ in (JVM, OURS):
         topic = new_topic(apache, partitions=7)
-        writer = frame.write.format(format_).mode("append").option("kafka.bootstrap.servers", apache.bootstrap)
+        writer = (
+            frame.write.format(format_)
+            .mode("append")
+            .option("kafka.bootstrap.servers", apache.bootstrap)
+        )
         writer.option("topic", topic).save()
-        found.append({bytes(row.key): row.partition for row in rows(read(connected, JVM, apache, topic))})
+        found.append(
+            {bytes(row.key): row.partition for row in rows(read(connected, JVM, apache, topic))}
+        )
     assert len(found[0]) == 500
     assert found[0] == found[1]
 
 
 @pytest.fixture
 def mixed(apache: Cluster, new_topic: TopicMaker) -> str:
-    """Return a topic of three partitions: all codecs, own timestamps, and an aborted transaction.
+    """Return a topic of three partitions: all codecs, own timestamps, and an aborted
+    transaction.
     """
     # otherwise the broker deletes records with such old timestamps
     topic = new_topic(apache, partitions=3, retention_ms="-1")
@@ -94,7 +117,14 @@ def mixed(apache: Cluster, new_topic: TopicMaker) -> str:
             each = number * 60 + index
             headers = [("n", str(each).encode())] * (each % 3)
             key = None if each % 7 == 0 else b"%d" % each
-            producer.produce(topic, b"v" * each, key, each % 3, timestamp=1_600_000_000_000 + each, headers=headers)
+            producer.produce(
+                topic,
+                b"v" * each,
+                key,
+                each % 3,
+                timestamp=1_600_000_000_000 + each,
+                headers=headers,
+            )
         flush(producer)
     for commit in (False, True):
         producer = their_producer(apache, transactional_id=f"{topic}-{commit}")
@@ -126,17 +156,26 @@ def test_both_give_the_same_dataframe(connected: SparkSession, apache: Cluster, 
             },
             10 + 5 + 3,
         ),
-        "times": ({"startingTimestamp": 1_600_000_000_100, "endingTimestamp": 1_600_000_000_200}, 100),
+        "times": (
+            {"startingTimestamp": 1_600_000_000_100, "endingTimestamp": 1_600_000_000_200},
+            100,
+        ),
         "times by partition": (
             {
-                "startingOffsetsByTimestamp": by_partition(mixed, dict.fromkeys(range(3), 1_600_000_000_270)),
-                "endingOffsetsByTimestamp": by_partition(mixed, dict.fromkeys(range(3), 1_600_000_000_290)),
+                "startingOffsetsByTimestamp": by_partition(
+                    mixed, dict.fromkeys(range(3), 1_600_000_000_270)
+                ),
+                "endingOffsetsByTimestamp": by_partition(
+                    mixed, dict.fromkeys(range(3), 1_600_000_000_290)
+                ),
             },
             20,
         ),
     }
     for name, (options, count) in choices.items():
-        theirs, ours = (read(connected, format_, apache, mixed, **options) for format_ in (JVM, OURS))
+        theirs, ours = (
+            read(connected, format_, apache, mixed, **options) for format_ in (JVM, OURS)
+        )
         assert theirs.schema == ours.schema, name
         found = rows(theirs)
         assert len(found) == count, name
@@ -159,12 +198,20 @@ def test_both_end_by_time_where_times_are_in_no_order(
         ({"endingTimestamp": first_ms + 100}, 10),
     ]
     for options, count in choices:
-        theirs, ours = (rows(read(connected, format_, apache, topic, **options)) for format_ in (JVM, OURS))
+        theirs, ours = (
+            rows(read(connected, format_, apache, topic, **options)) for format_ in (JVM, OURS)
+        )
         assert len(theirs) == count, options
         assert ours == theirs, options
-    for condition in ("timestamp < {}", "timestamp <= {}", "timestamp between {} and timestamp_millis(1700000000007)"):
+    for condition in (
+        "timestamp < {}",
+        "timestamp <= {}",
+        "timestamp between {} and timestamp_millis(1700000000007)",
+    ):
         wanted = condition.format(f"timestamp_millis({at})")
-        theirs, ours = (rows(read(connected, format_, apache, topic).where(wanted)) for format_ in (JVM, OURS))
+        theirs, ours = (
+            rows(read(connected, format_, apache, topic).where(wanted)) for format_ in (JVM, OURS)
+        )
         assert theirs
         assert ours == theirs, wanted
 
@@ -184,7 +231,11 @@ def test_both_end_by_time_where_times_are_in_no_order(
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
 def test_both_refuse_the_same(
-    connected: SparkSession, apache: Cluster, two_partitions: str, options: dict[str, Any], said: str
+    connected: SparkSession,
+    apache: Cluster,
+    two_partitions: str,
+    options: dict[str, Any],
+    said: str,
 ) -> None:
     given = {name: str(value).replace("TOPIC", two_partitions) for name, value in options.items()}
     for format_ in (JVM, OURS):

@@ -1,7 +1,7 @@
 """The pipelines under kill -9, of the driver with all that it has started and of an executor alone.
 
-The mock cluster holds back an answer in the middle of a batch, so that some of it is written and none of it committed
-when somebody is killed.
+The mock cluster holds back an answer in the middle of a batch, so that some of it is written and
+none of it committed when somebody is killed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,14 @@ def fill(cluster: MockCluster, start: int, end: int) -> None:
             for number in range(start, end):
                 headers = [("n", b"%d" % number)] if number % 3 == 0 else None
                 value = f"{partition}-{number:03}"
-                producer.produce("t", value, f"k{number % 7}", partition, timestamp=FIRST_MS + number, headers=headers)
+                producer.produce(
+                    "t",
+                    value,
+                    f"k{number % 7}",
+                    partition,
+                    timestamp=FIRST_MS + number,
+                    headers=headers,
+                )
 
 
 def stored(cluster: MockCluster, partition: int) -> Rows:
@@ -111,7 +118,16 @@ def hold_fetch(source: MockCluster, gate: Gate) -> None:
 def archive_command(source: MockCluster, lake: Lake) -> list[object]:
     """Return a command that writes at once, and fetches one batch at a time."""
     small = ["--row-group-rows", "10", "--config", "fetch.message.max.bytes=1"]
-    return ["archive", "--bootstrap", source.bootstrap_servers, "--topics", "t", "--lake", lake.root, *small]
+    return [
+        "archive",
+        "--bootstrap",
+        source.bootstrap_servers,
+        "--topics",
+        "t",
+        "--lake",
+        lake.root,
+        *small,
+    ]
 
 
 def half_staged(lake: Lake) -> bool:
@@ -131,13 +147,17 @@ def test_archive_whose_driver_is_killed_has_each_record_once(
         with running(tmp_path / "said", "local[2]", *archive_command(source, lake)) as command:
             command.wait_until(lambda: bool(gate.port) and half_staged(lake), "half a batch")
             command.kill()
-    assert [len(archived(lake, partition)) for partition in range(PARTITIONS)] == [FIRST] * PARTITIONS
+    assert [len(archived(lake, partition)) for partition in range(PARTITIONS)] == [
+        FIRST
+    ] * PARTITIONS
     again = archive(conf(source), lake, topics=["t"], session=spark)
     assert again.records == PARTITIONS * (RECORDS - FIRST)
     assert_archived_once(lake, source)
 
 
-def test_archive_goes_on_without_the_executor_that_is_killed(source: MockCluster, tmp_path: Path) -> None:
+def test_archive_goes_on_without_the_executor_that_is_killed(
+    source: MockCluster, tmp_path: Path
+) -> None:
     lake = Lake(tmp_path / "lake")
     fill(source, 0, RECORDS)
     with shut() as gate:
@@ -154,8 +174,7 @@ def test_archive_goes_on_without_the_executor_that_is_killed(source: MockCluster
 
 
 def assert_mirrored(source: MockCluster, target: MockCluster, checkpoint: Path) -> None:
-    """Check that no record is lost or foreign, and that translated offsets skip nothing.
-    """
+    """Check that no record is lost or foreign, and that translated offsets skip nothing."""
     for partition in range(PARTITIONS):
         wanted, found = stored(source, partition), stored(target, partition)
         assert len(wanted) == RECORDS
@@ -181,7 +200,16 @@ def hold_produce(target: MockCluster, gate: Gate) -> None:
 def mirror_command(source: MockCluster, target: MockCluster, checkpoint: Path) -> list[object]:
     """Return a command that writes in batches of ten records."""
     to = ["--to-bootstrap", target.bootstrap_servers, "--to-config", "batch.num.messages=10"]
-    return ["mirror", "--bootstrap", source.bootstrap_servers, "--topics", "t", "--checkpoint", checkpoint, *to]
+    return [
+        "mirror",
+        "--bootstrap",
+        source.bootstrap_servers,
+        "--topics",
+        "t",
+        "--checkpoint",
+        checkpoint,
+        *to,
+    ]
 
 
 def one_is_mirrored(target: MockCluster) -> bool:
@@ -207,7 +235,9 @@ def test_mirror_whose_driver_is_killed_copies_the_batch_again(
     fill(source, FIRST, RECORDS)
     with shut() as gate:
         hold_produce(target, gate)
-        with running(tmp_path / "said", "local[2]", *mirror_command(source, target, checkpoint)) as command:
+        with running(
+            tmp_path / "said", "local[2]", *mirror_command(source, target, checkpoint)
+        ) as command:
             command.wait_until(lambda: bool(gate.port) and one_is_mirrored(target), "half a batch")
             command.kill()
         gate.drained()
@@ -220,7 +250,9 @@ def test_mirror_whose_driver_is_killed_copies_the_batch_again(
         wanted = stored(source, partition)
         found = stored(target, partition)
         assert found == wanted[: done[partition]] + wanted[FIRST:]
-        ends = [translate_offset(str(checkpoint), "t", partition, offset) for offset in (FIRST, RECORDS)]
+        ends = [
+            translate_offset(str(checkpoint), "t", partition, offset) for offset in (FIRST, RECORDS)
+        ]
         assert ends == [done[partition], len(found)], "of the copy that counts"
     assert_mirrored(source, target, checkpoint)
 
@@ -232,7 +264,9 @@ def test_mirror_goes_on_without_the_executor_that_is_killed(
     fill(source, 0, RECORDS)
     with shut() as gate:
         hold_produce(target, gate)
-        with running(tmp_path / "said", CLUSTER, *mirror_command(source, target, checkpoint)) as command:
+        with running(
+            tmp_path / "said", CLUSTER, *mirror_command(source, target, checkpoint)
+        ) as command:
             command.wait_until(lambda: bool(gate.port) and one_is_mirrored(target), "half a batch")
             command.kill_executor(gate.port)
             gate.open()
@@ -280,7 +314,9 @@ def unfinished(output: Path) -> list[Path]:
 
 
 def newest(source: MockCluster) -> dict[tuple[int, bytes], bytes]:
-    stored_rows = ((partition, row) for partition in range(PARTITIONS) for row in stored(source, partition))
+    stored_rows = (
+        (partition, row) for partition in range(PARTITIONS) for row in stored(source, partition)
+    )
     return {(partition, row[0]): row[1] for partition, row in stored_rows}
 
 
@@ -297,7 +333,9 @@ def test_snapshot_whose_driver_is_killed_leaves_the_one_before(
         hold_fetch(source, gate)
         where = ["--bootstrap", source.bootstrap_servers, "--topics", "t", "--output", output]
         with running(tmp_path / "said", "local[2]", "snapshot", *where) as command:
-            command.wait_until(lambda: bool(gate.port) and bool(unfinished(output)), "one of two parts")
+            command.wait_until(
+                lambda: bool(gate.port) and bool(unfinished(output)), "one of two parts"
+            )
             command.kill()
     assert entries(output) == before
     snapshot(spark, conf(source), str(output), topics=["t"])

@@ -1,4 +1,5 @@
-"""kill -9 of pipelines on a real Apache Kafka, where no answer is held back: when a part of the work is done.
+"""kill -9 of pipelines on a real Apache Kafka, where no answer is held back: when a part of the
+work is done.
 
 What was killed is completed, and another client reads what there is.
 """
@@ -17,7 +18,15 @@ from pyspark.sql import SparkSession
 from kafka_native.spark.pipelines import Lake, archive
 from kafka_native.spark.pipelines.mirror import mirror, translate_offset
 from tests.broker.cluster import Cluster
-from tests.broker.support import Record, TopicMaker, end_of, flush, read, their_consumer, their_producer
+from tests.broker.support import (
+    Record,
+    TopicMaker,
+    end_of,
+    flush,
+    read,
+    their_consumer,
+    their_producer,
+)
 from tests.spark.killing import running
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker]
@@ -57,20 +66,30 @@ def rows_of(records: list[Record]) -> list[tuple[Any, ...]]:
 
 
 def test_archive_that_was_killed_has_each_record_once(
-    apache: Cluster, topic: str, witness: confluent_kafka.Consumer, spark: SparkSession, tmp_path: Path
+    apache: Cluster,
+    topic: str,
+    witness: confluent_kafka.Consumer,
+    spark: SparkSession,
+    tmp_path: Path,
 ) -> None:
     lake = Lake(tmp_path / "lake")
     where = ["--bootstrap", apache.bootstrap, "--topics", topic, "--lake", lake.root]
-    with running(tmp_path / "said", "local[2]", "archive", *where, "--max-records-per-batch", 200) as command:
+    with running(
+        tmp_path / "said", "local[2]", "archive", *where, "--max-records-per-batch", 200
+    ) as command:
         command.wait_until(lambda: len(lake.manifests()) >= 2, "two of a hundred batches")
         command.kill()
     done = sum(each.records for each in lake.manifests())
     assert done < PARTITIONS * RECORDS
     again = archive({"bootstrap.servers": apache.bootstrap}, lake, topics=[topic], session=spark)
-    assert again.records <= PARTITIONS * RECORDS - done, "a batch that was decided is finished, not read again"
+    assert again.records <= PARTITIONS * RECORDS - done, (
+        "a batch that was decided is finished, not read again"
+    )
     found = lake.dataset().to_table(["partition", "offset", "value"]).to_pylist()
     there = Counter((row["partition"], row["offset"], row["value"]) for row in found)
-    wanted = [each for partition in range(PARTITIONS) for each in partition_of(witness, topic, partition)]
+    wanted = [
+        each for partition in range(PARTITIONS) for each in partition_of(witness, topic, partition)
+    ]
     assert len(wanted) == PARTITIONS * RECORDS
     assert there == Counter((each.partition, each.offset, each.value) for each in wanted)
     assert lake.gaps() == []
@@ -85,14 +104,28 @@ def test_mirror_that_was_killed_misses_nothing_and_keeps_the_order(
     tmp_path: Path,
 ) -> None:
     copy, checkpoint = new_topic(apache, PARTITIONS), tmp_path / "checkpoint"
-    where = ["--bootstrap", apache.bootstrap, "--topics", topic, "--to", copy, "--checkpoint", checkpoint]
+    where = [
+        "--bootstrap",
+        apache.bootstrap,
+        "--topics",
+        topic,
+        "--to",
+        copy,
+        "--checkpoint",
+        checkpoint,
+    ]
     with running(tmp_path / "said", "local[2]", "mirror", *where, "--rate", RATE) as command:
-        command.wait_until(lambda: all(end_of(witness, copy, each) for each in range(PARTITIONS)), "some records")
+        command.wait_until(
+            lambda: all(end_of(witness, copy, each) for each in range(PARTITIONS)), "some records"
+        )
         command.kill()
     done = [end_of(witness, copy, partition) for partition in range(PARTITIONS)]
     assert done[1] < RECORDS
     conf = {"bootstrap.servers": apache.bootstrap}
-    assert mirror(spark, conf, conf, str(checkpoint), topics=[topic], to=copy).records == PARTITIONS * RECORDS
+    assert (
+        mirror(spark, conf, conf, str(checkpoint), topics=[topic], to=copy).records
+        == PARTITIONS * RECORDS
+    )
     for partition in range(PARTITIONS):
         wanted = rows_of(partition_of(witness, topic, partition))
         found = rows_of(partition_of(witness, copy, partition))

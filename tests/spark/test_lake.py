@@ -74,9 +74,10 @@ def test_batch_is_published_once(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("moved", [0, 1, 2, 3])
-def test_decided_batch_is_finished_by_the_next_driver(lake: Lake, moved: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver ends after it moved 0 to 3 files, or before it renames the intent.
-    """
+def test_decided_batch_is_finished_by_the_next_driver(
+    lake: Lake, moved: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver ends after it moved 0 to 3 files, or before it renames the intent."""
     days = [NOON_MS + offset // 10 * DAY_MS for offset in range(30)]
     files = stage(lake, records(range(30), list(days)))
     assert len(files) == 3
@@ -126,7 +127,9 @@ def test_gaps_between_ranges_and_offsets_read_twice_are_found(lake: Lake) -> Non
     assert lake.ends() == {("orders", 1): 40}
 
 
-def test_skipped_offsets_are_no_gap_in_what_was_tried_and_no_part_of_what_was_read(lake: Lake) -> None:
+def test_skipped_offsets_are_no_gap_in_what_was_tried_and_no_part_of_what_was_read(
+    lake: Lake,
+) -> None:
     lake.publish("q", 0, [Range("orders", 1, 5, 10)], [], [Skipped("orders", 1, 10, 15, "gone")])
     lake.publish("q", 1, [Range("orders", 1, 15, 20)], [])
     again = Lake(lake.root)
@@ -169,7 +172,9 @@ def test_lake_of_another_layout_is_left_alone(lake: Lake) -> None:
 
 
 def test_files_are_chosen_by_topic_and_date(lake: Lake) -> None:
-    files = stage(lake, records(range(20), [NOON_MS + offset // 10 * DAY_MS for offset in range(20)]))
+    files = stage(
+        lake, records(range(20), [NOON_MS + offset // 10 * DAY_MS for offset in range(20)])
+    )
     lake.publish("q", 0, [Range("orders", 0, 0, 20)], files)
     assert [each.date for each in lake.files("orders")] == ["2024-10-04", "2024-10-05"]
     assert [each.records for each in lake.files(dates=["2024-10-05"])] == [10]
@@ -215,11 +220,15 @@ def test_row_groups_and_files_keep_to_their_sizes(lake: Lake) -> None:
     batches = [records(range(start, start + 100)) for start in range(0, 1000, 100)]
     [file] = stage(lake, *batches, row_group_rows=250)
     found = pq.ParquetFile(f"{lake.root}/{file.staged}")
-    assert [found.metadata.row_group(number).num_rows for number in range(found.num_row_groups)] == [200] * 5
+    assert [
+        found.metadata.row_group(number).num_rows for number in range(found.num_row_groups)
+    ] == [200] * 5
     assert file.row_groups == 5
     [file] = stage(lake, records(range(1000)), row_group_rows=400)
     found = pq.ParquetFile(f"{lake.root}/{file.staged}")
-    assert [found.metadata.row_group(number).num_rows for number in range(found.num_row_groups)] == [400, 400, 200]
+    assert [
+        found.metadata.row_group(number).num_rows for number in range(found.num_row_groups)
+    ] == [400, 400, 200]
     files = stage(lake, *batches, row_group_rows=100, file_bytes=1)
     assert [(each.first_offset, each.last_offset, each.records) for each in files] == [
         (start, start + 99, 100) for start in range(0, 1000, 100)
@@ -229,7 +238,13 @@ def test_row_groups_and_files_keep_to_their_sizes(lake: Lake) -> None:
 
 def test_timestamps_all_over_the_calendar_open_few_files(lake: Lake) -> None:
     stamps = [NOON_MS + offset % 50 * DAY_MS for offset in range(200)]
-    files = stage(lake, *(records(range(start, start + 20), stamps[start : start + 20]) for start in range(0, 200, 20)))
+    files = stage(
+        lake,
+        *(
+            records(range(start, start + 20), stamps[start : start + 20])
+            for start in range(0, 200, 20)
+        ),
+    )
     assert sum(each.records for each in files) == 200
     assert len({each.path for each in files}) == len(files)
     lake.publish("q", 0, [Range("orders", 0, 0, 200)], files)

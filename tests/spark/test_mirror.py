@@ -1,4 +1,5 @@
-"""The mirror: a task's copies, refusals before the start, offsets of groups, whole runs on Spark.
+"""The mirror: a task's copies, refusals before the start, offsets of groups, whole runs on
+Spark.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def source_of(cluster: MockCluster, topic: str, **more: str) -> SourceOptions:
 
 
 def sink_of(cluster: MockCluster, **more: str) -> SinkOptions:
-    return SinkOptions.parse({f"kafka.{name}": value for name, value in conf(cluster, **more).items()})
+    return SinkOptions.parse(
+        {f"kafka.{name}": value for name, value in conf(cluster, **more).items()}
+    )
 
 
 def fill(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> None:
@@ -77,7 +80,9 @@ def fill(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> No
             headers = [("trace", b"%d" % number), ("trace", None)] if number % 3 == 0 else None
             key = None if number % 5 == 0 else b"k%d" % number
             value = None if number % 7 == 0 else b"v%d" % number
-            producer.produce(topic, value, key, partition, timestamp=1_600_000_000_000 + number, headers=headers)
+            producer.produce(
+                topic, value, key, partition, timestamp=1_600_000_000_000 + number, headers=headers
+            )
 
 
 def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[tuple[Any, ...]]:
@@ -93,7 +98,9 @@ def headers_of(batches: list[bytes]) -> list[BatchHeader]:
 
 def test_records_arrive_as_they_are(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 500, partition=1)
-    copied = copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 1, 0, 500), topic)
+    copied = copy_range(
+        source_of(here, topic), sink_of(there), OffsetRange(topic, 1, 0, 500), topic
+    )
     assert stored(there, topic, 1) == stored(here, topic, 1)
     assert stored(there, topic, 0) == []
     assert copied.records == 500
@@ -101,21 +108,31 @@ def test_records_arrive_as_they_are(here: MockCluster, there: MockCluster, topic
     assert copied.pieces == (Piece(topic, 1, topic, 0, 500, 0, 500),)
 
 
-def test_batches_are_copied_as_compressed_as_they_are(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_batches_are_copied_as_compressed_as_they_are(
+    here: MockCluster, there: MockCluster, topic: str
+) -> None:
     for codec in ("gzip", "none"):
         with Producer(conf(here, **{"compression.type": codec})) as producer:
             for number in range(2000):
-                producer.produce(topic, b"v%09d" % number, partition=0, timestamp=1_600_000_000_000 + number)
-    copied = copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 4000), topic)
+                producer.produce(
+                    topic, b"v%09d" % number, partition=0, timestamp=1_600_000_000_000 + number
+                )
+    copied = copy_range(
+        source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 4000), topic
+    )
     assert copied.pieces == (Piece(topic, 0, topic, 0, 4000, 0, 4000),)
     ours, theirs = there.batches(topic, 0), here.batches(topic, 0)
     assert [batch[HEADER_BYTES:] for batch in ours] == [batch[HEADER_BYTES:] for batch in theirs]
     assert [each.codec for each in headers_of(ours)] == [each.codec for each in headers_of(theirs)]
-    assert {each.producer_id for each in headers_of(ours)}.isdisjoint(each.producer_id for each in headers_of(theirs))
+    assert {each.producer_id for each in headers_of(ours)}.isdisjoint(
+        each.producer_id for each in headers_of(theirs)
+    )
     assert stored(there, topic) == stored(here, topic)
 
 
-def test_another_codec_is_given_where_one_is_asked_for(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_another_codec_is_given_where_one_is_asked_for(
+    here: MockCluster, there: MockCluster, topic: str
+) -> None:
     fill(here, topic, 300)
     sink = sink_of(there, **{"compression.type": "gzip"})
     copy_range(source_of(here, topic), sink, OffsetRange(topic, 0, 0, 300), topic)
@@ -123,21 +140,36 @@ def test_another_codec_is_given_where_one_is_asked_for(here: MockCluster, there:
     assert stored(there, topic) == stored(here, topic)
 
 
-def test_part_of_a_partition_behind_other_records(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_part_of_a_partition_behind_other_records(
+    here: MockCluster, there: MockCluster, topic: str
+) -> None:
     fill(here, topic, 100)
     fill(there, topic, 7)
-    told = copy_task(source_of(here, topic), sink_of(there), "{topic}", None, None, {}, OffsetRange(topic, 0, 40, 60))
+    told = copy_task(
+        source_of(here, topic),
+        sink_of(there),
+        "{topic}",
+        None,
+        None,
+        {},
+        OffsetRange(topic, 0, 40, 60),
+    )
     assert (told["topic"], told["partition"], told["records"]) == (topic, 0, 20)
     assert told["pieces"] == [[topic, 0, topic, 40, 60, 7, 27, True]]
     assert stored(there, topic)[7:] == stored(here, topic)[40:60]
 
 
-def test_connection_that_breaks_costs_nothing(here: MockCluster, there: MockCluster, topic: str) -> None:
-    """The answer to a batch is lost: idempotence prevents a duplicate, and the offsets are right.
+def test_connection_that_breaks_costs_nothing(
+    here: MockCluster, there: MockCluster, topic: str
+) -> None:
+    """The answer to a batch is lost: idempotence prevents a duplicate, and the offsets are
+    right.
     """
     fill(here, topic, 300)
     there.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
-    copied = copy_range(source_of(here, topic, batchRows="50"), sink_of(there), OffsetRange(topic, 0, 0, 300), topic)
+    copied = copy_range(
+        source_of(here, topic, batchRows="50"), sink_of(there), OffsetRange(topic, 0, 0, 300), topic
+    )
     assert stored(there, topic) == stored(here, topic)
     assert copied.pieces == (Piece(topic, 0, topic, 0, 300, 0, 300),)
 
@@ -153,29 +185,41 @@ def test_full_queue_is_waited_for(here: MockCluster, there: MockCluster, topic: 
 def test_rate_holds_a_task_back(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 100)
     started = time.monotonic()
-    copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 100), topic, rate=200.0)
+    copy_range(
+        source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 100), topic, rate=200.0
+    )
     assert time.monotonic() - started >= 0.45
     assert len(stored(there, topic)) == 100
 
 
-def test_record_that_is_refused_fails_the_task(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_record_that_is_refused_fails_the_task(
+    here: MockCluster, there: MockCluster, topic: str
+) -> None:
     fill(here, topic, 20)
-    there.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 3, topic=topic, partition=0)
-    with pytest.raises(KafkaException, match=rf"writing to {topic} \[0\] failed: .*(uthoriz|denied)"):
+    there.push_request_errors(
+        ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 3, topic=topic, partition=0
+    )
+    with pytest.raises(
+        KafkaException, match=rf"writing to {topic} \[0\] failed: .*(uthoriz|denied)"
+    ):
         copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic)
     there.faults.clear()
     copied = copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic)
     assert copied.records == 20
 
 
-def test_records_that_are_gone_are_an_error_or_left_out(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_records_that_are_gone_are_an_error_or_left_out(
+    here: MockCluster, there: MockCluster, topic: str
+) -> None:
     fill(here, topic, 60)
     here.move_log_start(topic, 0, 20)
     quick = {"fetchOffset.numRetries": "1"}
     with pytest.raises(DataLossError, match=rf"offsets 10 to 20 of {topic} \[0\] can't be read"):
         copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 10, 60), topic)
     with pytest.raises(DataLossError, match="the partition ends at offset 60: it was cut off"):
-        copy_range(source_of(here, topic, **quick), sink_of(there), OffsetRange(topic, 0, 30, 90), topic)
+        copy_range(
+            source_of(here, topic, **quick), sink_of(there), OffsetRange(topic, 0, 30, 90), topic
+        )
     lenient = source_of(here, topic, failOnDataLoss="false", **quick)
     before = len(stored(there, topic))
     copied = copy_range(lenient, sink_of(there), OffsetRange(topic, 0, 10, 90), topic)
@@ -183,13 +227,19 @@ def test_records_that_are_gone_are_an_error_or_left_out(here: MockCluster, there
     assert [(each.source_start, each.source_end) for each in copied.pieces] == [(20, 60)]
 
 
-def test_partition_that_the_target_lacks_is_named(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_partition_that_the_target_lacks_is_named(
+    here: MockCluster, there: MockCluster, topic: str
+) -> None:
     fill(here, topic, 1)
     there.create_topic(f"small-{topic}", 1)
     sink = sink_of(there, **{"topic.metadata.propagation.max.ms": "500"})
-    with pytest.raises(KafkaException, match=f"topic small-{topic} of the target has 1 partitions and needs 2"):
+    with pytest.raises(
+        KafkaException, match=f"topic small-{topic} of the target has 1 partitions and needs 2"
+    ):
         copy_range(source_of(here, topic), sink, OffsetRange(topic, 1, 0, 1), f"small-{topic}")
-    with pytest.raises(KafkaException, match="the target has no topic nowhere: make it, with at least 1 partitions"):
+    with pytest.raises(
+        KafkaException, match="the target has no topic nowhere: make it, with at least 1 partitions"
+    ):
         copy_range(source_of(here, topic), sink, OffsetRange(topic, 0, 0, 1), "nowhere")
 
 
@@ -198,7 +248,12 @@ def test_target_that_a_broker_does_not_know_yet_is_waited_for(
 ) -> None:
     fill(here, topic, 20)
     there.hide_topic(topic, 3)
-    assert copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic).records == 20
+    assert (
+        copy_range(
+            source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic
+        ).records
+        == 20
+    )
     assert stored(there, topic) == stored(here, topic)
 
 
@@ -209,7 +264,12 @@ def test_plan_tells_where_topics_go(here: MockCluster, there: MockCluster, topic
     fill(here, topic, 30)
     there.create_topic(f"eu.{topic}", 3)
     [route] = plan_mirror(conf(here), conf(there), pattern=topic, to="eu.{topic}")
-    assert (route.topic, route.target, route.partitions, route.target_partitions) == (topic, f"eu.{topic}", 2, 3)
+    assert (route.topic, route.target, route.partitions, route.target_partitions) == (
+        topic,
+        f"eu.{topic}",
+        2,
+        3,
+    )
     assert route.records == 30
 
 
@@ -217,13 +277,25 @@ def test_plan_refuses_what_can_not_be(here: MockCluster, there: MockCluster, top
     here.create_topic(f"{topic}-b", 1)
     here.create_topic(f"{topic}-mirror", 1)
     for arguments, text in [
-        ({"to": "un.{topic}"}, f"the target has no topic un.{topic}: make it, with at least 2 partitions"),
+        (
+            {"to": "un.{topic}"},
+            f"the target has no topic un.{topic}: make it, with at least 2 partitions",
+        ),
         ({"to_config": conf(here)}, f"{topic} can't be its own mirror"),
-        ({"to_config": conf(here), "to": f"{topic}-mirror"}, f"{topic}-mirror of the target has 1 part"),
+        (
+            {"to_config": conf(here), "to": f"{topic}-mirror"},
+            f"{topic}-mirror of the target has 1 part",
+        ),
         ({"pattern": f"{topic}.*", "topics": (), "to": "all"}, "would both go to all"),
-        ({"to_config": conf(here), "to": "{topic}-c", "pattern": f"{topic}.*", "topics": ()}, "mirrored itself"),
+        (
+            {"to_config": conf(here), "to": "{topic}-c", "pattern": f"{topic}.*", "topics": ()},
+            "mirrored itself",
+        ),
         ({"to": "a/{topic}"}, "can't be the name of a topic"),
-        ({"to_config": conf(there, **{"enable.idempotence": "false"})}, "enable.idempotence must stay true"),
+        (
+            {"to_config": conf(there, **{"enable.idempotence": "false"})},
+            "enable.idempotence must stay true",
+        ),
     ]:
         given: dict[str, Any] = {"to_config": conf(there), "topics": (topic,), **arguments}
         with pytest.raises(PipelineError, match=text):
@@ -233,17 +305,27 @@ def test_plan_refuses_what_can_not_be(here: MockCluster, there: MockCluster, top
 # --- offsets of groups ---
 
 
-def test_group_goes_on_in_the_mirror(here: MockCluster, there: MockCluster, topic: str, tmp_path: Path) -> None:
+def test_group_goes_on_in_the_mirror(
+    here: MockCluster, there: MockCluster, topic: str, tmp_path: Path
+) -> None:
     fill(here, topic, 100)
     fill(there, topic, 11)
-    copied = copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 100), topic)
+    copied = copy_range(
+        source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 100), topic
+    )
     kept = Translations(str(tmp_path / "translation"))
     kept.write(0, copied.pieces)
     assert translate_offset(str(tmp_path), topic, 0, 42) == 53
     assert translate_offset(str(tmp_path), topic, 1, 42) is None
     here.set_committed("readers", {(topic, 0): 42, (topic, 1): 3})
     [told] = sync_groups(conf(here), conf(there), kept, ["readers", "nobody"])
-    assert (told.group, told.offset, told.target, told.target_offset, told.error) == ("readers", 42, topic, 53, "")
+    assert (told.group, told.offset, told.target, told.target_offset, told.error) == (
+        "readers",
+        42,
+        topic,
+        53,
+        "",
+    )
     with Consumer(conf(there, **{"group.id": "readers"})) as consumer:
         assert consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 53
         here.set_committed("readers", {(topic, 0): 20})  # back on the source, but not on the target
@@ -280,7 +362,15 @@ def test_dry_run_and_translation_need_no_spark(
     here: MockCluster, there: MockCluster, topic: str, tmp_path: Path
 ) -> None:
     fill(here, topic, 12)
-    where = ["mirror", "--bootstrap", here.bootstrap_servers, "--topics", topic, "--checkpoint", str(tmp_path)]
+    where = [
+        "mirror",
+        "--bootstrap",
+        here.bootstrap_servers,
+        "--topics",
+        topic,
+        "--checkpoint",
+        str(tmp_path),
+    ]
     told = run(*where, "--to-bootstrap", there.bootstrap_servers, "--dry-run")
     assert told.exit_code == 0, told.output
     assert topic in told.output
@@ -314,7 +404,9 @@ def test_mirror_of_a_pattern_goes_on_where_it_ended(
     assert done.records == 600
     assert done.batches >= 3
     fill(here, topic, 50, partition=1)
-    [route, *_] = plan_mirror(conf(here), conf(there), pattern=topic, to="eu.{topic}", checkpoint=checkpoint)
+    [route, *_] = plan_mirror(
+        conf(here), conf(there), pattern=topic, to="eu.{topic}", checkpoint=checkpoint
+    )
     assert route.records == 50
     shown: list[Work] = []
     done = mirror(spark, conf(here), conf(there), checkpoint, show=shown.append, **where)
@@ -340,12 +432,16 @@ def test_topic_that_was_made_anew_is_refused_by_its_old_checkpoint(
     fill(here, topic, 60)
     calls: list[Callable[..., object]] = [plan_mirror, partial(mirror, spark)]
     for call in calls:
-        with pytest.raises(PipelineError, match=f"topic {topic} was deleted and made anew.* new checkpoint"):
+        with pytest.raises(
+            PipelineError, match=f"topic {topic} was deleted and made anew.* new checkpoint"
+        ):
             call(conf(here), conf(there), topics=[topic], checkpoint=checkpoint)
     assert len(there.messages(topic, 0)) == 10
     found = OffsetRange(topic, 0, 10, 60, topic_id="another")  # recreated after the plan
     with pytest.raises(PipelineError, match="made anew"):
-        copy_task(source_of(here, topic), sink_of(there), "{topic}", None, None, {topic: old}, found)
+        copy_task(
+            source_of(here, topic), sink_of(there), "{topic}", None, None, {topic: old}, found
+        )
 
 
 def test_mirror_within_a_cluster_runs_until_it_is_stopped(
@@ -363,7 +459,16 @@ def test_mirror_within_a_cluster_runs_until_it_is_stopped(
             fill(here, topic, 2)
         return copied >= 42
 
-    mirror(spark, conf(here), conf(here), str(tmp_path), topics=[topic], to="{topic}-copy", every_s=0.1, stop=stop)
+    mirror(
+        spark,
+        conf(here),
+        conf(here),
+        str(tmp_path),
+        topics=[topic],
+        to="{topic}-copy",
+        every_s=0.1,
+        stop=stop,
+    )
     assert stored(here, f"{topic}-copy") == stored(here, topic)
 
 
@@ -380,7 +485,9 @@ def test_source_that_grows_beyond_its_mirror_is_told_and_copied_when_there_is_ro
             fill(here, topic, 5)
         return False
 
-    with pytest.raises(PipelineError, match=f"topic {topic} of the target has 2 partitions and needs 3: add"):
+    with pytest.raises(
+        PipelineError, match=f"topic {topic} of the target has 2 partitions and needs 3: add"
+    ):
         mirror(spark, conf(here), to, str(tmp_path), topics=[topic], every_s=0.1, stop=stop)
     there.create_partitions(topic, 3)
     mirror(spark, conf(here), to, str(tmp_path), topics=[topic])
@@ -394,8 +501,12 @@ def test_task_that_fails_is_told_in_a_line(
     here: MockCluster, there: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     fill(here, topic, 10)
-    there.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 9, topic=topic, partition=0)
-    with pytest.raises(PipelineError, match=rf"the mirror has failed: .*writing to {topic} \[0\] failed") as caught:
+    there.push_request_errors(
+        ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 9, topic=topic, partition=0
+    )
+    with pytest.raises(
+        PipelineError, match=rf"the mirror has failed: .*writing to {topic} \[0\] failed"
+    ) as caught:
         mirror(spark, conf(here), conf(there), str(tmp_path), topics=[topic])
     assert "\n" not in str(caught.value)
     there.faults.clear()

@@ -1,4 +1,6 @@
-"""The mirror with a transaction a batch: repeated copies are visible once. By steps, then in Spark.
+"""The mirror with a transaction a batch: repeated copies are visible once.
+
+By steps, then in Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ Batch = Callable[..., None]
 @pytest.fixture(params=[1, 2])
 def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
     """Yield a topic of two partitions with a hundred records each, and one for its mirror."""
-    with MockCluster(brokers=1, auto_create_topics=False, transaction_version=request.param) as running:
+    with MockCluster(
+        brokers=1, auto_create_topics=False, transaction_version=request.param
+    ) as running:
         for name in ("t", "copy"):
             running.create_topic(name, 2)
         fill(running, 0, 100)
@@ -62,11 +66,15 @@ def batch(cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "metadata").write_text('{"id":"q"}')
 
     def run(batch_id: int, start: int, end: int) -> None:
-        def in_this_process(frame: Any, task: Callable[[OffsetRange], Any], counter: Any) -> list[Any]:
+        def in_this_process(
+            frame: Any, task: Callable[[OffsetRange], Any], counter: Any
+        ) -> list[Any]:
             results = []
             for partition in range(2):
                 with task_context(partition, "q", batch_id):
-                    results.append(json.loads(json.dumps(task(OffsetRange("t", partition, start, end)))))
+                    results.append(
+                        json.loads(json.dumps(task(OffsetRange("t", partition, start, end))))
+                    )
             return results
 
         monkeypatch.setattr(mirroring, "map_ranges", in_this_process)
@@ -115,18 +123,24 @@ def test_task_that_is_tried_again_fails_the_batch(
     copy = mirroring.copy.copy_task
     with monkeypatch.context() as broken:
         broken.setattr(mirroring.copy, "copy_task", lambda *given: copy(*given) and copy(*given))
-        with pytest.raises(ExactlyOnceError, match=r"task 0 was run again in one micro-batch .* copy \[0\]"):
+        with pytest.raises(
+            ExactlyOnceError, match=r"task 0 was run again in one micro-batch .* copy \[0\]"
+        ):
             batch(0, 0, 100)
     assert mirrored(cluster) == {}
     batch(0, 0, 100)
     assert mirrored(cluster) == wanted(100)
 
 
-def test_spark_mirrors_each_record_once(cluster: MockCluster, spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_mirrors_each_record_once(
+    cluster: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
     checkpoint = tmp_path / "checkpoint"
 
     def run() -> int:
-        return mirror(spark, conf(cluster), once(cluster), str(checkpoint), topics=["t"], to="copy").records
+        return mirror(
+            spark, conf(cluster), once(cluster), str(checkpoint), topics=["t"], to="copy"
+        ).records
 
     assert run() == 200
     for name in ("0", ".0.crc"):  # as if Spark had died before it noted the batch

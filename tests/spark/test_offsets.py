@@ -30,7 +30,9 @@ def topic(mock_cluster: MockCluster) -> str:
     """
     name = f"offsets-{next(_numbers)}"
     mock_cluster.create_topic(name, 2)
-    with Producer({"bootstrap.servers": mock_cluster.bootstrap_servers, "batch.num.messages": 1}) as producer:
+    with Producer(
+        {"bootstrap.servers": mock_cluster.bootstrap_servers, "batch.num.messages": 1}
+    ) as producer:
         for partition, count in ((0, 10), (1, 5)):
             for number in range(count):
                 producer.produce(name, **numbered(number, partition))
@@ -47,7 +49,9 @@ def reader(mock_cluster: MockCluster, topic: str) -> Iterator[OffsetReader]:
 
 def options_of(cluster: MockCluster, topic: str, **more: Any) -> SourceOptions:
     quick = {"fetchOffset.retryIntervalMs": 10, "kafka.reconnect.backoff.ms": 20}
-    return SourceOptions.parse(source_options(cluster.bootstrap_servers, topic, **{**quick, **more}))
+    return SourceOptions.parse(
+        source_options(cluster.bootstrap_servers, topic, **{**quick, **more})
+    )
 
 
 def planned(cluster: MockCluster, topic: str, **more: Any) -> list[tuple[int, int, int]]:
@@ -71,8 +75,22 @@ def test_json_is_what_the_connector_writes() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "[]", "1", '{"a":1}', '{"a":{"0":"1"}}', '{"a":{"0":1.5}}', '{"a":{"0":true}}', '{"a":{"-1":1}}'),
-        *('{"a":{"0":9223372036854775808}}', '{"a":{"2147483648":1}}', '{"a":{"١":1}}', '{"a":{"0":null}}'),
+        *(
+            "",
+            "[]",
+            "1",
+            '{"a":1}',
+            '{"a":{"0":"1"}}',
+            '{"a":{"0":1.5}}',
+            '{"a":{"0":true}}',
+            '{"a":{"-1":1}}',
+        ),
+        *(
+            '{"a":{"0":9223372036854775808}}',
+            '{"a":{"2147483648":1}}',
+            '{"a":{"١":1}}',
+            '{"a":{"0":null}}',
+        ),
     ],
 )
 def test_other_json_is_refused(text: str) -> None:
@@ -85,14 +103,25 @@ def test_other_json_is_refused(text: str) -> None:
 
 def test_a_batch_query_reads_all_there_is(mock_cluster: MockCluster, topic: str) -> None:
     assert planned(mock_cluster, topic) == [(0, 2, 10), (1, 0, 5)]
-    assert planned(mock_cluster, topic, startingOffsets="earliest", endingOffsets="latest") == [(0, 2, 10), (1, 0, 5)]
+    assert planned(mock_cluster, topic, startingOffsets="earliest", endingOffsets="latest") == [
+        (0, 2, 10),
+        (1, 0, 5),
+    ]
     assert planned(mock_cluster, topic, assign=json.dumps({topic: [1]})) == [(1, 0, 5)]
-    assert planned(mock_cluster, topic, maxRecordsPerPartition=4) == [(0, 2, 6), (0, 6, 10), (1, 0, 2), (1, 2, 5)]
+    assert planned(mock_cluster, topic, maxRecordsPerPartition=4) == [
+        (0, 2, 6),
+        (0, 6, 10),
+        (1, 0, 2),
+        (1, 2, 5),
+    ]
 
 
 def test_offsets_by_partition(mock_cluster: MockCluster, topic: str) -> None:
     starts, ends = json.dumps({topic: {"0": 4, "1": -2}}), json.dumps({topic: {"0": -1, "1": 3}})
-    assert planned(mock_cluster, topic, startingOffsets=starts, endingOffsets=ends) == [(0, 4, 10), (1, 0, 3)]
+    assert planned(mock_cluster, topic, startingOffsets=starts, endingOffsets=ends) == [
+        (0, 4, 10),
+        (1, 0, 3),
+    ]
     # a start after the end: nothing to read
     starts = json.dumps({topic: {"0": 4, "1": 4}})
     assert planned(mock_cluster, topic, startingOffsets=starts, endingOffsets=ends) == [(0, 4, 10)]
@@ -100,35 +129,56 @@ def test_offsets_by_partition(mock_cluster: MockCluster, topic: str) -> None:
 
 def test_timestamps(mock_cluster: MockCluster, topic: str) -> None:
     start, end = FIRST_MS + 2500, FIRST_MS + 4000
-    assert planned(mock_cluster, topic, startingTimestamp=start, endingTimestamp=end) == [(0, 3, 4), (1, 3, 4)]
+    assert planned(mock_cluster, topic, startingTimestamp=start, endingTimestamp=end) == [
+        (0, 3, 4),
+        (1, 3, 4),
+    ]
     each = json.dumps({topic: {"0": FIRST_MS + 8000, "1": FIRST_MS}})
     late = json.dumps({topic: {"0": FIRST_MS + 9000, "1": FIRST_MS + 99_000}})
-    found = planned(mock_cluster, topic, startingOffsetsByTimestamp=each, endingOffsetsByTimestamp=late)
+    found = planned(
+        mock_cluster, topic, startingOffsetsByTimestamp=each, endingOffsetsByTimestamp=late
+    )
     assert found == [(0, 8, 9), (1, 0, 5)]  # an end after the last record is the end
 
 
-def test_a_start_after_the_last_record_is_an_error_unless_told_otherwise(mock_cluster: MockCluster, topic: str) -> None:
+def test_a_start_after_the_last_record_is_an_error_unless_told_otherwise(
+    mock_cluster: MockCluster, topic: str
+) -> None:
     start = FIRST_MS + 7000  # the second partition has no record as late
-    with pytest.raises(OptionError, match=rf"option startingTimestamp: {topic} \[1\] has no record at .* {start}"):
+    with pytest.raises(
+        OptionError, match=rf"option startingTimestamp: {topic} \[1\] has no record at .* {start}"
+    ):
         planned(mock_cluster, topic, startingTimestamp=start)
-    found = planned(mock_cluster, topic, startingTimestamp=start, startingOffsetsByTimestampStrategy="latest")
+    found = planned(
+        mock_cluster, topic, startingTimestamp=start, startingOffsetsByTimestampStrategy="latest"
+    )
     assert found == [(0, 7, 10)]
 
 
-def test_offsets_of_other_partitions_than_those_read_are_refused(mock_cluster: MockCluster, topic: str) -> None:
+def test_offsets_of_other_partitions_than_those_read_are_refused(
+    mock_cluster: MockCluster, topic: str
+) -> None:
     for option in ("startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"):
-        with pytest.raises(OptionError, match=rf"option {option}: name each partition .* it lacks {topic} \[1\]"):
+        with pytest.raises(
+            OptionError, match=rf"option {option}: name each partition .* it lacks {topic} \[1\]"
+        ):
             planned(mock_cluster, topic, **{option: json.dumps({topic: {"0": 5}})})
         more = {topic: {"0": 5, "1": 5, "2": 5}}
-        with pytest.raises(OptionError, match=rf"it names {topic} \[2\], which the source doesn't read"):
+        with pytest.raises(
+            OptionError, match=rf"it names {topic} \[2\], which the source doesn't read"
+        ):
             planned(mock_cluster, topic, **{option: json.dumps(more)})
 
 
 def test_a_pattern_matches_whole_names(mock_cluster: MockCluster, topic: str) -> None:
     mock_cluster.create_topic(f"{topic}-more", 1)
-    with OffsetReader(options_of(mock_cluster, topic, subscribePattern=f"{topic[:3]}.*{topic[3:]}")) as reader:
+    with OffsetReader(
+        options_of(mock_cluster, topic, subscribePattern=f"{topic[:3]}.*{topic[3:]}")
+    ) as reader:
         assert reader.partitions() == [(topic, 0), (topic, 1)]
-    with OffsetReader(options_of(mock_cluster, topic, subscribePattern=f"{topic}(-more)?")) as reader:
+    with OffsetReader(
+        options_of(mock_cluster, topic, subscribePattern=f"{topic}(-more)?")
+    ) as reader:
         assert reader.partitions() == [(topic, 0), (topic, 1), (f"{topic}-more", 0)]
     with OffsetReader(options_of(mock_cluster, topic, subscribePattern="nothing-.*")) as reader:
         assert reader.partitions() == []
@@ -160,7 +210,10 @@ def test_times_that_no_record_has(reader: OffsetReader, topic: str) -> None:
     found = reader.at_times({(topic, 0): FIRST_MS + 8500, (topic, 1): FIRST_MS + 8500})
     assert found == {(topic, 0): 9, (topic, 1): None}
     limit = Limit("offsets", "startingOffsets", {(topic, 0): -1, (topic, 1): -2})
-    assert reader.resolve(limit, [(topic, 0), (topic, 1)], starting=True) == {(topic, 0): 10, (topic, 1): 0}
+    assert reader.resolve(limit, [(topic, 0), (topic, 1)], starting=True) == {
+        (topic, 0): 10,
+        (topic, 1): 0,
+    }
 
 
 def test_filters_narrow_the_plan(mock_cluster: MockCluster, topic: str) -> None:
@@ -170,6 +223,8 @@ def test_filters_narrow_the_plan(mock_cluster: MockCluster, topic: str) -> None:
 
     reader = BatchReader(options_of(mock_cluster, topic))
     at = datetime.fromtimestamp(FIRST_MS / 1000 + 6, tz=timezone.utc)
-    left = list(reader.pushFilters([GreaterThanOrEqual(("timestamp",), at), EqualTo(("topic",), topic)]))
+    left = list(
+        reader.pushFilters([GreaterThanOrEqual(("timestamp",), at), EqualTo(("topic",), topic)])
+    )
     assert left == [GreaterThanOrEqual(("timestamp",), at)]
     assert reader.partitions() == [OffsetRange(topic, 0, 6, 10)]

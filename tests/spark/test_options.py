@@ -20,17 +20,35 @@ BASE = {"kafka.bootstrap.servers": "localhost:9092"}
 def parse(**options: Any) -> SourceOptions:
     if not {"assign", "subscribePattern", "subscribe"} & set(options):
         options["subscribe"] = "a"
-    return SourceOptions.parse({**BASE, **{name.replace("__", "."): str(value) for name, value in options.items()}})
+    return SourceOptions.parse(
+        {**BASE, **{name.replace("__", "."): str(value) for name, value in options.items()}}
+    )
 
 
 def test_defaults_are_the_connectors() -> None:
     options = parse()
     assert options.subscription.topics == ("a",)
-    assert (options.starting, options.ending, options.by_timestamp_strategy) == (None, None, "error")
+    assert (options.starting, options.ending, options.by_timestamp_strategy) == (
+        None,
+        None,
+        "error",
+    )
     assert (options.fail_on_data_loss, options.poll_timeout_s) == (True, 120.0)
     assert (options.fetch_retries, options.retry_interval_s) == (3, 1.0)
-    assert (options.min_partitions, options.max_records_per_partition, options.max_trigger_delay_s) == (None, None, 900)
-    assert options.columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+    assert (
+        options.min_partitions,
+        options.max_records_per_partition,
+        options.max_trigger_delay_s,
+    ) == (None, None, 900)
+    assert options.columns == (
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+    )
     # Java's default, not librdkafka's
     assert options.consumer["isolation.level"] == "read_uncommitted"
     assert options.consumer["enable.auto.commit"] == "false"
@@ -38,7 +56,12 @@ def test_defaults_are_the_connectors() -> None:
 
 def test_names_do_not_tell_case() -> None:
     options = SourceOptions.parse(
-        {"KAFKA.Bootstrap.Servers": "x:1", "SUBSCRIBE": "a, b,a", "FailOnDataLoss": "FALSE", "MINPARTITIONS": "7"}
+        {
+            "KAFKA.Bootstrap.Servers": "x:1",
+            "SUBSCRIBE": "a, b,a",
+            "FailOnDataLoss": "FALSE",
+            "MINPARTITIONS": "7",
+        }
     )
     assert options.consumer["bootstrap.servers"] == "x:1"
     assert options.subscription.topics == ("a", "b")
@@ -67,11 +90,22 @@ def test_every_option_arrives() -> None:
     assert options.subscription.partitions == (("t", 0), ("t", 2))
     assert options.starting is not None
     assert options.ending is not None
-    assert (options.starting.kind, dict(options.starting.values)) == ("offsets", {("t", 0): 23, ("t", 2): -2})
+    assert (options.starting.kind, dict(options.starting.values)) == (
+        "offsets",
+        {("t", 0): 23, ("t", 2): -2},
+    )
     assert options.ending.kind == "latest"
-    assert (options.poll_timeout_s, options.fetch_retries, options.retry_interval_s) == (5.0, 0, 0.01)
+    assert (options.poll_timeout_s, options.fetch_retries, options.retry_interval_s) == (
+        5.0,
+        0,
+        0.01,
+    )
     assert (options.max_offsets_per_trigger, options.min_offsets_per_trigger) == (100, 10)
-    assert (options.max_trigger_delay_s, options.min_partitions, options.max_records_per_partition) == (120.0, 4, 50)
+    assert (
+        options.max_trigger_delay_s,
+        options.min_partitions,
+        options.max_records_per_partition,
+    ) == (120.0, 4, 50)
     assert options.consumer["group.id"].startswith("mine-")
     assert options.columns[-1] == "headers"
     assert (options.rows, options.api_timeout_s) == ("ranges", 1.234)
@@ -79,7 +113,11 @@ def test_every_option_arrives() -> None:
 
 
 def test_a_timestamp_for_all_wins_over_those_of_partitions_and_these_over_offsets() -> None:
-    all_three = {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"a":{"0":5}}', "startingTimestamp": 7}
+    all_three = {
+        "startingOffsets": "earliest",
+        "startingOffsetsByTimestamp": '{"a":{"0":5}}',
+        "startingTimestamp": 7,
+    }
     limits = []
     while all_three:
         found = parse(**all_three).starting
@@ -92,22 +130,43 @@ def test_a_timestamp_for_all_wins_over_those_of_partitions_and_these_over_offset
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"subscribe": "a", "assign": '{"a":[0]}'}, "exactly one of subscribe, subscribePattern and assign"),
+        (
+            {"subscribe": "a", "assign": '{"a":[0]}'},
+            "exactly one of subscribe, subscribePattern and assign",
+        ),
         ({"subscribe": " , "}, "option subscribe: no topic is named"),
         ({"subscribePattern": "("}, "option subscribePattern: '(' is no regular expression"),
         ({"assign": "a"}, "option assign: this isn't JSON"),
         ({"assign": '{"a":[-1]}'}, "option assign: topic 'a': -1 is no partition"),
         ({"assign": "{}"}, "option assign: no partition is named"),
-        ({"startingOffsets": "soon"}, "option startingOffsets: 'soon' can't be: write earliest, latest"),
+        (
+            {"startingOffsets": "soon"},
+            "option startingOffsets: 'soon' can't be: write earliest, latest",
+        ),
         ({"startingOffsets": '{"a":{"0":-3}}'}, "option startingOffsets: a [0]: -3 can't be"),
-        ({"startingOffsets": '{"a":{"x":1}}'}, "option startingOffsets: topic 'a': 'x' is no partition"),
-        ({"startingOffsets": '{"a":[1]}'}, "option startingOffsets: expected an object of partitions"),
+        (
+            {"startingOffsets": '{"a":{"x":1}}'},
+            "option startingOffsets: topic 'a': 'x' is no partition",
+        ),
+        (
+            {"startingOffsets": '{"a":[1]}'},
+            "option startingOffsets: expected an object of partitions",
+        ),
         ({"startingOffsets": '{"a":'}, "option startingOffsets: this isn't JSON"),
-        ({"startingOffsetsByTimestamp": '{"a":{"0":-1}}'}, "option startingOffsetsByTimestamp: a [0]: -1 can't be"),
-        ({"endingTimestamp": "now"}, "option endingTimestamp: 'now' can't be: write a whole number"),
+        (
+            {"startingOffsetsByTimestamp": '{"a":{"0":-1}}'},
+            "option startingOffsetsByTimestamp: a [0]: -1 can't be",
+        ),
+        (
+            {"endingTimestamp": "now"},
+            "option endingTimestamp: 'now' can't be: write a whole number",
+        ),
         ({"startingOffsetsByTimestampStrategy": "x"}, "write error or latest"),
         ({"failOnDataLoss": "yes"}, "option failOnDataLoss: 'yes' can't be: write true or false"),
-        ({"minPartitions": "0"}, "option minPartitions: '0' can't be: write a whole number of at least 1"),
+        (
+            {"minPartitions": "0"},
+            "option minPartitions: '0' can't be: write a whole number of at least 1",
+        ),
         ({"maxRecordsPerPartition": "-5"}, "option maxRecordsPerPartition"),
         ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay: 'soon' can't be: write a duration"),
         ({"columns": "key,valu"}, "option columns: there is no column 'valu'"),
@@ -121,15 +180,24 @@ def test_a_timestamp_for_all_wins_over_those_of_partitions_and_these_over_offset
         ({"kafka.key.deserializer": "x"}, "option kafka.key.deserializer: it can't be set"),
         ({"kafka.enable.auto.commit": "true"}, "option kafka.enable.auto.commit: it can't be set"),
         ({"kafka.interceptor.classes": "x"}, "option kafka.interceptor.classes: it can't be set"),
-        ({"kafka.metric.reporters": "x"}, "option kafka.metric.reporters: Java classes can't be loaded here"),
+        (
+            {"kafka.metric.reporters": "x"},
+            "option kafka.metric.reporters: Java classes can't be loaded here",
+        ),
         ({"kafka.sasl.login.callback.handler.class": "x"}, "Java classes can't be loaded here"),
         ({"kafka.ssl.truststore.location": "x.jks"}, "write kafka.ssl.ca.location"),
         ({"kafka.fetch.min.bites": "1"}, 'No such configuration property: "fetch.min.bites"'),
         ({"kafka.fetch.min.bytes": "few"}, "fetch.min.bytes"),
     ],
 )
-def test_an_error_names_the_option_and_says_what_to_write(options: dict[str, str], said: str) -> None:
-    base = BASE if {"assign", "subscribe", "subscribePattern"} & set(options) else {**BASE, "subscribe": "a"}
+def test_an_error_names_the_option_and_says_what_to_write(
+    options: dict[str, str], said: str
+) -> None:
+    base = (
+        BASE
+        if {"assign", "subscribe", "subscribePattern"} & set(options)
+        else {**BASE, "subscribe": "a"}
+    )
     with pytest.raises(OptionError) as raised:
         SourceOptions.parse({**base, **options})
     assert said in str(raised.value)
@@ -147,7 +215,10 @@ def test_servers_and_a_subscription_are_needed() -> None:
     ("options", "said"),
     [
         ({"startingOffsets": "latest"}, "option startingOffsets: it can't be latest"),
-        ({"startingOffsets": '{"a":{"0":-1}}'}, "option startingOffsets: a [0] can't be latest (-1)"),
+        (
+            {"startingOffsets": '{"a":{"0":-1}}'},
+            "option startingOffsets: a [0] can't be latest (-1)",
+        ),
         ({"endingOffsets": "earliest"}, "option endingOffsets: it can't be earliest"),
         ({"endingOffsets": '{"a":{"0":-2}}'}, "option endingOffsets: a [0] can't be earliest (-2)"),
     ],
@@ -162,7 +233,11 @@ def test_a_batch_query_can_not_start_at_the_end(options: dict[str, str], said: s
 
 @pytest.mark.parametrize("option", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
 def test_a_stream_has_no_end(option: str) -> None:
-    value = {"endingOffsets": "latest", "endingTimestamp": "5", "endingOffsetsByTimestamp": '{"a":{"0":5}}'}[option]
+    value = {
+        "endingOffsets": "latest",
+        "endingTimestamp": "5",
+        "endingOffsetsByTimestamp": '{"a":{"0":5}}',
+    }[option]
     with pytest.raises(OptionError, match=f"option {option}: a stream has no end"):
         parse(**{option: value}).for_stream()
 
@@ -182,7 +257,10 @@ def test_a_stream_can_not_want_more_than_it_may_take() -> None:
         ({"partition.assignment.strategy": "org.apache.X"}, {}),
         ({"max.poll.records": "100"}, {"max.poll.records": "100"}),
         ({"group.id": "g"}, {"group.id": "g"}),
-        ({"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca"}, {"ssl.ca.location": "/ca"}),
+        (
+            {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca"},
+            {"ssl.ca.location": "/ca"},
+        ),
         (
             {"ssl.keystore.type": "pem", "ssl.keystore.location": "/own"},
             {"ssl.certificate.location": "/own", "ssl.key.location": "/own"},
@@ -191,21 +269,30 @@ def test_a_stream_can_not_want_more_than_it_may_take() -> None:
 )
 def test_java_properties_become_our_own(java: dict[str, str], own: dict[str, str]) -> None:
     plain = parse().consumer
-    found = SourceOptions.parse({**BASE, "subscribe": "a", **{f"kafka.{n}": v for n, v in java.items()}}).consumer
+    found = SourceOptions.parse(
+        {**BASE, "subscribe": "a", **{f"kafka.{n}": v for n, v in java.items()}}
+    ).consumer
     assert {name: value for name, value in found.items() if plain.get(name) != value} == own
 
 
 def test_jaas_is_read_for_user_and_password() -> None:
     from kafka_native.spark.properties import client_properties
 
-    for module in ("org.apache.kafka.common.security.plain.PlainLoginModule", "a.scram.ScramLoginModule"):
+    for module in (
+        "org.apache.kafka.common.security.plain.PlainLoginModule",
+        "a.scram.ScramLoginModule",
+    ):
         text = f'{module} required username="al\\"ice" password="se;cret";'
         found = client_properties({"kafka.sasl.jaas.config": text}, "consumer")
         assert found == {"sasl.username": 'al"ice', "sasl.password": "se;cret"}
     token = 'a.ScramLoginModule required username="id" password="hmac" tokenauth="true";'
     found = client_properties({"kafka.sasl.jaas.config": token}, "consumer")
     assert found == {"sasl.username": "id", "sasl.password": "hmac", "sasl.scram.tokenauth": "true"}
-    for text in ("x.Krb5LoginModule required keyTab=secret;", "PlainLoginModule required password=secret;", "secret"):
+    for text in (
+        "x.Krb5LoginModule required keyTab=secret;",
+        "PlainLoginModule required password=secret;",
+        "secret",
+    ):
         with pytest.raises(OptionError) as raised:
             client_properties({"kafka.sasl.jaas.config": text}, "consumer")
         assert "secret" not in str(raised.value)
@@ -238,24 +325,34 @@ def test_secrets_are_shown_nowhere(name: str, caplog: pytest.LogCaptureFixture) 
 
 
 def test_the_schema_is_the_connectors() -> None:
-    source = KafkaNativeDataSource(CaseInsensitiveDict({**BASE, "subscribe": "a", "includeHeaders": "true"}))
+    source = KafkaNativeDataSource(
+        CaseInsensitiveDict({**BASE, "subscribe": "a", "includeHeaders": "true"})
+    )
     assert source.name() == "kafka_native"
     assert source.schema() == (
-        "`key` binary, `value` binary, `topic` string, `partition` int, `offset` bigint, `timestamp` timestamp, "
+        "`key` binary, `value` binary, `topic` string, `partition` int, `offset` bigint, "
+        "`timestamp` timestamp, "
         "`timestampType` int, `headers` array<struct<key:string,value:binary>>"
     )
-    chosen = KafkaNativeDataSource(CaseInsensitiveDict({**BASE, "subscribe": "a", "columns": "VALUE,offset"}))
+    chosen = KafkaNativeDataSource(
+        CaseInsensitiveDict({**BASE, "subscribe": "a", "columns": "VALUE,offset"})
+    )
     assert chosen.schema() == "`value` binary, `offset` bigint"
-    ranges = KafkaNativeDataSource(CaseInsensitiveDict({**BASE, "subscribe": "a", "rows": "ranges"}))
+    ranges = KafkaNativeDataSource(
+        CaseInsensitiveDict({**BASE, "subscribe": "a", "rows": "ranges"})
+    )
     assert ranges.schema() == (
-        "`topic` string, `partition` int, `start_offset` bigint, `end_offset` bigint, `topic_id` string, `lost` string"
+        "`topic` string, `partition` int, `start_offset` bigint, `end_offset` bigint, "
+        "`topic_id` string, `lost` string"
     )
     with pytest.raises(OptionError, match="leave schema"):
         source.reader(StructType().add("key", "binary"))
 
 
 def test_a_sinks_producer_is_like_javas() -> None:
-    options = SinkOptions.parse({**BASE, "topic": "t", "kafka.buffer.memory": "33554432", "checkpointLocation": "x"})
+    options = SinkOptions.parse(
+        {**BASE, "topic": "t", "kafka.buffer.memory": "33554432", "checkpointLocation": "x"}
+    )
     assert options.topic == "t"
     assert options.producer["partitioner"] == "murmur2_random"
     assert options.producer["queue.buffering.max.kbytes"] == "32768"

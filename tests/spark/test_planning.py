@@ -68,7 +68,9 @@ def test_min_partitions_splits_the_large_ones() -> None:
 def test_max_records_is_never_exceeded() -> None:
     found = split([OffsetRange("t", 0, 5, 105), OffsetRange("t", 1, 0, 30)], max_records=30)
     assert sizes(found) == [25, 25, 25, 25, 30]
-    both = split([OffsetRange("t", 0, 0, 100), OffsetRange("t", 1, 0, 30)], min_partitions=8, max_records=50)
+    both = split(
+        [OffsetRange("t", 0, 0, 100), OffsetRange("t", 1, 0, 30)], min_partitions=8, max_records=50
+    )
     assert max(sizes(both)) <= 50
     assert len(both) >= 7
 
@@ -82,7 +84,10 @@ def test_max_records_is_never_exceeded() -> None:
 def test_splitting_loses_nothing_and_repeats_nothing(
     given_ranges: list[tuple[int, int]], least: int | None, most: int | None
 ) -> None:
-    ranges = [OffsetRange("t", number, start, start + size) for number, (start, size) in enumerate(given_ranges)]
+    ranges = [
+        OffsetRange("t", number, start, start + size)
+        for number, (start, size) in enumerate(given_ranges)
+    ]
     found = split(ranges, least, most)
     assert all(each.size > 0 for each in found)
     assert most is None or all(each.size <= most for each in found)
@@ -99,8 +104,11 @@ def test_splitting_loses_nothing_and_repeats_nothing(
 # --- filters ---
 
 
-def narrowed(*filters: Filter, times: dict[Any, int | None] | None = None) -> tuple[list[OffsetRange], list[Filter]]:
-    """Return ranges of two topics of two partitions, 0 to 100 each, and the filters left to Spark.
+def narrowed(
+    *filters: Filter, times: dict[Any, int | None] | None = None
+) -> tuple[list[OffsetRange], list[Filter]]:
+    """Return ranges of two topics of two partitions, 0 to 100 each, and the filters left to
+    Spark.
     """
     narrowing = Narrowing()
     left = [each for each in filters if not narrowing.take(each)]
@@ -117,7 +125,9 @@ def narrowed(*filters: Filter, times: dict[Any, int | None] | None = None) -> tu
 
 
 def test_filters_on_topic_and_partition_choose_ranges() -> None:
-    found, left = narrowed(EqualTo(("topic",), "a"), In(("partition",), (1, 2)), IsNotNull(("partition",)))
+    found, left = narrowed(
+        EqualTo(("topic",), "a"), In(("partition",), (1, 2)), IsNotNull(("partition",))
+    )
     assert (found, left) == ([OffsetRange("a", 1, 0, 100)], [])
     assert narrowed(EqualTo(("partition",), 0), EqualTo(("partition",), 1))[0] == []
 
@@ -146,9 +156,13 @@ def test_a_least_timestamp_moves_starts_and_stays_with_spark() -> None:
         assert (found, left) == ([OffsetRange("a", 0, 40, 100)], [wanted])
     # timestamps of records are whole milliseconds
     later = GreaterThan(("timestamp",), at - timedelta(microseconds=1))
-    assert narrowed(later, EqualTo(("topic",), "a"), times=times)[0] == [OffsetRange("a", 0, 40, 100)]
+    assert narrowed(later, EqualTo(("topic",), "a"), times=times)[0] == [
+        OffsetRange("a", 0, 40, 100)
+    ]
     after = GreaterThan(("timestamp",), at)
-    assert narrowed(after, EqualTo(("partition",), 0), times={("a", 0, ms + 1): 41})[0][0].start == 41
+    assert (
+        narrowed(after, EqualTo(("partition",), 0), times={("a", 0, ms + 1): 41})[0][0].start == 41
+    )
 
 
 def test_what_can_not_be_narrowed_stays_with_spark() -> None:

@@ -19,7 +19,14 @@ from kafka_native import Producer
 from kafka_native.mock import MockCluster
 from kafka_native.spark.commands import cli
 from kafka_native.spark.pipelines import measurements
-from kafka_native.spark.pipelines.measurements import KeyCounts, Measured, Sizes, Timeline, floor_of, width_of
+from kafka_native.spark.pipelines.measurements import (
+    KeyCounts,
+    Measured,
+    Sizes,
+    Timeline,
+    floor_of,
+    width_of,
+)
 from kafka_native.spark.pipelines.profile import PartitionProfile, Profile, plan_profile, profile
 from kafka_native.spark.pipelines.profile_report import html_of
 
@@ -35,9 +42,16 @@ def sizes_of(values: list[int]) -> Sizes:
 
 def test_sizes_are_exact_when_small_and_close_when_large() -> None:
     chance = random.Random(3)
-    values = [chance.randrange(200) for _ in range(500)] + [chance.randrange(1 << 24) for _ in range(500)]
+    values = [chance.randrange(200) for _ in range(500)] + [
+        chance.randrange(1 << 24) for _ in range(500)
+    ]
     sizes = sizes_of(values)
-    assert (sizes.count, sizes.total, sizes.smallest, sizes.largest) == (1000, sum(values), min(values), max(values))
+    assert (sizes.count, sizes.total, sizes.smallest, sizes.largest) == (
+        1000,
+        sum(values),
+        min(values),
+        max(values),
+    )
     for share in (0.1, 0.4, 0.5, 0.9, 0.99, 1.0):
         exact = sorted(values)[max(0, int(share * 1000 + 0.5) - 1)]
         assert abs(sizes.percentile(share) - exact) <= exact * 0.01
@@ -71,7 +85,9 @@ def test_keys_are_counted_exactly_while_they_fit() -> None:
 def test_heavy_keys_are_found_among_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurements, "_PENDING_ROWS", 1000)
     chance = random.Random(5)
-    keys = [b"heavy" if chance.random() < 0.2 else b"%d" % chance.randrange(5000) for _ in range(20_000)]
+    keys = [
+        b"heavy" if chance.random() < 0.2 else b"%d" % chance.randrange(5000) for _ in range(20_000)
+    ]
     counts = keys_of(keys, most=100)
     [(key, count), *_] = counts.top(5)
     true = Counter(keys)[b"heavy"]
@@ -87,7 +103,10 @@ def test_long_keys_are_told_apart_by_their_beginnings() -> None:
 
 def times_of(seconds: list[int]) -> Timeline:
     made = Timeline()
-    made.add(pa.array([each * 1_000_000 for each in seconds], pa.int64()), pa.array([10] * len(seconds), pa.int64()))
+    made.add(
+        pa.array([each * 1_000_000 for each in seconds], pa.int64()),
+        pa.array([10] * len(seconds), pa.int64()),
+    )
     return made
 
 
@@ -106,8 +125,16 @@ def test_time_buckets_widen_when_there_are_many_and_keep_their_sums() -> None:
 def batch_of(rows: list[tuple[Any, Any, Any, int | None]]) -> Any:
     """Return rows of key, value, headers, timestamp in microseconds."""
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    kinds = {"key": pa.binary(), "value": pa.binary(), "headers": header, "timestamp": pa.timestamp("us", tz="UTC")}
-    columns = {name: pa.array([row[at] for row in rows], kind) for at, (name, kind) in enumerate(kinds.items())}
+    kinds = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "headers": header,
+        "timestamp": pa.timestamp("us", tz="UTC"),
+    }
+    columns = {
+        name: pa.array([row[at] for row in rows], kind)
+        for at, (name, kind) in enumerate(kinds.items())
+    }
     return pa.record_batch(columns)
 
 
@@ -165,18 +192,24 @@ def fill(cluster: MockCluster, count: int) -> str:
         for number in range(count):
             key = NASTY.encode() if number % 2 else b"user-%d" % number
             value = None if number % 10 == 0 else b"x" * (number % 300)
-            producer.produce(topic, value, key, timestamp=1_600_000_000_000 + number * 100, partition=number % 2)
+            producer.produce(
+                topic, value, key, timestamp=1_600_000_000_000 + number * 100, partition=number % 2
+            )
     return topic
 
 
-def test_profile_of_a_topic_and_its_report(cluster: MockCluster, spark: SparkSession, tmp_path: Path) -> None:
+def test_profile_of_a_topic_and_its_report(
+    cluster: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
     topic = fill(cluster, 2000)
     conf = {"bootstrap.servers": cluster.bootstrap_servers}
     cluster.set_committed("readers", {(topic, 0): 400})
     found = profile(spark, conf, topics=[topic], groups=["readers"], min_partitions=5)
     made = found["topics"][topic]
     assert (made["records"], made["tombstones"]) == (2000, 200)
-    assert made["sizes"]["value"]["bytes"] == sum(number % 300 for number in range(2000) if number % 10)
+    assert made["sizes"]["value"]["bytes"] == sum(
+        number % 300 for number in range(2000) if number % 10
+    )
     assert made["keys"]["top"][0]["count"] == 1000
     assert made["keys"]["top"][0]["hex"] == NASTY.encode().hex()
     assert made["keys"]["distinct"] == 1001
@@ -194,13 +227,17 @@ def test_profile_of_a_topic_and_its_report(cluster: MockCluster, spark: SparkSes
     assert (first.start, first.end) == (500, 1000)
 
 
-def test_command_writes_figures_and_report(cluster: MockCluster, spark: SparkSession, tmp_path: Path) -> None:
+def test_command_writes_figures_and_report(
+    cluster: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
     topic = fill(cluster, 30)
     where = ["profile", "--bootstrap", cluster.bootstrap_servers, "--topics", topic]
     told = CliRunner().invoke(cli, [*where, "--dry-run"])
     assert "3 partitions, 30 offsets; nothing was read" in told.output
     files = {"--html": tmp_path / "new" / "report.html", "--json": tmp_path / "figures.json"}
-    told = CliRunner().invoke(cli, [*where, *(str(each) for pair in files.items() for each in pair)])
+    told = CliRunner().invoke(
+        cli, [*where, *(str(each) for pair in files.items() for each in pair)]
+    )
     assert told.exit_code == 0, told.output
     assert f"profile: {topic}" in told.output
     assert json.loads(files["--json"].read_text())["topics"][topic]["records"] == 30
@@ -222,11 +259,15 @@ def check_page(page: str) -> None:
 def odd_profile(**changes: Any) -> Profile:
     """Return a profile with names, keys and times that no normal cluster has."""
     measured = Measured()
-    measured.add(batch_of([(NASTY.encode(), b"\xff" * 10_000_000, None, -(2**62)), (b"", b"", None, 2**62)]))
+    measured.add(
+        batch_of([(NASTY.encode(), b"\xff" * 10_000_000, None, -(2**62)), (b"", b"", None, 2**62)])
+    )
     from kafka_native.spark.pipelines import profile as module
     from kafka_native.spark.pipelines.snapshot import PartitionRange
 
-    topic = module._topic([PartitionRange(NASTY, 0, 0, 2)], {(NASTY, 0): measured}, {(NASTY, 0): {NASTY: 7}})
+    topic = module._topic(
+        [PartitionRange(NASTY, 0, 0, 2)], {(NASTY, 0): measured}, {(NASTY, 0): {NASTY: 7}}
+    )
     return {"made": NASTY, "topics": {NASTY: topic}}
 
 

@@ -36,7 +36,9 @@ def topic(mock_cluster: MockCluster) -> str:
 
 
 def fill(cluster: MockCluster, topic: str, numbers: Any, partition: int = 0) -> None:
-    with Producer({"bootstrap.servers": cluster.bootstrap_servers, "batch.num.messages": 10}) as producer:
+    with Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "batch.num.messages": 10}
+    ) as producer:
         for number in numbers:
             producer.produce(topic, **numbered(number, partition))
         assert producer.flush(30) == 0
@@ -44,7 +46,9 @@ def fill(cluster: MockCluster, topic: str, numbers: Any, partition: int = 0) -> 
 
 def options_of(cluster: MockCluster, topic: str, **more: Any) -> SourceOptions:
     quick = {"fetchOffset.retryIntervalMs": 50, "kafka.fetch.max.wait.ms": 50}
-    return SourceOptions.parse(source_options(cluster.bootstrap_servers, topic, **{**quick, **more}))
+    return SourceOptions.parse(
+        source_options(cluster.bootstrap_servers, topic, **{**quick, **more})
+    )
 
 
 def values(batches: Any) -> list[int]:
@@ -85,14 +89,24 @@ def test_nothing_is_null_and_no_headers_are_null(mock_cluster: MockCluster, topi
         producer.produce(topic, None, key=None, partition=1, timestamp=FIRST_MS)
         producer.produce(topic, b"", key=b"", partition=1, headers=[("a", None), ("a", b"")])
     options = options_of(mock_cluster, topic, columns="key,value,headers")
-    rows = [row for batch in range_reader.read_range(options, OffsetRange(topic, 1, 0, 2)) for row in batch.to_pylist()]
+    rows = [
+        row
+        for batch in range_reader.read_range(options, OffsetRange(topic, 1, 0, 2))
+        for row in batch.to_pylist()
+    ]
     assert rows == [
         {"key": None, "value": None, "headers": None},
-        {"key": b"", "value": b"", "headers": [{"key": "a", "value": None}, {"key": "a", "value": b""}]},
+        {
+            "key": b"",
+            "value": b"",
+            "headers": [{"key": "a", "value": None}, {"key": "a", "value": b""}],
+        },
     ]
 
 
-def test_header_names_that_are_not_utf8_are_replaced_as_java_does(mock_cluster: MockCluster, topic: str) -> None:
+def test_header_names_that_are_not_utf8_are_replaced_as_java_does(
+    mock_cluster: MockCluster, topic: str
+) -> None:
     mock_cluster.append_raw(topic, 1, encode_batch([(1, None, b"v", [(b"caf\xe9", b"\xff")])]), 1)
     options = options_of(mock_cluster, topic, columns="headers")
     table = pa.Table.from_batches(range_reader.read_range(options, OffsetRange(topic, 1, 0, 1)))
@@ -104,7 +118,9 @@ def test_a_time_that_spark_cannot_have_is_an_error_that_says_what_can_be_done(
 ) -> None:
     mock_cluster.append_raw(topic, 1, encode_batch([(2**62, None, b"v")]), 1)
     options = options_of(mock_cluster, topic, columns="timestamp")
-    with pytest.raises(ValueError, match=r"at offset 0: its timestamp can't be a timestamp\[us\]") as caught:
+    with pytest.raises(
+        ValueError, match=r"at offset 0: its timestamp can't be a timestamp\[us\]"
+    ) as caught:
         list(range_reader.read_range(options, OffsetRange(topic, 1, 0, 1)))
     assert "[ms]" not in str(caught.value), "that can't be asked for"
     assert "select other columns, or read from the next offset on" in str(caught.value)
@@ -120,7 +136,11 @@ def test_batches_are_no_larger_than_asked_for(mock_cluster: MockCluster, topic: 
 def test_the_consumer_is_kept_for_the_next_range(mock_cluster: MockCluster, topic: str) -> None:
     options = options_of(mock_cluster, topic)
     fill(mock_cluster, topic, range(500, 520), partition=1)
-    wanted = [OffsetRange(topic, 0, 0, 50), OffsetRange(topic, 0, 50, 100), OffsetRange(topic, 0, 10, 20)]
+    wanted = [
+        OffsetRange(topic, 0, 0, 50),
+        OffsetRange(topic, 0, 50, 100),
+        OffsetRange(topic, 0, 10, 20),
+    ]
     used = []
     for each in [*wanted, OffsetRange(topic, 1, 0, 20)]:
         found = values(range_reader.read_range(options, each))
@@ -134,7 +154,9 @@ def test_the_consumer_is_kept_for_the_next_range(mock_cluster: MockCluster, topi
     assert len(range_reader._consumers.idle) == 2
 
 
-def test_a_task_that_is_dropped_or_fails_leaves_the_next_one_alone(mock_cluster: MockCluster, topic: str) -> None:
+def test_a_task_that_is_dropped_or_fails_leaves_the_next_one_alone(
+    mock_cluster: MockCluster, topic: str
+) -> None:
     options = options_of(mock_cluster, topic, batchRows=10)
     whole = OffsetRange(topic, 0, 0, 100)
     dropped = range_reader.read_range(options, whole)
@@ -196,10 +218,16 @@ def test_deleted_records_are_an_error_or_left_out(
     mock_cluster: MockCluster, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     mock_cluster.move_log_start(topic, 0, 40)
-    with pytest.raises(DataLossError, match=rf"offsets 10 to 40 of {topic} \[0\] can't be read: .*=false"):
-        list(range_reader.read_range(options_of(mock_cluster, topic), OffsetRange(topic, 0, 10, 90)))
+    with pytest.raises(
+        DataLossError, match=rf"offsets 10 to 40 of {topic} \[0\] can't be read: .*=false"
+    ):
+        list(
+            range_reader.read_range(options_of(mock_cluster, topic), OffsetRange(topic, 0, 10, 90))
+        )
     lenient = options_of(mock_cluster, topic, failOnDataLoss="false")
-    assert values(range_reader.read_range(lenient, OffsetRange(topic, 0, 10, 90))) == list(range(40, 90))
+    assert values(range_reader.read_range(lenient, OffsetRange(topic, 0, 10, 90))) == list(
+        range(40, 90)
+    )
     assert f"offsets 10 to 40 of {topic} [0]" in caplog.text
     assert values(range_reader.read_range(lenient, OffsetRange(topic, 0, 10, 30))) == []
 
@@ -212,8 +240,12 @@ def test_a_topic_made_anew_or_cut_off_is_an_error_or_read_to_its_end(
     strict = options_of(mock_cluster, topic, **{"fetchOffset.numRetries": 1})
     with pytest.raises(DataLossError, match=r"the partition ends at offset 50: it was cut off"):
         list(range_reader.read_range(strict, OffsetRange(topic, 0, start, 100)))
-    lenient = options_of(mock_cluster, topic, failOnDataLoss="false", **{"fetchOffset.numRetries": 1})
-    assert values(range_reader.read_range(lenient, OffsetRange(topic, 0, start, 100))) == list(range(start, 50))
+    lenient = options_of(
+        mock_cluster, topic, failOnDataLoss="false", **{"fetchOffset.numRetries": 1}
+    )
+    assert values(range_reader.read_range(lenient, OffsetRange(topic, 0, start, 100))) == list(
+        range(start, 50)
+    )
 
 
 def test_a_partition_that_was_just_added_is_read_by_a_consumer_that_knows_the_topic(
@@ -239,7 +271,9 @@ def make_anew(cluster: MockCluster, topic: str) -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_range_of_a_topic_that_was_made_anew_is_lost(mock_cluster: MockCluster, topic: str, kept: bool) -> None:
+def test_a_range_of_a_topic_that_was_made_anew_is_lost(
+    mock_cluster: MockCluster, topic: str, kept: bool
+) -> None:
     """Its offsets are of other records, whichever of the two topics the consumer knows."""
     quick = {"fetchOffset.numRetries": 1}
     options = options_of(mock_cluster, topic, failOnDataLoss="false", **quick)
@@ -250,7 +284,9 @@ def test_a_range_of_a_topic_that_was_made_anew_is_lost(mock_cluster: MockCluster
     skipped: list[tuple[int, int, str]] = []
     found = range_reader.read_range(options, old, on_skip=lambda *each: skipped.append(each))
     assert (values(found), skipped) == ([], [(20, 100, "the topic was deleted and made anew")])
-    with pytest.raises(DataLossError, match=r"offsets 20 to 100 .* the topic was deleted and made anew"):
+    with pytest.raises(
+        DataLossError, match=r"offsets 20 to 100 .* the topic was deleted and made anew"
+    ):
         list(range_reader.read_range(options_of(mock_cluster, topic, **quick), old))
     new = OffsetRange(topic, 0, 20, 100, topic_id=topic_id(mock_cluster, topic))
     assert values(range_reader.read_range(options, new)) == list(range(1020, 1100))
@@ -260,12 +296,20 @@ def test_a_range_of_a_topic_that_was_made_anew_is_lost(mock_cluster: MockCluster
 def test_a_topic_that_is_made_anew_while_a_range_is_read_ends_it(
     mock_cluster: MockCluster, topic: str, labelled: bool
 ) -> None:
-    more = {"batchRows": 10, "kafka.queued.max.messages.kbytes": 1, "kafka.fetch.message.max.bytes": 500}
-    options = options_of(mock_cluster, topic, failOnDataLoss="false", **{"fetchOffset.numRetries": 1}, **more)
+    more = {
+        "batchRows": 10,
+        "kafka.queued.max.messages.kbytes": 1,
+        "kafka.fetch.message.max.bytes": 500,
+    }
+    options = options_of(
+        mock_cluster, topic, failOnDataLoss="false", **{"fetchOffset.numRetries": 1}, **more
+    )
     label = topic_id(mock_cluster, topic) if labelled else ""
     skipped: list[tuple[int, int, str]] = []
     reading = range_reader.read_range(
-        options, OffsetRange(topic, 0, 0, 100, topic_id=label), on_skip=lambda *each: skipped.append(each)
+        options,
+        OffsetRange(topic, 0, 0, 100, topic_id=label),
+        on_skip=lambda *each: skipped.append(each),
     )
     found = values([next(reading)])
     make_anew(mock_cluster, topic)
@@ -289,7 +333,10 @@ def test_a_topic_that_is_missing_is_waited_for_as_long_as_a_new_one_may_take(
 ) -> None:
     """The consumer reports in the first second that it is missing. That alone loses nothing."""
     name, heard = f"{topic}-late", []
-    limit = {"kafka.topic.metadata.propagation.max.ms": 20_000 if comes else 1500, "failOnDataLoss": "false"}
+    limit = {
+        "kafka.topic.metadata.propagation.max.ms": 20_000 if comes else 1500,
+        "failOnDataLoss": "false",
+    }
     options = options_of(mock_cluster, name, **limit)
     on_error = range_reader._Reading._on_error
 
@@ -308,9 +355,15 @@ def test_a_topic_that_is_missing_is_waited_for_as_long_as_a_new_one_may_take(
 
 def test_a_range_waits_no_longer_than_it_is_told(mock_cluster: MockCluster, topic: str) -> None:
     options = SourceOptions.parse(
-        source_options("127.0.0.1:1", topic, **{"kafkaConsumer.pollTimeoutMs": 300, "kafka.reconnect.backoff.ms": 20})
+        source_options(
+            "127.0.0.1:1",
+            topic,
+            **{"kafkaConsumer.pollTimeoutMs": 300, "kafka.reconnect.backoff.ms": 20},
+        )
     )
-    with pytest.raises(TimeoutError, match=rf"no record of {topic} \[0\] from offset 0 to 5 came for 0.3 s at"):
+    with pytest.raises(
+        TimeoutError, match=rf"no record of {topic} \[0\] from offset 0 to 5 came for 0.3 s at"
+    ):
         list(range_reader.read_range(options, OffsetRange(topic, 0, 0, 5)))
     assert range_reader._consumers.idle == []
 
@@ -320,5 +373,7 @@ def test_ranges_as_rows(mock_cluster: MockCluster, topic: str) -> None:
     [batch] = range_reader.read_rows(options, OffsetRange(topic, 1, 5, 9))
     place = {"topic": topic, "partition": 1, "start_offset": 5, "end_offset": 9}
     assert batch.to_pylist() == [{**place, "topic_id": None, "lost": None}]
-    [batch] = range_reader.read_rows(options, OffsetRange(topic, 1, 5, 9, topic_id="abc", lost="deleted"))
+    [batch] = range_reader.read_rows(
+        options, OffsetRange(topic, 1, 5, 9, topic_id="abc", lost="deleted")
+    )
     assert batch.to_pylist() == [{**place, "topic_id": "abc", "lost": "deleted"}]

@@ -39,7 +39,9 @@ def offsets(options: SourceOptions, range_: OffsetRange) -> list[int]:
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 
-def test_a_range_ends_by_its_last_offset_whether_it_has_a_record_or_not(apache: Cluster, new_topic: TopicMaker) -> None:
+def test_a_range_ends_by_its_last_offset_whether_it_has_a_record_or_not(
+    apache: Cluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(apache)
     transactions(apache, topic)
     seen = {
@@ -47,12 +49,18 @@ def test_a_range_ends_by_its_last_offset_whether_it_has_a_record_or_not(apache: 
         "read_committed": [*range(10), *range(22, 32)],
     }
     for isolation, expected in seen.items():
-        options = SourceOptions.parse(source_options(apache.bootstrap, topic, **{"kafka.isolation.level": isolation}))
+        options = SourceOptions.parse(
+            source_options(apache.bootstrap, topic, **{"kafka.isolation.level": isolation})
+        )
         [whole] = BatchReader(options).partitions()
         assert whole == OffsetRange(topic, 0, 0, 33)
         assert offsets(options, whole) == expected
         # all edges: before, in and after offsets without a record
         for end in range(1, 34):
-            assert offsets(options, OffsetRange(topic, 0, 0, end)) == [each for each in expected if each < end]
-        pieces = [offsets(options, OffsetRange(topic, 0, start, start + 3)) for start in range(0, 33, 3)]
+            assert offsets(options, OffsetRange(topic, 0, 0, end)) == [
+                each for each in expected if each < end
+            ]
+        pieces = [
+            offsets(options, OffsetRange(topic, 0, start, start + 3)) for start in range(0, 33, 3)
+        ]
         assert [each for piece in pieces for each in piece] == expected

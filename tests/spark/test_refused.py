@@ -50,7 +50,9 @@ def source(given: dict[str, str]) -> SourceOptions:
 
 
 def sink(given: dict[str, str], **more: str) -> SinkOptions:
-    return SinkOptions.parse({**{f"kafka.{name}": value for name, value in given.items()}, "topic": TOPIC, **more})
+    return SinkOptions.parse(
+        {**{f"kafka.{name}": value for name, value in given.items()}, "topic": TOPIC, **more}
+    )
 
 
 def plan(given: dict[str, str]) -> object:
@@ -63,7 +65,9 @@ def fetch(given: dict[str, str]) -> object:
 
 
 def write(given: dict[str, str]) -> object:
-    return write_rows(producers.borrowed, [pa.record_batch({"value": pa.array([b"x"])})], sink(given))
+    return write_rows(
+        producers.borrowed, [pa.record_batch({"value": pa.array([b"x"])})], sink(given)
+    )
 
 
 def begin(given: dict[str, str]) -> object:
@@ -113,6 +117,8 @@ def test_brokers_that_are_down_may_come_up(cluster: MockCluster) -> None:
     consumer = admitted(Consumer({"log_level": 0, **down}))
     consumer.close()
     some = f"127.0.0.1:1,{given['bootstrap.servers']}"
-    with producers.borrowed(sink({**properties(cluster, RIGHT), "bootstrap.servers": some})) as producer:
+    with producers.borrowed(
+        sink({**properties(cluster, RIGHT), "bootstrap.servers": some})
+    ) as producer:
         assert TOPIC in producer.list_topics(timeout=30).topics
     producers.close_idle()

@@ -38,13 +38,17 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def a_lake(path: Path, partitions: int = 3, count: int = 100) -> Lake:
-    """Return records with alternating dates, so that offsets alternate between two files.
-    """
+    """Return records with alternating dates, so that offsets alternate between two files."""
     lake = Lake(path)
     lake.prepare()
     for partition in range(partitions):
         stamps = [NOON_MS + offset % 2 * DAY_MS for offset in range(count)]
-        files = stage(lake, records(range(count), list(stamps), partition), query=f"q{partition}", row_group_rows=10)
+        files = stage(
+            lake,
+            records(range(count), list(stamps), partition),
+            query=f"q{partition}",
+            row_group_rows=10,
+        )
         lake.publish(f"q{partition}", 0, [Range("orders", partition, 0, count)], files)
     return lake
 
@@ -57,7 +61,9 @@ def offsets_of(folder: Folder, lane: Lane, position: int = 0) -> list[int]:
     return found
 
 
-def a_task(cluster: MockCluster, source: Folder, checkpoint: Path, lanes: list[Lane], **more: Any) -> ReplayTask:
+def a_task(
+    cluster: MockCluster, source: Folder, checkpoint: Path, lanes: list[Lane], **more: Any
+) -> ReplayTask:
     sink = SinkOptions.parse({"kafka.bootstrap.servers": cluster.bootstrap_servers})
     Progress(Folder(checkpoint)).prepare({"source": source.root})
     return ReplayTask(source, tuple(lanes), sink, Folder(checkpoint), **more)
@@ -98,7 +104,10 @@ def test_files_of_anybody_make_lanes_by_their_partitions(tmp_path: Path) -> None
 
     several partitions in a file, in any order, and other files next to them.
     """
-    rows = [{"topic": "orders", "partition": offset % 2, "offset": offset // 2, "value": b"v"} for offset in range(40)]
+    rows = [
+        {"topic": "orders", "partition": offset % 2, "offset": offset // 2, "value": b"v"}
+        for offset in range(40)
+    ]
     write(tmp_path / "a.parquet", [row for row in rows if row["offset"] % 2])
     write(tmp_path / "b.parquet", [row for row in reversed(rows) if row["offset"] % 2 == 0])
     write(tmp_path / "_temporary/c.parquet", rows)
@@ -110,10 +119,16 @@ def test_files_of_anybody_make_lanes_by_their_partitions(tmp_path: Path) -> None
 
 
 def test_files_without_offsets_are_lanes_of_their_own(tmp_path: Path) -> None:
-    write(tmp_path / "topic=or%20ders/x y.parquet", [{"value": b"%d" % number} for number in range(12)])
+    write(
+        tmp_path / "topic=or%20ders/x y.parquet",
+        [{"value": b"%d" % number} for number in range(12)],
+    )
     write(tmp_path / "topic=bills/b.parquet", [{"value": b"%d" % number} for number in range(3)])
     lanes = lanes_of(tmp_path)
-    assert sorted((lane.topic, lane.partition, lane.rows) for lane in lanes) == [("bills", -1, 3), ("or ders", -1, 12)]
+    assert sorted((lane.topic, lane.partition, lane.rows) for lane in lanes) == [
+        ("bills", -1, 3),
+        ("or ders", -1, 12),
+    ]
     assert len({lane.name for lane in lanes}) == 2
     [lane] = [lane for lane in lanes if lane.rows == 12]
     [(behind, batch)] = read_lane(Folder(tmp_path), lane, 9)
@@ -124,10 +139,18 @@ def test_files_without_offsets_are_lanes_of_their_own(tmp_path: Path) -> None:
     ("rows", "why"),
     [
         ([{"other": 1}], "neither a column value nor a column key"),
-        ([{"value": b"v", "partition": 0, "offset": None}, {"value": b"v", "partition": 0, "offset": 1}], "no order"),
+        (
+            [
+                {"value": b"v", "partition": 0, "offset": None},
+                {"value": b"v", "partition": 0, "offset": 1},
+            ],
+            "no order",
+        ),
     ],
 )
-def test_files_that_cannot_be_replayed_are_told(tmp_path: Path, rows: list[dict[str, Any]], why: str) -> None:
+def test_files_that_cannot_be_replayed_are_told(
+    tmp_path: Path, rows: list[dict[str, Any]], why: str
+) -> None:
     write(tmp_path / "a.parquet", rows)
     with pytest.raises(PipelineError, match=why):
         lanes_of(tmp_path)
@@ -159,13 +182,22 @@ def test_records_come_back_as_they_were(cluster: MockCluster, tmp_path: Path) ->
             round(row["timestamp"].timestamp() * 1000) for row in expected
         ]
         assert [[tuple(header) for header in record.headers] for record in found] == [
-            [(header["key"], header["value"]) for header in row["headers"] or []] for row in expected
+            [(header["key"], header["value"]) for header in row["headers"] or []]
+            for row in expected
         ]
 
 
 def test_partitions_are_chosen_anew_by_the_key(cluster: MockCluster, tmp_path: Path) -> None:
     lake = a_lake(tmp_path / "lake")
-    task = a_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy", partitions="hash", timestamps="now")
+    task = a_task(
+        cluster,
+        lake,
+        tmp_path / "check",
+        lanes_of(lake),
+        topic="copy",
+        partitions="hash",
+        timestamps="now",
+    )
     for number in range(3):
         task(number)
     places: dict[bytes | None, set[int]] = {}
@@ -177,14 +209,20 @@ def test_partitions_are_chosen_anew_by_the_key(cluster: MockCluster, tmp_path: P
     assert sum(len(cluster.messages("copy", partition)) for partition in range(3)) == 300
 
 
-def test_records_go_to_the_topic_that_their_column_names(cluster: MockCluster, tmp_path: Path) -> None:
-    rows = [{"topic": ["orders", "bills"][number % 2], "value": b"%d" % number} for number in range(20)]
+def test_records_go_to_the_topic_that_their_column_names(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    rows = [
+        {"topic": ["orders", "bills"][number % 2], "value": b"%d" % number} for number in range(20)
+    ]
     write(tmp_path / "data/a.parquet", rows)
     folder = Folder(tmp_path / "data")
     task = a_task(cluster, folder, tmp_path / "check", lanes_of(folder), rename={"bills": "copy"})
     assert task(0)["position"] == 20
     for name, first in (("orders", 0), ("copy", 1)):
-        values = [record.value for partition in range(3) for record in cluster.messages(name, partition)]
+        values = [
+            record.value for partition in range(3) for record in cluster.messages(name, partition)
+        ]
         assert sorted(values, key=int) == [b"%d" % number for number in range(first, 20, 2)]
 
 
@@ -228,19 +266,25 @@ def test_task_that_is_killed_goes_on_behind_what_was_acknowledged(
     assert task(0)["records"] == 0
 
 
-def test_progress_never_passes_a_record_that_was_refused(cluster: MockCluster, tmp_path: Path) -> None:
+def test_progress_never_passes_a_record_that_was_refused(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
     lake = a_lake(tmp_path / "lake", partitions=1)
     task = a_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")
     refused = [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 50
     cluster.push_request_errors(ApiKey.PRODUCE, refused, topic="copy", partition=0)
-    with pytest.raises(PipelineError, match=r"orders-0: \d+ records weren't delivered: .*authorization"):
+    with pytest.raises(
+        PipelineError, match=r"orders-0: \d+ records weren't delivered: .*authorization"
+    ):
         task(0)
     assert Progress(Folder(tmp_path / "check")).read(task.lanes[0]) == 0
     cluster.faults.clear()
     assert task(0)["records"] == 100
 
 
-def test_rate_holds_back_what_comes_too_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate_holds_back_what_comes_too_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The clock moves only during waits:
 
     1000 records at 100 a second take 10 s and are never early.
@@ -268,7 +312,9 @@ def test_rate_holds_back_what_comes_too_early(tmp_path: Path, monkeypatch: pytes
     sink = SinkOptions.parse({"kafka.bootstrap.servers": "nowhere:1"})
     task = ReplayTask(lake, (lane,), sink, Folder(tmp_path / "check"), topic="copy", rate=100.0)
     positions: list[int] = []
-    sending = _Sending(FakeProducer(), task, lane, lambda position, records: positions.append(position))  # type: ignore[arg-type]
+    sending = _Sending(
+        FakeProducer(), task, lane, lambda position, records: positions.append(position)
+    )  # type: ignore[arg-type]
     for behind, batch in read_lane(lake, lane):
         sending.send(batch, behind)
     sending.finish()
@@ -285,10 +331,16 @@ def test_rate_holds_back_what_comes_too_early(tmp_path: Path, monkeypatch: pytes
 # --- before the start ---
 
 
-@pytest.mark.parametrize("topic", ["x/../../y", "/y", "..", "or ders", "€", " ac", "a%2Fb", "a/b", "\0", "\n"])
-def test_progress_stays_in_its_folder_whatever_a_topic_is_called(tmp_path: Path, topic: str) -> None:
+@pytest.mark.parametrize(
+    "topic", ["x/../../y", "/y", "..", "or ders", "€", " ac", "a%2Fb", "a/b", "\0", "\n"]
+)
+def test_progress_stays_in_its_folder_whatever_a_topic_is_called(
+    tmp_path: Path, topic: str
+) -> None:
     """The files contain the names of topics."""
-    write(tmp_path / "files/a.parquet", [{"topic": topic, "partition": 0, "offset": 0, "value": b"v"}])
+    write(
+        tmp_path / "files/a.parquet", [{"topic": topic, "partition": 0, "offset": 0, "value": b"v"}]
+    )
     [lane] = lanes_of(tmp_path / "files")
     checkpoint = tmp_path / "checkpoint"
     progress = Progress(Folder(checkpoint))

@@ -55,14 +55,18 @@ class Secured(NamedTuple):
 
         Ours gets an encrypted key, which Kafka's Java client can't decrypt.
         """
-        locked = {name: locked_key(value) for name, value in self.options[listener].items() if name == KEY}
+        locked = {
+            name: locked_key(value) for name, value in self.options[listener].items() if name == KEY
+        }
         if format_ == JVM or not locked:
             return self.options[listener]
         return {**self.options[listener], **locked, "kafka.ssl.key.password": KEY_SECRET}
 
     def properties(self, listener: str) -> dict[str, str]:
         """Return the same for a pipeline."""
-        return {name.removeprefix("kafka."): value for name, value in self.of(OURS, listener).items()}
+        return {
+            name.removeprefix("kafka."): value for name, value in self.of(OURS, listener).items()
+        }
 
 
 def locked_key(key: str) -> str:
@@ -81,7 +85,9 @@ def login(password: str) -> str:
 
 def pem_options(authority: Authority) -> dict[str, dict[str, str]]:
     """Return the options of the listeners for passwords and for certificates."""
-    certificate, key = (Path(name).read_text(encoding="ascii") for name in authority.client("alice"))
+    certificate, key = (
+        Path(name).read_text(encoding="ascii") for name in authority.client("alice")
+    )
     trust = {
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.certificates": Path(authority.ca).read_text(encoding="ascii"),
@@ -105,7 +111,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     authority = Authority(tmp_path_factory.mktemp("certificates"))
     listeners = {
         "SASLTLS": Listener("SASL_SSL", authority.listener() | SCRAM),
-        "MUTUAL": Listener("SSL", authority.listener("required") | {"ssl.principal.mapping.rules": COMMON_NAME}),
+        "MUTUAL": Listener(
+            "SSL", authority.listener("required") | {"ssl.principal.mapping.rules": COMMON_NAME}
+        ),
     }
     may = {"super.users": "User:ANONYMOUS;User:alice"}
     with running(1, changes=may, listeners=listeners) as cluster:
@@ -142,8 +150,15 @@ def test_one_reads_what_the_other_wrote(
     assert rows(connected, OURS, ours, topic) == found
 
     stream = connected.readStream.format(OURS).options(**ours).option("subscribe", topic)
-    writer = stream.option("startingOffsets", "earliest").load().select("key", "value").writeStream.format(OURS)
-    writer = writer.options(**ours).option("topic", copy).option("checkpointLocation", str(tmp_path))
+    writer = (
+        stream.option("startingOffsets", "earliest")
+        .load()
+        .select("key", "value")
+        .writeStream.format(OURS)
+    )
+    writer = (
+        writer.options(**ours).option("topic", copy).option("checkpointLocation", str(tmp_path))
+    )
     query = completed(writer.trigger(availableNow=True).start)
     assert query.exception() is None
     found = rows(connected, JVM, theirs, copy)
@@ -170,7 +185,9 @@ def test_pipelines_take_the_same_options(
     kept = [[(row.partition, row.key, row.value, row.timestamp) for row in rows(connected, JVM, *each)]
             for each in ((sasl, topic), (mutual, copy))]  # fmt: skip
     assert kept[0] == kept[1]
-    done = archive(secured.properties("MUTUAL"), str(tmp_path / "lake"), topics=[copy], session=connected)
+    done = archive(
+        secured.properties("MUTUAL"), str(tmp_path / "lake"), topics=[copy], session=connected
+    )
     assert done.records == 1000
 
 
@@ -186,11 +203,18 @@ def test_a_wrong_password_ends_queries_with_the_reason(
     said = r"_AUTHENTICATION.*SASL authentication of user 'alice' with SCRAM-SHA-512 failed"
     with pytest.raises(PySparkException, match=said):
         rows(connected, OURS, options, topic)
-    writer = connected.sql("select 'x' value").write.format(OURS).options(**options).option("topic", topic)
+    writer = (
+        connected.sql("select 'x' value")
+        .write.format(OURS)
+        .options(**options)
+        .option("topic", topic)
+    )
     with pytest.raises(PySparkException, match=said):
         writer.mode("append").save()
     stream = connected.readStream.format(OURS).options(**options).option("subscribe", topic).load()
-    query = started(stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start)
+    query = started(
+        stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start
+    )
     wait_for(lambda: not query.isActive, "the query's end")
     assert re.search(said, str(query.exception()))
 
@@ -266,8 +290,7 @@ finally:
 def test_secrets_are_in_no_plan_log_checkpoint_or_error(
     connected: SparkSession, secured: Secured, new_topic: TopicMaker, tmp_path: Path
 ) -> None:
-    """The driver's log at level INFO, and the event log of Spark's history server.
-    """
+    """The driver's log at level INFO, and the event log of Spark's history server."""
     folder = tmp_path / "left"
     (folder / "events").mkdir(parents=True)
     topic, copy = new_topic(secured.cluster), new_topic(secured.cluster)
@@ -295,10 +318,17 @@ def test_secrets_are_in_no_plan_log_checkpoint_or_error(
     (folder / "stderr").write_text(done.stderr, encoding="utf-8")
     secrets = ["s3cret", *(line for line in options[1][KEY].splitlines() if "--" not in line)]
     left = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    shown = {str(path.relative_to(folder)) for path, text in left.items() for each in secrets if each.encode() in text}
+    shown = {
+        str(path.relative_to(folder))
+        for path, text in left.items()
+        for each in secrets
+        if each.encode() in text
+    }
     assert shown == set()
     events = b"".join(text for path, text in left.items() if "events" in path.parts)
     assert b"kafka.ssl.keystore.key=*********(redacted)" in events
     outcomes = re.findall(r"^(DONE|FAILED) ", done.stdout, re.M)
-    assert outcomes == ["DONE", "DONE", "FAILED", "DONE"] * 2 + ["DONE"] + ["FAILED"] * 4, done.stdout
+    assert outcomes == ["DONE", "DONE", "FAILED", "DONE"] * 2 + ["DONE"] + ["FAILED"] * 4, (
+        done.stdout
+    )
     assert "INFO DAGScheduler" in done.stderr

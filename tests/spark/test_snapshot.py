@@ -28,7 +28,9 @@ from kafka_native.spark.ranges import OffsetRange
 _numbers = itertools.count()
 
 
-def fill(cluster: MockCluster, count: int, keys: int, partitions: int = 1, seed: int = 1, topic: str = "") -> str:
+def fill(
+    cluster: MockCluster, count: int, keys: int, partitions: int = 1, seed: int = 1, topic: str = ""
+) -> str:
     """Produce updates and tombstones of some keys."""
     chance = random.Random(seed)
     if not topic:
@@ -55,7 +57,11 @@ def compacted(cluster: MockCluster, topic: str, partitions: int = 1) -> dict[byt
 
 
 def source_of(cluster: MockCluster, topic: str) -> SourceOptions:
-    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": topic, "batchRows": "100"}
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "subscribe": topic,
+        "batchRows": "100",
+    }
     return SourceOptions.parse(given)
 
 
@@ -108,10 +114,15 @@ def test_memory_follows_the_keys_not_the_records(monkeypatch: pytest.MonkeyPatch
     assert kept.table(tombstones=False).num_rows == 30
 
 
-def test_parts_of_a_partition_come_together_as_compacted_table_has_it(cluster: MockCluster, tmp_path: Path) -> None:
+def test_parts_of_a_partition_come_together_as_compacted_table_has_it(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
     topic = fill(cluster, 900, 100)
     source, folder = source_of(cluster, topic), str(tmp_path)
-    told = [part_task(source, Form(), folder, OffsetRange(topic, 0, at, at + 300)) for at in (0, 300, 600)]
+    told = [
+        part_task(source, Form(), folder, OffsetRange(topic, 0, at, at + 300))
+        for at in (0, 300, 600)
+    ]
     assert [each["records"] for each in told] == [300] * 3
     parts = {(topic, 0): [each["path"] for each in told]}
     merged = merge_task(Form(), folder, parts, OffsetRange(topic, 0, 0, 900))
@@ -123,7 +134,20 @@ def test_parts_of_a_partition_come_together_as_compacted_table_has_it(cluster: M
     assert str(table.schema.field("key").type) == "binary"
 
 
-BAD_TOPICS = ["x/../../y", "../y", "..", ".", "", "a/b", "a\\b", "a\n", "a\0", "a b", "x" * 250, "\u202e"]
+BAD_TOPICS = [
+    "x/../../y",
+    "../y",
+    "..",
+    ".",
+    "",
+    "a/b",
+    "a\\b",
+    "a\n",
+    "a\0",
+    "a b",
+    "x" * 250,
+    "\u202e",
+]
 
 
 @pytest.mark.parametrize("topic", BAD_TOPICS)
@@ -152,7 +176,9 @@ def test_a_topic_that_would_be_outside_of_the_folder_is_refused_before_anything_
         output = tmp_path / "a" / "b"
         for call in (lambda: plan_snapshot(conf, str(output), pattern=".*"),
                      lambda: snapshot(session, conf, str(output), pattern=".*")):  # fmt: skip
-            with pytest.raises(PipelineError, match=r"'x/\.\./\.\./y': no folder or file can be named so"):
+            with pytest.raises(
+                PipelineError, match=r"'x/\.\./\.\./y': no folder or file can be named so"
+            ):
                 call()
         range_reader.close_idle()
     assert not list(tmp_path.rglob("*"))
@@ -167,8 +193,12 @@ def test_strings_and_headers(cluster: MockCluster, tmp_path: Path) -> None:
     form = Form(headers=True, key_type="string", value_type="string")
 
     def make(end: int) -> Any:
-        told = part_task(source_of(cluster, topic), form, str(tmp_path), OffsetRange(topic, 0, 0, end))
-        return merge_task(form, str(tmp_path), {(topic, 0): [told["path"]]}, OffsetRange(topic, 0, 0, end))
+        told = part_task(
+            source_of(cluster, topic), form, str(tmp_path), OffsetRange(topic, 0, 0, end)
+        )
+        return merge_task(
+            form, str(tmp_path), {(topic, 0): [told["path"]]}, OffsetRange(topic, 0, 0, end)
+        )
 
     [row] = pq.read_table(make(1)["path"]).to_pylist()
     assert (row["key"], row["value"]) == ("å", "Ærø")
@@ -216,11 +246,17 @@ def test_snapshot_goes_on_where_it_ended(
     snapshot(spark, conf, str(tmp_path), **where)
     fill(cluster, 100, 70, seed=2, topic=topic)
     [one, two, empty] = plan_snapshot(conf, str(tmp_path), pattern=f"{topic}.*", update=True)
-    assert (one.updates, two.updates, one.end - one.start + two.end - two.start) == (True, True, 100)
+    assert (one.updates, two.updates, one.end - one.start + two.end - two.start) == (
+        True,
+        True,
+        100,
+    )
     assert (empty.start, empty.end) == (0, 0)
     made = snapshot(spark, conf, str(tmp_path), **where)
     assert made.records == 100
-    assert {key.encode(): value for key, value in entries(tmp_path, topic).items()} == compacted(cluster, topic, 2)
+    assert {key.encode(): value for key, value in entries(tmp_path, topic).items()} == compacted(
+        cluster, topic, 2
+    )
     assert entries(tmp_path, f"{topic}-empty") == {}
     with pytest.raises(PipelineError, match="was made with other options"):
         snapshot(spark, conf, str(tmp_path), pattern=f"{topic}.*", update=True)
@@ -250,7 +286,9 @@ def test_snapshot_that_fails_leaves_the_one_before(
     with Producer(conf) as producer:
         producer.produce(topic, b"x", b"key 1")
         producer.produce(topic, b"without key")
-    with pytest.raises(PipelineError, match=rf"{topic} \[0\] has a record without a key at offset 101"):
+    with pytest.raises(
+        PipelineError, match=rf"{topic} \[0\] has a record without a key at offset 101"
+    ):
         snapshot(spark, conf, str(tmp_path), topics=[topic])
     assert entries(tmp_path, topic) == before
     assert not list(tmp_path.rglob("part-*-*"))

@@ -38,8 +38,12 @@ class Lake:
 
     def start(self, *, available_now: bool = True, **options: Any) -> StreamingQuery:
         frame = self._kafka.read_stream(self._topic, startingOffsets="earliest", **options).load()
-        writer = frame.writeStream.format("parquet").option("checkpointLocation", str(self.checkpoint))
-        trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": "0 seconds"}
+        writer = frame.writeStream.format("parquet").option(
+            "checkpointLocation", str(self.checkpoint)
+        )
+        trigger: dict[str, Any] = (
+            {"availableNow": True} if available_now else {"processingTime": "0 seconds"}
+        )
         return started(lambda: writer.trigger(**trigger).start(str(self.files)))
 
     def run(self, **options: Any) -> StreamingQuery:
@@ -50,7 +54,10 @@ class Lake:
 
     def numbers(self) -> list[int]:
         """Return the written numbers, in order."""
-        return sorted(int(bytes(row.value)) for row in self._kafka.spark.read.parquet(str(self.files)).collect())
+        return sorted(
+            int(bytes(row.value))
+            for row in self._kafka.spark.read.parquet(str(self.files)).collect()
+        )
 
     def batches(self) -> int:
         """Return the number of finished batches."""
@@ -58,7 +65,9 @@ class Lake:
 
     def ends(self) -> list[dict[str, Any]]:
         """Return the end of each planned batch, from the checkpoint."""
-        planned = sorted(int(each) for each in _names(self.checkpoint / "offsets") if each.isdigit())
+        planned = sorted(
+            int(each) for each in _names(self.checkpoint / "offsets") if each.isdigit()
+        )
         texts = [(self.checkpoint / "offsets" / str(each)).read_text() for each in planned]
         return [json.loads(text.splitlines()[-1]) for text in texts]
 
@@ -81,30 +90,46 @@ def sizes(query: StreamingQuery) -> list[int]:
     return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
 
-def test_available_now_keeps_its_limit_and_a_restart_goes_on_where_it_was(kafka: Kafka, tmp_path: Path) -> None:
+def test_available_now_keeps_its_limit_and_a_restart_goes_on_where_it_was(
+    kafka: Kafka, tmp_path: Path
+) -> None:
     topic = kafka.topic(2)
     kafka.fill(topic, 70, partition=0)
     kafka.fill(topic, 30, partition=1, start=70)
     lake = Lake(kafka, topic, tmp_path)
     query = lake.run(maxOffsetsPerTrigger=40, **{"kafka.ssl.key.password": "hunter2"})
     assert sizes(query) == [40, 40, 20]
-    assert lake.ends() == [{topic: {"0": 28, "1": 12}}, {topic: {"0": 56, "1": 24}}, {topic: {"0": 70, "1": 30}}]
-    assert json.loads(query.recentProgress[-1]["sources"][0]["latestOffset"]) == {topic: {"0": 70, "1": 30}}
+    assert lake.ends() == [
+        {topic: {"0": 28, "1": 12}},
+        {topic: {"0": 56, "1": 24}},
+        {topic: {"0": 70, "1": 30}},
+    ]
+    assert json.loads(query.recentProgress[-1]["sources"][0]["latestOffset"]) == {
+        topic: {"0": 70, "1": 30}
+    }
     kafka.fill(topic, 50, partition=1, start=100)
     assert sizes(lake.run()) == [50]
     assert sizes(lake.run()) == []
     assert lake.numbers() == list(range(150))
     shown = [json.dumps(each, default=str) for each in query.recentProgress]
-    shown += [each.read_text(errors="replace") for each in lake.checkpoint.rglob("*") if each.is_file()]
+    shown += [
+        each.read_text(errors="replace") for each in lake.checkpoint.rglob("*") if each.is_file()
+    ]
     assert not [text for text in shown if "hunter2" in text]
 
 
-def test_small_triggers_lose_nothing_and_a_topic_that_comes_later_is_read_whole(kafka: Kafka) -> None:
+def test_small_triggers_lose_nothing_and_a_topic_that_comes_later_is_read_whole(
+    kafka: Kafka,
+) -> None:
     first, second = (f"gaining-{number}" for number in range(2))
     kafka.cluster.create_topic(first, 2)
     kafka.fill(first, 10)
     frame = kafka.read_stream("", subscribePattern="gaining-.*", startingOffsets="earliest").load()
-    writer = frame.selectExpr("topic", "cast(value as string) value").writeStream.format("memory").queryName("gaining")
+    writer = (
+        frame.selectExpr("topic", "cast(value as string) value")
+        .writeStream.format("memory")
+        .queryName("gaining")
+    )
 
     def seen(topic: str) -> list[int]:
         rows: list[Row] = kafka.spark.table("gaining").where(f"topic = '{topic}'").collect()
@@ -128,19 +153,37 @@ def test_rows_that_are_ranges_cover_each_offset_once(kafka: Kafka, tmp_path: Pat
     kafka.fill(topic, 100, partition=0)
     kafka.fill(topic, 10, partition=1)
     frame = kafka.read_stream(
-        topic, rows="ranges", startingOffsets="earliest", maxOffsetsPerTrigger=55, maxRecordsPerPartition=20
+        topic,
+        rows="ranges",
+        startingOffsets="earliest",
+        maxOffsetsPerTrigger=55,
+        maxRecordsPerPartition=20,
     ).load()
     found: list[tuple[int, Row]] = []
     writer = frame.writeStream.foreachBatch(
         lambda frame, number: found.extend((number, row) for row in frame.collect())
     )
     completed(writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start)
-    rows = sorted((number, row.partition, row.start_offset, row.end_offset) for number, row in found)
-    assert [row for row in rows if row[0] == 0] == [(0, 0, 0, 16), (0, 0, 16, 33), (0, 0, 33, 50), (0, 1, 0, 5)]
-    assert [row for row in rows if row[0] == 1] == [(1, 0, 50, 66), (1, 0, 66, 83), (1, 0, 83, 100), (1, 1, 5, 10)]
+    rows = sorted(
+        (number, row.partition, row.start_offset, row.end_offset) for number, row in found
+    )
+    assert [row for row in rows if row[0] == 0] == [
+        (0, 0, 0, 16),
+        (0, 0, 16, 33),
+        (0, 0, 33, 50),
+        (0, 1, 0, 5),
+    ]
+    assert [row for row in rows if row[0] == 1] == [
+        (1, 0, 50, 66),
+        (1, 0, 66, 83),
+        (1, 0, 83, 100),
+        (1, 1, 5, 10),
+    ]
 
 
-def test_stream_from_latest_reads_only_what_comes_and_restarts(kafka: Kafka, tmp_path: Path) -> None:
+def test_stream_from_latest_reads_only_what_comes_and_restarts(
+    kafka: Kafka, tmp_path: Path
+) -> None:
     topic = kafka.topic()
     kafka.fill(topic, 5)
     values: list[int] = []
@@ -150,7 +193,9 @@ def test_stream_from_latest_reads_only_what_comes_and_restarts(kafka: Kafka, tmp
         writer = frame.writeStream.foreachBatch(
             lambda frame, number: values.extend(int(bytes(row.value)) for row in frame.collect())
         )
-        completed(writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start)
+        completed(
+            writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start
+        )
 
     run()
     assert values == []
@@ -162,7 +207,9 @@ def test_stream_from_latest_reads_only_what_comes_and_restarts(kafka: Kafka, tmp
 # --- what is killed ---
 
 
-def test_planner_that_was_killed_ends_the_query_and_a_restart_loses_nothing(kafka: Kafka, tmp_path: Path) -> None:
+def test_planner_that_was_killed_ends_the_query_and_a_restart_loses_nothing(
+    kafka: Kafka, tmp_path: Path
+) -> None:
     topic = kafka.topic()
     kafka.fill(topic, 20)
     lake = Lake(kafka, topic, tmp_path)
@@ -183,13 +230,18 @@ def _planners() -> list[int]:
     found = []
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):  # it may have ended by now
-            if folder.name.isdigit() and b"python_streaming_source_runner" in (folder / "cmdline").read_bytes():
+            if (
+                folder.name.isdigit()
+                and b"python_streaming_source_runner" in (folder / "cmdline").read_bytes()
+            ):
                 found.append(int(folder.name))
     return found
 
 
 @pytest.mark.slow
-def test_driver_that_was_killed_is_replaced_and_nothing_is_lost_or_twice(kafka: Kafka, tmp_path: Path) -> None:
+def test_driver_that_was_killed_is_replaced_and_nothing_is_lost_or_twice(
+    kafka: Kafka, tmp_path: Path
+) -> None:
     topic = kafka.topic(2)
     lake = Lake(kafka, topic, tmp_path)
     ended = threading.Event()
@@ -203,15 +255,27 @@ def test_driver_that_was_killed_is_replaced_and_nothing_is_lost_or_twice(kafka: 
                 written[0] += 1
                 ended.wait(0.01)
 
-    options = source_options(kafka.bootstrap, topic, startingOffsets="earliest", maxOffsetsPerTrigger=100)
+    options = source_options(
+        kafka.bootstrap, topic, startingOffsets="earliest", maxOffsetsPerTrigger=100
+    )
     thread = threading.Thread(target=produce)
     thread.start()
     try:
-        command = [sys.executable, str(DRIVER), json.dumps(options), str(lake.checkpoint), str(lake.files)]
+        command = [
+            sys.executable,
+            str(DRIVER),
+            json.dumps(options),
+            str(lake.checkpoint),
+            str(lake.files),
+        ]
         with said.open("wb") as output:
             driver = subprocess.Popen(command, start_new_session=True, stdout=output, stderr=output)
         try:
-            wait_for(lambda: lake.batches() >= 2 or driver.poll() is not None, "the driver's batches", said.read_text)
+            wait_for(
+                lambda: lake.batches() >= 2 or driver.poll() is not None,
+                "the driver's batches",
+                said.read_text,
+            )
             assert driver.poll() is None, said.read_text()
         finally:
             os.killpg(driver.pid, signal.SIGKILL)  # the JVM together with its Python workers
@@ -256,7 +320,9 @@ def test_trigger_costs_one_request(alone: MockCluster) -> None:
 
 def test_broker_that_is_down_is_asked_so_often_and_then_it_is_an_error(alone: MockCluster) -> None:
     retries = {"fetchOffset.numRetries": 2, "fetchOffset.retryIntervalMs": 10}
-    made = reader(alone, **retries, **{"kafka.default.api.timeout.ms": 300, "kafka.reconnect.backoff.ms": 10})
+    made = reader(
+        alone, **retries, **{"kafka.default.api.timeout.ms": 300, "kafka.reconnect.backoff.ms": 10}
+    )
     try:
         start = made.initialOffset()
         alone.broker_down(1)
@@ -265,12 +331,16 @@ def test_broker_that_is_down_is_asked_so_often_and_then_it_is_an_error(alone: Mo
         alone.broker_up(1)
         with Producer({"bootstrap.servers": alone.bootstrap_servers}) as producer:
             producer.produce("t", "x", partition=2)
-        assert wait_for(lambda: _asked(made, start), "an answer") == {"t": {"0": 0, "1": 0, "2": 1, "3": 0}}
+        assert wait_for(lambda: _asked(made, start), "an answer") == {
+            "t": {"0": 0, "1": 0, "2": 1, "3": 0}
+        }
     finally:
         made.stop()
 
 
-def _asked(made: StreamReader, start: dict[str, dict[str, int]]) -> dict[str, dict[str, int]] | None:
+def _asked(
+    made: StreamReader, start: dict[str, dict[str, int]]
+) -> dict[str, dict[str, int]] | None:
     try:
         return made.latestOffset(start)
     except KafkaException:

@@ -43,7 +43,12 @@ class FakeCluster:
         self.grow(**ends)
 
     def grow(self, **ends: int) -> None:
-        self.ends.update({(name.rpartition("_")[0], int(name.rpartition("_")[2])): end for name, end in ends.items()})
+        self.ends.update(
+            {
+                (name.rpartition("_")[0], int(name.rpartition("_")[2])): end
+                for name, end in ends.items()
+            }
+        )
 
     def drop(self, *topics: str) -> None:
         self.ends = {key: end for key, end in self.ends.items() if key[0] not in topics}
@@ -70,7 +75,10 @@ class FakeCluster:
         if limit.kind == "latest":
             return self.latest(keys)
         if limit.kind == "offsets":
-            return {key: self.ends[key] if limit.values[key] == -1 else limit.values[key] for key in keys}
+            return {
+                key: self.ends[key] if limit.values[key] == -1 else limit.values[key]
+                for key in keys
+            }
         assert limit.kind == "earliest"
         return self.earliest(keys)
 
@@ -103,7 +111,9 @@ def at(**offsets: int) -> dict[Key, int]:
 
 
 def test_limit_is_shared_in_proportion() -> None:
-    assert share_out(at(t_0=0, t_1=0, t_2=10), at(t_0=600, t_1=300, t_2=110), 100) == at(t_0=60, t_1=30, t_2=20)
+    assert share_out(at(t_0=0, t_1=0, t_2=10), at(t_0=600, t_1=300, t_2=110), 100) == at(
+        t_0=60, t_1=30, t_2=20
+    )
 
 
 def test_small_partitions_are_not_starved_and_idle_ones_take_nothing() -> None:
@@ -113,7 +123,9 @@ def test_small_partitions_are_not_starved_and_idle_ones_take_nothing() -> None:
     assert share_out(at(t_0=0, t_1=0), at(t_0=9, t_1=9), 1) == at(t_0=1, t_1=1)
 
 
-def test_limit_beyond_what_there_is_takes_everything_and_a_truncated_partition_counts_as_empty() -> None:
+def test_limit_beyond_what_there_is_takes_everything_and_a_truncated_partition_counts_as_empty() -> (
+    None
+):
     assert share_out(at(t_0=0, t_1=50), at(t_0=5, t_1=40), 100) == at(t_0=5, t_1=40)
     assert share_out(at(t_0=0, t_1=50), at(t_0=1000, t_1=40), 100) == at(t_0=100, t_1=40)
 
@@ -167,7 +179,9 @@ def test_trigger_costs_one_question() -> None:
 
 def test_assigned_partitions_are_never_asked_for_again() -> None:
     cluster, clock = FakeCluster(t_0=5), Clock()
-    settings = SourceOptions.parse({"kafka.bootstrap.servers": "nowhere:1", "assign": '{"t":[0]}'}).for_stream()
+    settings = SourceOptions.parse(
+        {"kafka.bootstrap.servers": "nowhere:1", "assign": '{"t":[0]}'}
+    ).for_stream()
     plan = Planner(settings, cluster, clock, clock.sleep)  # type: ignore[arg-type]
     plan.latest(at(t_0=0))
     clock.now += 1000
@@ -201,9 +215,13 @@ def test_new_partitions_share_the_limit_from_their_beginning() -> None:
 def test_new_partition_without_its_first_records_is_data_loss() -> None:
     cluster = FakeCluster(t_0=5, u_0=7)
     cluster.begins = at(u_0=2)
-    with pytest.raises(DataLossError, match=r"u \[0\].*the first record is gone.*failOnDataLoss=false"):
+    with pytest.raises(
+        DataLossError, match=r"u \[0\].*the first record is gone.*failOnDataLoss=false"
+    ):
         planner(cluster).ranges(at(t_0=5), at(t_0=5, u_0=7))
-    assert planner(cluster, failOnDataLoss="false").ranges(at(t_0=5), at(t_0=5, u_0=7)) == [OffsetRange("u", 0, 2, 7)]
+    assert planner(cluster, failOnDataLoss="false").ranges(at(t_0=5), at(t_0=5, u_0=7)) == [
+        OffsetRange("u", 0, 2, 7)
+    ]
 
 
 def test_deleted_partitions_are_data_loss(caplog: pytest.LogCaptureFixture) -> None:
@@ -368,13 +386,17 @@ def test_who_reads_ranges_by_himself_hears_of_what_is_lost() -> None:
     assert not any(each.lost for each in without.ranges(start, end))
 
 
-def test_truncated_partition_is_asked_again_and_then_is_data_loss(caplog: pytest.LogCaptureFixture) -> None:
+def test_truncated_partition_is_asked_again_and_then_is_data_loss(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     cluster = FakeCluster(t_0=3)
     plan = planner(cluster)
     end = plan.latest(at(t_0=5))
     assert end == at(t_0=3)
     assert cluster.asked.count("latest") == 1 + 3  # fetchOffset.numRetries
-    with pytest.raises(DataLossError, match=r"offset 5 was reached, but now the partition ends at 3"):
+    with pytest.raises(
+        DataLossError, match=r"offset 5 was reached, but now the partition ends at 3"
+    ):
         plan.ranges(at(t_0=5), end)
     assert planner(cluster, failOnDataLoss="false").ranges(at(t_0=5), end) == []
     assert "ends at 3" in caplog.text
@@ -540,7 +562,9 @@ def test_checkpoint_of_the_jvm_connector_goes_on_as_it_is() -> None:
     assert made.partitions(before, recorded) == [OffsetRange("events", 0, 1248000, 1248500)]
 
 
-@pytest.mark.parametrize("bad", [{"t": {"0": -1}}, {"t": {"x": 1}}, {"t": 5}, {"t": {"0": "5"}}, {"t": {"0": True}}])
+@pytest.mark.parametrize(
+    "bad", [{"t": {"0": -1}}, {"t": {"x": 1}}, {"t": 5}, {"t": {"0": "5"}}, {"t": {"0": True}}]
+)
 def test_checkpoint_that_is_not_ours_is_refused(bad: Mapping[str, Any]) -> None:
     with pytest.raises(OptionError, match="checkpoint"):
         reader(FakeCluster(t_0=5)).partitions(dict(bad), {"t": {"0": 5}})

@@ -20,7 +20,16 @@ from kafka_native.spark.pipelines import Lake, archive
 from kafka_native.spark.pipelines.mirror import TRANSLATION, mirror
 from kafka_native.spark.pipelines.translation import Translations
 from tests.broker.cluster import Cluster
-from tests.broker.support import Record, TopicMaker, create, delete, end_of, flush, our_producer, their_consumer
+from tests.broker.support import (
+    Record,
+    TopicMaker,
+    create,
+    delete,
+    end_of,
+    flush,
+    our_producer,
+    their_consumer,
+)
 from tests.spark.streams import completed, started, wait_for
 from tests.spark.support import FORMAT, source_options
 from tests.waiting import WAIT_S
@@ -64,9 +73,13 @@ class Writer:
             while not self._ended.wait(PAUSE_S):
                 # new producers: other tests cover long-lived ones
                 while len(known) < self._partitions:
-                    known.append(producers.enter_context(our_producer(self._cluster, on_delivery=report)))
+                    known.append(
+                        producers.enter_context(our_producer(self._cluster, on_delivery=report))
+                    )
                 for partition, producer in enumerate(known):
-                    producer.produce(self._topic, b"%d-%d" % (partition, number), partition=partition)
+                    producer.produce(
+                        self._topic, b"%d-%d" % (partition, number), partition=partition
+                    )
                     producer.poll(0)
                 number += 1
             for producer in known:
@@ -74,8 +87,12 @@ class Writer:
 
     def wait(self) -> None:
         """Wait until each partition has got some more records."""
-        wanted = {partition: self._delivered[partition] + EACH for partition in range(self._partitions)}
-        wait_for(lambda: all(self._delivered[each] >= count for each, count in wanted.items()), "records")
+        wanted = {
+            partition: self._delivered[partition] + EACH for partition in range(self._partitions)
+        }
+        wait_for(
+            lambda: all(self._delivered[each] >= count for each, count in wanted.items()), "records"
+        )
 
     def grow_twice(self, reached: Callable[[int], bool], *also: tuple[Cluster, str]) -> None:
         """Writes, and has the topic grow when the reader has reached all partitions that there are.
@@ -105,11 +122,15 @@ def records_of(cluster: Cluster, topic: str) -> list[Record]:
     with closing(their_consumer(cluster, enable_partition_eof=True)) as witness:
         for partition in range(PARTITIONS):
             end_of(witness, topic, partition)  # its leader answers
-            witness.assign([confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
+            witness.assign(
+                [confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)]
+            )
             while True:
                 [message] = witness.consume(1, WAIT_S)
                 if message.error() is not None:
-                    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+                    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, (
+                        message.error()
+                    )
                     break
                 found.append(Record.of(message))
     assert {each.partition for each in found} == set(range(PARTITIONS))
@@ -118,7 +139,9 @@ def records_of(cluster: Cluster, topic: str) -> list[Record]:
 
 def rows_of(cluster: Cluster, topic: str) -> Counter[Row]:
     """Return all records of a topic."""
-    return Counter((each.partition, each.offset, each.value or b"") for each in records_of(cluster, topic))
+    return Counter(
+        (each.partition, each.offset, each.value or b"") for each in records_of(cluster, topic)
+    )
 
 
 def values_of(cluster: Cluster, topic: str) -> dict[int, list[bytes | None]]:
@@ -165,14 +188,20 @@ def test_stream_reads_partitions_that_were_just_added(
         rows = frame.select("partition", "offset", "value").collect()
         batches[batch_id] = Counter((row.partition, row.offset, bytes(row.value)) for row in rows)
 
-    options = source_options(kafka3.bootstrap, topic, startingOffsets="earliest", failOnDataLoss=fail)
+    options = source_options(
+        kafka3.bootstrap, topic, startingOffsets="earliest", failOnDataLoss=fail
+    )
     stream = spark.readStream.format(FORMAT).options(**options).load()
     writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path))
     query = started(writer.trigger(processingTime="100 milliseconds").start)
 
     def reached(partitions: int) -> bool:
         done = query.lastProgress
-        ends = json.loads(done.sources[0].endOffset)[topic] if done and done.sources[0].endOffset else {}
+        ends = (
+            json.loads(done.sources[0].endOffset)[topic]
+            if done and done.sources[0].endOffset
+            else {}
+        )
         return not query.isActive or len(ends) >= partitions
 
     try:
@@ -188,12 +217,18 @@ def test_archive_has_the_records_of_partitions_that_were_just_added(
     kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path
 ) -> None:
     topic, lake, stop = new_topic(kafka3), Lake(tmp_path), threading.Event()
-    where: dict[str, Any] = {"topics": [topic], "session": spark, "options": {"failOnDataLoss": "false"}}
+    where: dict[str, Any] = {
+        "topics": [topic],
+        "session": spark,
+        "options": {"failOnDataLoss": "false"},
+    }
     continuous: dict[str, Any] = {"trigger": "continuous", "interval_s": 0.1, "stop": stop}
     archiving = Background(lambda: archive(kafka3.conf(), lake, **where, **continuous))
     try:
         seen = Lake(tmp_path)
-        Writer(kafka3, topic).grow_twice(lambda count: not archiving.running or len(seen.ends()) >= count)
+        Writer(kafka3, topic).grow_twice(
+            lambda count: not archiving.running or len(seen.ends()) >= count
+        )
         assert archiving.running
     finally:
         stop.set()
@@ -214,7 +249,9 @@ def test_mirror_copies_partitions_that_were_just_added(
     topic, copy, stop = new_topic(kafka3), new_topic(kafka3), threading.Event()
     to, checkpoint = kafka3.conf(**({"transactional.id": copy} if once else {})), str(tmp_path)
     where: dict[str, Any] = {"topics": [topic], "to": copy}
-    mirroring = Background(lambda: mirror(spark, kafka3.conf(), to, checkpoint, **where, every_s=0.1, stop=stop.is_set))
+    mirroring = Background(
+        lambda: mirror(spark, kafka3.conf(), to, checkpoint, **where, every_s=0.1, stop=stop.is_set)
+    )
     done = Translations(f"{checkpoint}/{TRANSLATION}")
     try:
         Writer(kafka3, topic).grow_twice(
@@ -249,7 +286,11 @@ def test_stream_reads_a_topic_that_is_made_anew_from_its_beginning(
         return [number for batch in sorted(batches) for number in batches[batch]]
 
     options = source_options(
-        kafka3.bootstrap, topic, subscribePattern=topic, startingOffsets="earliest", failOnDataLoss="false"
+        kafka3.bootstrap,
+        topic,
+        subscribePattern=topic,
+        startingOffsets="earliest",
+        failOnDataLoss="false",
     )
     stream = spark.readStream.format(FORMAT).options(**options).load()
     writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path))
@@ -259,7 +300,11 @@ def test_stream_reads_a_topic_that_is_made_anew_from_its_beginning(
         delete(kafka3, topic)
         create(kafka3, topic)
         fill(kafka3, topic, range(100, 160))
-        wait_for(lambda: not query.isActive or len(seen()) >= 70, "the records of the new topic", lambda: str(seen()))
+        wait_for(
+            lambda: not query.isActive or len(seen()) >= 70,
+            "the records of the new topic",
+            lambda: str(seen()),
+        )
         assert query.isActive, query.exception()
     finally:
         query.stop()

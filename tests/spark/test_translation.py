@@ -42,7 +42,9 @@ def check_loses_nothing(pieces: list[Piece], places: dict[int, int]) -> int:
         found = translate(pieces, offset)
         assert found is not None
         ahead = [place for source, place in places.items() if source >= offset]
-        assert found[1] <= min(ahead, default=max(places.values()) + 1), f"offset {offset} misses a record"
+        assert found[1] <= min(ahead, default=max(places.values()) + 1), (
+            f"offset {offset} misses a record"
+        )
         exact += bool(ahead) and found[1] == min(ahead)
     return exact
 
@@ -76,7 +78,13 @@ def test_strangers_in_the_target_cut_pieces() -> None:
 
 
 def test_what_the_broker_does_not_tell_is_bridged() -> None:
-    for placed in ([], [Run(4, 24, 1)], [Run(0, 20, 1)], [Run(9, 29, 1)], [Run(6, 26, 2), Run(2, 22, 3)]):
+    for placed in (
+        [],
+        [Run(4, 24, 1)],
+        [Run(0, 20, 1)],
+        [Run(9, 29, 1)],
+        [Run(6, 26, 2), Run(2, 22, 3)],
+    ):
         pieces = pieces_of(PLACE, [Run(0, 0, 10)], placed)
         check_loses_nothing(pieces, {number: 20 + number for number in range(10)})
 
@@ -98,7 +106,9 @@ def test_random_gaps_on_both_sides_lose_nothing(seed: int) -> None:
     assert len(thinned(pieces, 5)) <= 5
 
 
-def test_files_are_read_in_order_and_a_batch_done_again_replaces_its_first_try(tmp_path: Path) -> None:
+def test_files_are_read_in_order_and_a_batch_done_again_replaces_its_first_try(
+    tmp_path: Path,
+) -> None:
     kept = Translations(str(tmp_path / "translation"))
     assert kept.load() == {}
     assert kept.translate("orders", 3, 0) is None
@@ -106,15 +116,24 @@ def test_files_are_read_in_order_and_a_batch_done_again_replaces_its_first_try(t
     kept.write(1, [Piece(*PLACE, 10, 20, 110, 120)])
     kept.write(1, [Piece(*PLACE, 10, 20, 120, 130)])  # the first attempt is there too, from 110 on
     again = Translations((tmp_path / "translation").as_uri())
-    assert again.load() == {("orders", 3): [Piece(*PLACE, 0, 10, 100, 110), Piece(*PLACE, 10, 20, 120, 130)]}
-    assert [again.translate("orders", 3, offset) for offset in (5, 10, 19, 99)] == [105, 120, 129, 130]
+    assert again.load() == {
+        ("orders", 3): [Piece(*PLACE, 0, 10, 100, 110), Piece(*PLACE, 10, 20, 120, 130)]
+    }
+    assert [again.translate("orders", 3, offset) for offset in (5, 10, 19, 99)] == [
+        105,
+        120,
+        129,
+        130,
+    ]
 
 
 def test_many_files_become_one(tmp_path: Path) -> None:
     kept = Translations(str(tmp_path))
     count = translation.COMPACT_AFTER + 10
     for number in range(count):
-        kept.write(number, [Piece(*PLACE, number * 10, number * 10 + 10, number * 10, number * 10 + 10)])
+        kept.write(
+            number, [Piece(*PLACE, number * 10, number * 10 + 10, number * 10, number * 10 + 10)]
+        )
     kept.write(count - 1, [Piece(*PLACE, count * 10 - 10, count * 10, count * 10, count * 10 + 10)])
     names = sorted(each.name for each in tmp_path.iterdir())
     assert len(names) < 20

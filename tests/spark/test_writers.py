@@ -31,13 +31,22 @@ from kafka_native.protocol import ApiKey
 from kafka_native.spark import producers, writers
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.options import SinkOptions
-from kafka_native.spark.writers import SchemaError, WriteError, batch_writer, row_batches, stream_writer, write_rows
+from kafka_native.spark.writers import (
+    SchemaError,
+    WriteError,
+    batch_writer,
+    row_batches,
+    stream_writer,
+    write_rows,
+)
 from tests.spark.streams import completed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+HEADERS = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
 ARROW_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SOMEWHERE = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
 
@@ -84,12 +93,30 @@ def texts(*items: str) -> pa.RecordBatch:
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        (frame_of(key=StringType()), "there is no column value (there are: key): select what to write AS value"),
-        (frame_of(value=LongType()), "column value is bigint, but has to be string or binary: CAST(value AS string)"),
-        (frame_of(value=NullType()), "column value is void, but has to be string or binary: CAST(value AS string)"),
-        (frame_of(value=StringType(), key=NullType()), "column key is void, but has to be string or binary: drop it"),
-        (frame_of(value=StringType(), partition=LongType()), "column partition is bigint, but has to be int"),
-        (frame_of(value=StringType(), headers=StringType()), "make it by array(struct(name AS key, bytes AS value))"),
+        (
+            frame_of(key=StringType()),
+            "there is no column value (there are: key): select what to write AS value",
+        ),
+        (
+            frame_of(value=LongType()),
+            "column value is bigint, but has to be string or binary: CAST(value AS string)",
+        ),
+        (
+            frame_of(value=NullType()),
+            "column value is void, but has to be string or binary: CAST(value AS string)",
+        ),
+        (
+            frame_of(value=StringType(), key=NullType()),
+            "column key is void, but has to be string or binary: drop it",
+        ),
+        (
+            frame_of(value=StringType(), partition=LongType()),
+            "column partition is bigint, but has to be int",
+        ),
+        (
+            frame_of(value=StringType(), headers=StringType()),
+            "make it by array(struct(name AS key, bytes AS value))",
+        ),
     ],
 )
 @pytest.mark.parametrize("make", [batch_writer, stream_writer])
@@ -126,7 +153,10 @@ def test_serializers_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("acks", ["0", "1"])
 def test_weaker_acks_end_idempotence_as_in_java(acks: str) -> None:
-    assert SinkOptions.parse({**SOMEWHERE, "kafka.acks": acks}).producer["enable.idempotence"] == "false"
+    assert (
+        SinkOptions.parse({**SOMEWHERE, "kafka.acks": acks}).producer["enable.idempotence"]
+        == "false"
+    )
     with pytest.raises(OptionError, match="acks"):
         SinkOptions.parse({**SOMEWHERE, "kafka.acks": acks, "kafka.enable.idempotence": "true"})
 
@@ -134,7 +164,10 @@ def test_weaker_acks_end_idempotence_as_in_java(acks: str) -> None:
 def test_writers_and_messages_show_no_secrets() -> None:
     secret = {"bootstrap.servers": "localhost:1", "sasl.password": "hunter2"}
     options = SinkOptions(secret, "t", {f"kafka.{name}": value for name, value in secret.items()})
-    both = [writers.BatchWriter(options), writers.StreamWriter(options, frame_of(value=StringType()))]
+    both = [
+        writers.BatchWriter(options),
+        writers.StreamWriter(options, frame_of(value=StringType())),
+    ]
     for shown in (*both, *map(vars, both), writers.Written(3)):
         assert "hunter2" not in repr(shown)
     assert b"hunter2" not in pickle.dumps(writers.Written(3))
@@ -150,10 +183,16 @@ def test_every_column_arrives(cluster: MockCluster, topic: str) -> None:
             "key": pa.array([b"a", None, b""], pa.binary()),
             "value": pa.array(["one", "zwölf", None], pa.string()),
             "partition": pa.array([2, 0, 2], pa.int32()),
-            "headers": pa.array([[{"key": "h", "value": b"x"}, {"key": "h", "value": None}], None, []], ARROW_HEADERS),
+            "headers": pa.array(
+                [[{"key": "h", "value": b"x"}, {"key": "h", "value": None}], None, []],
+                ARROW_HEADERS,
+            ),
         }
     )
-    assert write_rows(producers.borrowed, [batch, batch.slice(1, 0)], options_of(cluster, topic=topic)) == 3
+    assert (
+        write_rows(producers.borrowed, [batch, batch.slice(1, 0)], options_of(cluster, topic=topic))
+        == 3
+    )
     found = [(record.key, record.value, list(record.headers)) for record in stored(cluster, topic)]
     assert found == [
         (None, "zwölf".encode(), []),
@@ -164,7 +203,9 @@ def test_every_column_arrives(cluster: MockCluster, topic: str) -> None:
 
 def test_topic_column_and_option(cluster: MockCluster, topic: str) -> None:
     cluster.create_topic("elsewhere", 1)
-    batch = pa.RecordBatch.from_pydict({"topic": [topic, "elsewhere", topic], "value": ["1", "2", "3"]})
+    batch = pa.RecordBatch.from_pydict(
+        {"topic": [topic, "elsewhere", topic], "value": ["1", "2", "3"]}
+    )
     assert write_rows(producers.borrowed, [batch], options_of(cluster)) == 3
     assert values(cluster, topic) == {"1": 1, "3": 1}
     assert [record.value for record in cluster.messages("elsewhere", 0)] == [b"2"]
@@ -187,10 +228,16 @@ def test_keys_go_where_javas_producer_sends_them(cluster: MockCluster, topic: st
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ({"topic": pa.array(["t", None, None])}, "2 rows have a null in column topic: write option topic"),
+        (
+            {"topic": pa.array(["t", None, None])},
+            "2 rows have a null in column topic: write option topic",
+        ),
         ({"partition": pa.array([0, None, -1], pa.int32())}, "column partition has -1: write null"),
         ({"partition": pa.array([0, 0, 9], pa.int32())}, "partition 9"),
-        ({"headers": pa.array([None, None, [{"key": None, "value": b""}]], ARROW_HEADERS)}, "header"),
+        (
+            {"headers": pa.array([None, None, [{"key": None, "value": b""}]], ARROW_HEADERS)},
+            "header",
+        ),
         ({"key": pa.array([b"", b"", bytes(2_000_000)])}, "MSG_SIZE_TOO_LARGE"),
     ],
     ids=["topic", "negative", "partition", "header", "size"],
@@ -200,7 +247,11 @@ def test_a_row_that_cannot_be_sent_fails_the_task(
 ) -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["1", "2", "3"], **columns})
     more = {"kafka.topic.metadata.propagation.max.ms": "500"}
-    options = options_of(cluster, **more) if "topic" in columns else options_of(cluster, topic=topic, **more)
+    options = (
+        options_of(cluster, **more)
+        if "topic" in columns
+        else options_of(cluster, topic=topic, **more)
+    )
     with pytest.raises(WriteError) as caught:
         write_rows(producers.borrowed, [batch], options)
     assert text in str(caught.value)
@@ -208,10 +259,17 @@ def test_a_row_that_cannot_be_sent_fails_the_task(
     assert producers._producers.idle == []
 
 
-def test_a_refused_row_fails_the_task_and_the_next_attempt_writes_all(cluster: MockCluster, topic: str) -> None:
+def test_a_refused_row_fails_the_task_and_the_next_attempt_writes_all(
+    cluster: MockCluster, topic: str
+) -> None:
     options = options_of(cluster, topic=topic)
-    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic)
-    with pytest.raises(WriteError, match=rf"\d+ of 3 rows weren't written; the first: topic {topic}: .*TOPIC_AUTHOR"):
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic
+    )
+    with pytest.raises(
+        WriteError,
+        match=rf"\d+ of 3 rows weren't written; the first: topic {topic}: .*TOPIC_AUTHOR",
+    ):
         write_rows(producers.borrowed, [texts("1", "2", "3")], options)
     assert write_rows(producers.borrowed, [texts("1", "2", "3")], options) == 3
     assert set(values(cluster, topic)) == {"1", "2", "3"}
@@ -233,7 +291,9 @@ def test_a_full_queue_is_waited_for(cluster: MockCluster, topic: str) -> None:
 
 def test_rows_that_nobody_takes_fail_in_time(cluster: MockCluster, topic: str) -> None:
     options = options_of(
-        cluster, topic=topic, **{"kafka.delivery.timeout.ms": "300", "kafka.request.timeout.ms": "200"}
+        cluster,
+        topic=topic,
+        **{"kafka.delivery.timeout.ms": "300", "kafka.request.timeout.ms": "200"},
     )
     cluster.delay_responses(None, 60, ApiKey.PRODUCE)
     with pytest.raises(WriteError, match="_MSG_TIMED_OUT"):
@@ -279,9 +339,13 @@ def test_a_forked_worker_makes_its_own_producer(cluster: MockCluster, topic: str
 
 
 def test_rows_of_pyspark_4_0_become_batches() -> None:
-    schema = frame_of(n=LongType(), value=BinaryType(), key=StringType(), headers=HEADERS, partition=IntegerType())
+    schema = frame_of(
+        n=LongType(), value=BinaryType(), key=StringType(), headers=HEADERS, partition=IntegerType()
+    )
     rows = [
-        Row(n=1, value=bytearray(b"1"), key="a", headers=[Row(key="h", value=b"x")], partition=None),
+        Row(
+            n=1, value=bytearray(b"1"), key="a", headers=[Row(key="h", value=b"x")], partition=None
+        ),
         Row(n=2, value=None, key=None, headers=None, partition=2),
     ]
     [batch] = row_batches(iter(rows), schema)
@@ -294,8 +358,12 @@ def test_rows_of_pyspark_4_0_become_batches() -> None:
 # --- with Spark ---
 
 
-def write(frame: DataFrame, cluster: MockCluster, mode: str | None = "append", **options: str) -> None:
-    writer = frame.write.format("kafka_native").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+def write(
+    frame: DataFrame, cluster: MockCluster, mode: str | None = "append", **options: str
+) -> None:
+    writer = frame.write.format("kafka_native").option(
+        "kafka.bootstrap.servers", cluster.bootstrap_servers
+    )
     (writer.options(**options) if mode is None else writer.options(**options).mode(mode)).save()
 
 
@@ -305,7 +373,8 @@ def test_batch_write_of_every_column(spark: SparkSession, cluster: MockCluster, 
         "CAST(CAST(id AS string) AS binary) AS value",
         f"'{topic}' AS topic",
         "CAST(id % 3 AS int) AS partition",
-        "IF(id % 2 = 0, array(named_struct('key', 'n', 'value', CAST('x' AS binary))), NULL) AS headers",
+        "IF(id % 2 = 0, array(named_struct('key', 'n', 'value', CAST('x' AS binary))), NULL) "
+        "AS headers",
         "current_timestamp() AS timestamp",
     )
     write(frame, cluster)
@@ -339,9 +408,17 @@ def test_what_spark_says_about_frames_that_cannot_be_written(
     assert stored(cluster, topic) == []
 
 
-def test_a_failed_task_is_tried_again(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
-    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic)
-    write(spark.range(0, 100, numPartitions=1).selectExpr("CAST(id AS string) AS value"), cluster, topic=topic)
+def test_a_failed_task_is_tried_again(
+    spark: SparkSession, cluster: MockCluster, topic: str
+) -> None:
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic
+    )
+    write(
+        spark.range(0, 100, numPartitions=1).selectExpr("CAST(id AS string) AS value"),
+        cluster,
+        topic=topic,
+    )
     assert set(values(cluster, topic)) == {str(number) for number in range(100)}
 
 
@@ -349,16 +426,26 @@ def test_stream_loses_nothing_when_it_fails_and_starts_again(
     spark: SparkSession, cluster: MockCluster, topic: str, tmp_path: Path
 ) -> None:
     def run() -> None:
-        source = spark.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(str(tmp_path / "in"))
+        source = (
+            spark.readStream.schema("value string")
+            .option("maxFilesPerTrigger", 1)
+            .text(str(tmp_path / "in"))
+        )
         writer = source.writeStream.format("kafka_native").trigger(availableNow=True)
-        writer = writer.option("kafka.bootstrap.servers", cluster.bootstrap_servers).option("topic", topic)
+        writer = writer.option("kafka.bootstrap.servers", cluster.bootstrap_servers).option(
+            "topic", topic
+        )
         completed(writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start)
 
     (tmp_path / "in").mkdir()
     for name in range(4):
-        (tmp_path / "in" / f"{name}.txt").write_text("".join(f"{name}-{line}\n" for line in range(50)))
+        (tmp_path / "in" / f"{name}.txt").write_text(
+            "".join(f"{name}-{line}\n" for line in range(50))
+        )
     everything = {f"{name}-{line}" for name in range(4) for line in range(50)}
-    cluster.push_request_errors(ApiKey.PRODUCE, [0, 0, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 200], topic=topic)
+    cluster.push_request_errors(
+        ApiKey.PRODUCE, [0, 0, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 200], topic=topic
+    )
     with pytest.raises(StreamingQueryException, match="TOPIC_AUTHORIZATION_FAILED"):
         run()
     assert 0 < len(values(cluster, topic)) < 200

@@ -1,6 +1,7 @@
 """The package with other PySparks than the one that the tests use: ``make test-spark-versions``.
 
-Each is installed into a folder of its own below build/, kept for the next time, and put in front of the module path.
+Each is installed into a folder of its own below build/, kept for the next time, and put in front of
+the module path.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def passes(version: str) -> bool:
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
     environment.pop("SPARK_HOME", None)
     command = [sys.executable, "-m", "tests.spark.smoke"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
+    )
     sys.stdout.write(done.stdout)
     if done.returncode or f"PySpark {version}:" not in done.stdout:
         sys.stdout.write(done.stderr[-6000:])

@@ -33,7 +33,9 @@ def text_of(path: str) -> str:
 
 
 def pairs(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """(identifier, expression) where a value gets a name: arguments, entries of dicts, assignments, returns."""
+    """(identifier, expression) where a value gets a name: arguments, entries of dicts, assignments,
+    returns.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg:
             yield node.arg, node.value
@@ -44,23 +46,38 @@ def pairs(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, (ast.Name, ast.Attribute)):
-                    yield target.attr if isinstance(target, ast.Attribute) else target.id, node.value
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+                    yield (
+                        target.attr if isinstance(target, ast.Attribute) else target.id,
+                        node.value,
+                    )
+        elif (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and node.value is not None
+        ):
             yield node.target.id, node.value
         elif isinstance(node, ast.FunctionDef):
-            yield from ((node.name, each.value) for each in node.body if isinstance(each, ast.Return) and each.value)
+            yield from (
+                (node.name, each.value)
+                for each in node.body
+                if isinstance(each, ast.Return) and each.value
+            )
 
 
 def mentioned(tree: ast.AST) -> set[str]:
     """The strings and names in an expression."""
-    found = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    found = {
+        n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    }
     found |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     return found | {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
 
 
 @functools.cache
 def carriers() -> dict[str, set[str]]:
-    """For each string or name: the identifiers that get a value made of it, anywhere in the package."""
+    """For each string or name: the identifiers that get a value made of it, anywhere in the
+    package.
+    """
     found: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
         if not {"_reference", "spark", "mock", "cli"} & set(path.parts):
@@ -72,7 +89,9 @@ def carriers() -> dict[str, set[str]]:
 
 @functools.cache
 def carry(name: str) -> set[str]:
-    """The identifiers under which a property's value is passed on, a few hands far from its name."""
+    """The identifiers under which a property's value is passed on, a few hands far from its
+    name.
+    """
     found = {name.replace(".", "_")}
     found |= {identifier for each in names_of(name) for identifier in carriers().get(each, ())}
     for _ in range(2):
@@ -100,10 +119,14 @@ def test_value_acts_where_the_table_says(name: str) -> None:
     for place in EVIDENCE[name].acts:
         path, _, identifier = place.partition("::")
         if identifier:
-            assert identifier in carry(name), f"nothing in the code gives the value of {name} to {identifier}"
+            assert identifier in carry(name), (
+                f"nothing in the code gives the value of {name} to {identifier}"
+            )
             assert re.search(rf"\b_?{identifier}\b", bare(path)), f"{path} doesn't use {identifier}"
         else:
-            assert any(f'"{each}"' in bare(path) for each in names_of(name)), f"{path} doesn't read {name}"
+            assert any(f'"{each}"' in bare(path) for each in names_of(name)), (
+                f"{path} doesn't read {name}"
+            )
 
 
 # --- the test ---
@@ -146,5 +169,9 @@ def test_test_exists_and_sets_the_property(name: str) -> None:
     path, _, function = EVIDENCE[name].test.partition("::")
     assert function in tops(path), f"there is no {function} in {path}"
     source = source_of(path, function)
-    spelled = any(re.search(rf"[\"']{re.escape(n)}[\"']|\b{re.escape(n)}\s*=", source) for n in names_of(name))
-    assert spelled or any(re.search(rf"\b{each}\b", source) for each in carry(name)), "it doesn't set the property"
+    spelled = any(
+        re.search(rf"[\"']{re.escape(n)}[\"']|\b{re.escape(n)}\s*=", source) for n in names_of(name)
+    )
+    assert spelled or any(re.search(rf"\b{each}\b", source) for each in carry(name)), (
+        "it doesn't set the property"
+    )

@@ -1,4 +1,6 @@
-"""docs/KIPS.md tells the truth: what works has code and tests in dev/kips.toml, and versions are the code's."""
+"""docs/KIPS.md tells the truth: what works has code and tests in dev/kips.toml, and versions are
+the code's.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def section(title: str) -> list[list[str]]:
     text = PAGE.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in row] for row in rows]
-    return [row for row in cells if row[0] not in ("KIP", "key", "feature") and not set(row[0]) <= {"-"}]
+    return [
+        row for row in cells if row[0] not in ("KIP", "key", "feature") and not set(row[0]) <= {"-"}
+    ]
 
 
 KIPS = section("KIPs")
@@ -35,7 +39,9 @@ CLAIMS = (
     + [("apis", r[1], r[4], r[6]) for r in APIS]
     + [("features", r[0], r[1], r[2]) for r in FEATURES]
 )
-PLACES = sorted({place for rows in EVIDENCE.values() for places in rows.values() for place in places})
+PLACES = sorted(
+    {place for rows in EVIDENCE.values() for places in rows.values() for place in places}
+)
 
 
 def test_page_has_the_tables_it_promises() -> None:
@@ -121,8 +127,13 @@ def test_spoken_versions_are_those_of_the_code(row: list[str]) -> None:
 
 
 def is_sent(request: str) -> bool:
-    """Whether the client, not only the declarations, the mock cluster and the tests, knows this request."""
+    """Whether the client, not only the declarations, the mock cluster and the tests, knows this
+    request.
+    """
     package = ROOT / "kafka_native"
     folders = ("admin", "control", "security", "cli")
-    ours = [*package.glob("*.py"), *(path for name in folders for path in (package / name).rglob("*.py"))]
+    ours = [
+        *package.glob("*.py"),
+        *(path for name in folders for path in (package / name).rglob("*.py")),
+    ]
     return any(re.search(rf"\b{request}\b", path.read_text(encoding="utf-8")) for path in ours)

@@ -12,7 +12,8 @@ from tests.tidy import tree
 
 PACKAGE = "kafka_native"
 
-# A module may import what stands before it, and its own package. The same place: they don't know each other.
+# A module may import what stands before it, and its own package. The same place: they don't know
+# each other.
 LAYERS = [
     {"_reference", "threads", "cleaning"},
     {"errors"},
@@ -36,11 +37,13 @@ LAYERS = [
     {"aio", "cimpl", "compat", "eos", "spark", "cli", "prometheus", "opentelemetry"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-# The mock cluster judges us, so it shares nothing but the declarations and the record format with what it judges.
+# The mock cluster judges us, so it shares nothing but the declarations and the record format with
+# what it judges.
 MOCK_MAY_IMPORT = {"mock", "protocol", "_native", "errors", "_reference"}
 # The edge that shows the mock cluster to its users, and test.mock.num.brokers.
 MOCK_USERS = {"mock", "cli", "client"}
-# In C, too: produce and consume don't know each other. Arrow is on top: its rows wait for room in the engine.
+# In C, too: produce and consume don't know each other. Arrow is on top: its rows wait for room in
+# the engine.
 C_LAYERS = [{"base"}, {"records"}, {"net"}, {"produce", "consume"}, {"engine"}, {"arrow"}]
 C_RANK = {name: rank for rank, layer in enumerate(C_LAYERS) for name in layer}
 LINUX_ONLY = {"sys/eventfd.h", "sys/epoll.h"}
@@ -118,9 +121,17 @@ def wrong_include(path: Path, line: str) -> str | None:
 
 
 def test_c_includes_go_down() -> None:
-    lines = [(path, number, line) for path in C_FILES for number, line in enumerate(tree.text_of(path).splitlines(), 1)]
+    lines = [
+        (path, number, line)
+        for path in C_FILES
+        for number, line in enumerate(tree.text_of(path).splitlines(), 1)
+    ]
     assert lines
-    assert not [f"{path}:{number}: {why}" for path, number, line in lines if (why := wrong_include(path, line))]
+    assert not [
+        f"{path}:{number}: {why}"
+        for path, number, line in lines
+        if (why := wrong_include(path, line))
+    ]
 
 
 def c_modules() -> dict[str, set[str]]:
@@ -143,9 +154,15 @@ def test_c_includes_make_no_circle() -> None:
 
 def test_c_files_say_what_they_are_and_hide_no_struct() -> None:
     texts = {path: tree.text_of(path) for path in C_FILES}
-    assert not [f"{path}: no header block" for path, text in texts.items() if not text.startswith("/*")]
+    assert not [
+        f"{path}: no header block" for path, text in texts.items() if not text.startswith("/*")
+    ]
     typedef = re.compile(r"^\s*typedef\s+(struct|enum|union)\b", re.M)
-    assert not [f"{path}: struct kn_noun, without typedef" for path, text in texts.items() if typedef.search(text)]
+    assert not [
+        f"{path}: struct kn_noun, without typedef"
+        for path, text in texts.items()
+        if typedef.search(text)
+    ]
 
 
 def test_bindings_import_nothing_above_them() -> None:
@@ -160,4 +177,8 @@ def test_bindings_import_nothing_above_them() -> None:
         if name not in allowed
     ]
     textual = re.compile(r"^\s*include\s+[\"']", re.M)
-    assert not [f"{path}: textual include; use cimport" for path, text in texts.items() if textual.search(text)]
+    assert not [
+        f"{path}: textual include; use cimport"
+        for path, text in texts.items()
+        if textual.search(text)
+    ]

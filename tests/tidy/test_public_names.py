@@ -20,7 +20,9 @@ def undocumented() -> list[str]:
             found += [
                 f"{name}.{member}"
                 for member, function in vars(value).items()
-                if not member.startswith("_") and callable(function) and not (function.__doc__ or "").strip()
+                if not member.startswith("_")
+                and callable(function)
+                and not (function.__doc__ or "").strip()
             ]
     return found
 

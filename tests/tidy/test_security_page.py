@@ -29,6 +29,7 @@ def test_promise_has_tests_that_exist(promise: list[str]) -> None:
     assert not NAMED.sub("", tests).strip(), "nothing but tests"
     for path, name in named:
         assert (ROOT / path).exists(), path
-        assert re.search(rf"\bdef {name}\b|\bvoid {name}\b", (ROOT / path).read_text(encoding="utf-8")) or not name, (
-            name
-        )
+        assert (
+            re.search(rf"\bdef {name}\b|\bvoid {name}\b", (ROOT / path).read_text(encoding="utf-8"))
+            or not name
+        ), name

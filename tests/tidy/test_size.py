@@ -21,9 +21,15 @@ def test_files_are_short() -> None:
 
 
 def test_functions_are_short() -> None:
-    every = [one for path in tree.sources(".c", ".h", ".py", ".pyx") for one in tree.functions(path)]
+    every = [
+        one for path in tree.sources(".c", ".h", ".py", ".pyx") for one in tree.functions(path)
+    ]
     assert len(every) > 500, "the scan lost its functions"
-    assert not [f"{one.where} {one.name}: {one.line_count} lines" for one in every if one.line_count > FUNCTION_LINES]
+    assert not [
+        f"{one.where} {one.name}: {one.line_count} lines"
+        for one in every
+        if one.line_count > FUNCTION_LINES
+    ]
 
 
 def test_c_scan_finds_functions_and_nothing_else() -> None:
@@ -43,7 +49,10 @@ def test_c_scan_finds_functions_and_nothing_else() -> None:
             "}",
         ]
     )
-    assert list(tree.c_functions(text, "f")) == [tree.Function("f:5", "one", 1), tree.Function("f:6", "two", 7)]
+    assert list(tree.c_functions(text, "f")) == [
+        tree.Function("f:5", "one", 1),
+        tree.Function("f:6", "two", 7),
+    ]
 
 
 def test_python_scan_leaves_docstrings_out() -> None:

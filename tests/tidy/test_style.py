@@ -11,7 +11,10 @@ from tests.tidy import tree
 from tests.tidy.test_words import TEXTS
 
 # Written with hyphens, because this file is searched as well.
-OLD_WORDS = [each.replace("-", "") for each in ("err-and", "cr-ew", "tal-ly", "a-side", "un-made", "vi-gil", "po-ked")]
+OLD_WORDS = [
+    each.replace("-", "")
+    for each in ("err-and", "cr-ew", "tal-ly", "a-side", "un-made", "vi-gil", "po-ked")
+]
 MOST = "mo-st".replace("-", "")
 LIMITS = re.compile(rf"\b(?:\w+_{MOST.upper()}|{MOST.upper()}_\w+|[a-z]\w*_{MOST})\b")
 INTERNAL = {"cli", "control", "protocol", "security", "terminal"}
@@ -31,16 +34,22 @@ def test_no_word_of_the_old_dialect() -> None:
 
 
 def test_limits_end_in_max() -> None:
-    assert [each for each in found(LIMITS) if not re.search(rf": (?:test_|\w*at_{MOST})", each)] == []
+    assert [
+        each for each in found(LIMITS) if not re.search(rf": (?:test_|\w*at_{MOST})", each)
+    ] == []
 
 
 def public_docstrings() -> Iterator[tuple[str, str | None]]:
     """Each public class, function and method of a public module, with its docstring."""
     for path in tree.sources(".py", under="kafka_native/"):
         parts = path.with_suffix("").parts[1:]
-        if parts[0] in INTERNAL or any(part.startswith("_") and part != "__init__" for part in parts):
+        if parts[0] in INTERNAL or any(
+            part.startswith("_") and part != "__init__" for part in parts
+        ):
             continue
-        yield from ((f"{path}: {name}", text) for name, text in _docstrings(parsed(tree.text_of(path)), ""))
+        yield from (
+            (f"{path}: {name}", text) for name, text in _docstrings(parsed(tree.text_of(path)), "")
+        )
 
 
 def _docstrings(node: ast.AST, prefix: str) -> Iterator[tuple[str, str | None]]:
@@ -57,5 +66,9 @@ def _docstrings(node: ast.AST, prefix: str) -> Iterator[tuple[str, str | None]]:
 def test_docstrings_say_more_than_the_name() -> None:
     every = list(public_docstrings())
     assert len(every) > 500, "the scan lost its functions"
-    short = [place for place, text in every if text is not None and len(text.split()) < DOCSTRING_WORDS_MIN]
+    short = [
+        place
+        for place, text in every
+        if text is not None and len(text.split()) < DOCSTRING_WORDS_MIN
+    ]
     assert short == []

@@ -7,17 +7,29 @@ from pathlib import Path
 
 from tests.tidy import tree
 
-TEXT_SUFFIXES = tree.SOURCE_SUFFIXES | {".md", ".toml", ".in", ".cfg", ".yml", ".yaml", ".txt", ".xml"}
+TEXT_SUFFIXES = tree.SOURCE_SUFFIXES | {
+    ".md",
+    ".toml",
+    ".in",
+    ".cfg",
+    ".yml",
+    ".yaml",
+    ".txt",
+    ".xml",
+}
 
 LOOSE_ENDS = re.compile(r"\b(?:TODO|FIXME)\b")
 MACHINE = re.compile(r"(?<![\w.$*)-])/(?:work|root|home/\w+|tmp/mvn)\b|\.\./shared\b")
-REGISTRY = re.compile(r"\b(?:pypi\.org|files\.pythonhosted|repo1?\.maven\.apache|maven\.org|crates\.io)\b")
+REGISTRY = re.compile(
+    r"\b(?:pypi\.org|files\.pythonhosted|repo1?\.maven\.apache|maven\.org|crates\.io)\b"
+)
 
 HERE = Path(__file__).resolve().relative_to(tree.ROOT)  # the one file that has to name them
 TEXTS = [
     path
     for path in tree.files()
-    if (path.suffix in TEXT_SUFFIXES or path.name == "Makefile" or path.parts[0] == ".ci") and path != HERE
+    if (path.suffix in TEXT_SUFFIXES or path.name == "Makefile" or path.parts[0] == ".ci")
+    and path != HERE
 ]
 
 

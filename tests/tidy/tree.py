@@ -53,7 +53,8 @@ def functions(path: Path) -> Iterator[Function]:
 
 
 C_NOISE = re.compile(
-    r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^#(?:[^\n]*\\\n)*[^\n]*", re.S | re.M
+    r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^#(?:[^\n]*\\\n)*[^\n]*",
+    re.S | re.M,
 )
 
 
@@ -76,7 +77,9 @@ def c_functions(text: str, where: str) -> Iterator[Function]:
                     name = re.search(r"(\w+)\s*\(", head)
                     line = bare.count("\n", 0, start) + 1
                     last = bare.count("\n", 0, position) + 1
-                    yield Function(f"{where}:{line}", name.group(1) if name else "?", last - line + 1)
+                    yield Function(
+                        f"{where}:{line}", name.group(1) if name else "?", last - line + 1
+                    )
                 head_start = position + 1
         elif depth == 0:
             head_start = position + 1
@@ -97,12 +100,15 @@ CYTHON_HEAD = re.compile(r"^(?P<indent> *)(?:async )?(?:def|cdef|cpdef)\b(?P<res
 
 
 def cython_functions(text: str, where: str) -> Iterator[Function]:
-    """Find functions by indentation: from def, cdef or cpdef to the last indented line.
-    """
+    """Find functions by indentation: from def, cdef or cpdef to the last indented line."""
     lines = text.split("\n")
     for index, line in enumerate(lines):
         match = CYTHON_HEAD.match(line)
-        if match is None or "(" not in line or re.match(r"\s*(class|extern|struct|enum|union)\b", match["rest"]):
+        if (
+            match is None
+            or "(" not in line
+            or re.match(r"\s*(class|extern|struct|enum|union)\b", match["rest"])
+        ):
             continue
         body = cython_head_end(lines, index)
         if body is None:

@@ -144,8 +144,12 @@ def filter_options(command: Command) -> Command:
         ),
         click.option("--principal", metavar="User:NAME", help="Only this principal."),
         click.option("--host", help="Only this host; '*' finds permissions for any host."),
-        click.option("--operation", type=click.Choice(list(OPERATIONS)), help="Only this operation."),
-        click.option("--permission", type=click.Choice(["allow", "deny"]), help="Only this permission type."),
+        click.option(
+            "--operation", type=click.Choice(list(OPERATIONS)), help="Only this operation."
+        ),
+        click.option(
+            "--permission", type=click.Choice(["allow", "deny"]), help="Only this permission type."
+        ),
     )
     for option in reversed(options):
         call = option(call)
@@ -164,7 +168,9 @@ def command() -> None:
 def list_acls(connection: Connection, output: Output, filters: list[AclBindingFilter]) -> None:
     """List permissions. Options restrict the list, for example to the named resources."""
     with administration(connection) as admin:
-        calls = [admin.describe_acls(each, request_timeout=connection.timeout_s) for each in filters]
+        calls = [
+            admin.describe_acls(each, request_timeout=connection.timeout_s) for each in filters
+        ]
         found = sorted({acl for call in calls for acl in call.result()})
     output.rows([_record(each) for each in found], HEADINGS)
 

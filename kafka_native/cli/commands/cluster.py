@@ -26,13 +26,17 @@ def command() -> None:
 
 
 @command.command("describe")
-@click.option("--fenced", is_flag=True, help="Also list fenced brokers: registered, not active (Kafka 4.0).")
+@click.option(
+    "--fenced", is_flag=True, help="Also list fenced brokers: registered, not active (Kafka 4.0)."
+)
 @connected()
 @json_option
 def describe(connection: Connection, output: Output, fenced: bool) -> None:
     """Show the cluster's id, its brokers with their racks, and its controller."""
     with administration(connection) as admin:
-        found = admin.describe_cluster(include_fenced_brokers=fenced, request_timeout=connection.timeout_s).result()
+        found = admin.describe_cluster(
+            include_fenced_brokers=fenced, request_timeout=connection.timeout_s
+        ).result()
     controller = None if found.controller is None else found.controller.id
     brokers = [
         {
@@ -46,7 +50,9 @@ def describe(connection: Connection, output: Output, fenced: bool) -> None:
         for each in sorted(found.nodes, key=lambda node: node.id)
     ]
     if output.as_json:
-        output.document({"cluster_id": found.cluster_id, "controller": controller, "brokers": brokers})
+        output.document(
+            {"cluster_id": found.cluster_id, "controller": controller, "brokers": brokers}
+        )
         return
     output.say(f"cluster {found.cluster_id or 'without an id'}, {len(brokers)} brokers")
     headings = {
@@ -77,7 +83,9 @@ def features(connection: Connection, output: Output) -> None:
                 "highest": None if could is None else could.max_version,
             }
         )
-    output.rows(records, {"feature": "feature", "level": "level", "lowest": "lowest", "highest": "highest"})
+    output.rows(
+        records, {"feature": "feature", "level": "level", "lowest": "lowest", "highest": "highest"}
+    )
 
 
 def _level(text: str) -> tuple[str, int]:
@@ -117,6 +125,8 @@ def update_features(
         make_sure(f"Update {names}? Not every update can be taken back.", yes)
     wanted = {name: FeatureUpdate(level, kind) for name, level in updates}
     with administration(connection) as admin:
-        done = admin.update_features(wanted, validate_only=dry_run, request_timeout=connection.timeout_s)
+        done = admin.update_features(
+            wanted, validate_only=dry_run, request_timeout=connection.timeout_s
+        )
         outcomes = settled(done)
     report(output, "feature", outcomes, "updated", dry_run=dry_run)

@@ -23,12 +23,16 @@ KINDS = ("topic", "broker", "group")
 EVERY_BROKER = "default"
 """The name in place of a broker's id, for the settings of all brokers."""
 SIGNS = {"": AlterConfigOpType.SET, "+": AlterConfigOpType.APPEND, "-": AlterConfigOpType.SUBTRACT}
-_CHANGE = re.compile(r"(?P<name>[A-Za-z0-9._]+(?:-[A-Za-z0-9._]+)*)(?P<sign>[+-]?)=(?P<value>.*)", re.DOTALL)
+_CHANGE = re.compile(
+    r"(?P<name>[A-Za-z0-9._]+(?:-[A-Za-z0-9._]+)*)(?P<sign>[+-]?)=(?P<value>.*)", re.DOTALL
+)
 DEFAULT = (ConfigSource.DEFAULT_CONFIG, ConfigSource.DEFAULT_CONFIG.value)
 
 kind_argument = click.argument("kind", type=click.Choice(KINDS), metavar="topic|broker|group")
 name_argument = click.argument("name")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing: only show what would be changed.")
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Change nothing: only show what would be changed."
+)
 
 
 @click.group("configs")
@@ -43,7 +47,9 @@ def command() -> None:
 @kind_argument
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("-a", "--all", "everything", is_flag=True, help="Also show defaults.")
-@click.option("-k", "--key", "keys", multiple=True, help="Only this setting, even if it is the default.")
+@click.option(
+    "-k", "--key", "keys", multiple=True, help="Only this setting, even if it is the default."
+)
 @connected()
 @json_option
 def describe(
@@ -62,7 +68,11 @@ def describe(
         _record(kind, resource, entry)
         for resource, entries in found.items()
         for name, entry in sorted(entries.items())
-        if (name in keys if keys else everything or not (entry.is_default or entry.source in DEFAULT))
+        if (
+            name in keys
+            if keys
+            else everything or not (entry.is_default or entry.source in DEFAULT)
+        )
     ]
     headings = {
         "resource": kind,
@@ -94,7 +104,9 @@ def _record(kind: str, resource: ConfigResource, entry: ConfigEntry) -> dict[str
         "resource": _shown(resource),
         "name": entry.name,
         "value": entry.value,
-        "source": (source.name if isinstance(source, ConfigSource) else ConfigSource(source).name).lower(),
+        "source": (
+            source.name if isinstance(source, ConfigSource) else ConfigSource(source).name
+        ).lower(),
         "default": entry.is_default,
         "read_only": entry.is_read_only,
         "sensitive": entry.is_sensitive,
@@ -144,7 +156,9 @@ def unset(
     dry_run: bool,
 ) -> None:
     """Delete settings. Then the default or the broker's setting takes effect."""
-    changes = [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in keys]
+    changes = [
+        ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in keys
+    ]
     _alter(connection, output, _resource(kind, name), tuple(changes), dry_run)
 
 
@@ -156,7 +170,11 @@ def _alter(
     dry_run: bool,
 ) -> None:
     kind = resource.restype.name.lower()
-    twice = [each.name for number, each in enumerate(changes) if each.name in [one.name for one in changes[:number]]]
+    twice = [
+        each.name
+        for number, each in enumerate(changes)
+        if each.name in [one.name for one in changes[:number]]
+    ]
     if twice:
         raise click.UsageError(f"{twice[0]} is given twice")
     for each in changes:
@@ -164,11 +182,15 @@ def _alter(
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
         before = _entries(admin, kind, resource.name, timeout_s)
-        done = admin.incremental_alter_configs([resource], validate_only=dry_run, request_timeout=timeout_s)
+        done = admin.incremental_alter_configs(
+            [resource], validate_only=dry_run, request_timeout=timeout_s
+        )
         done[resource].result()
     records = [change_record(before.get(each.name), each) for each in changes]
     if output.as_json:
-        output.document({"kind": kind, "resource": _shown(resource), "dry_run": dry_run, "changes": records})
+        output.document(
+            {"kind": kind, "resource": _shown(resource), "dry_run": dry_run, "changes": records}
+        )
         return
     would = "would change" if dry_run else "changed"
     output.say(f"{kind} {_shown(resource)}: {would}")

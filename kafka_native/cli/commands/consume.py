@@ -21,7 +21,9 @@ VALUE_FORMS = (*texts.FORMS, "json")
 NULL = b"NULL"
 
 
-def partitions(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> list[int]:
+def partitions(
+    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> list[int]:
     """Parse ``-p 0,2-4``, which may repeat, to numbers."""
     found: list[int] = []
     for text in ",".join(given).split(",") if given else ():
@@ -69,7 +71,8 @@ def partitions(_context: click.Context, _parameter: click.Parameter, given: tupl
     "--from",
     "begin",
     metavar="PLACE",
-    help="beginning (the default without a group), end, stored, an offset, -N (before the end), a time, 90m (ago).",
+    help="beginning (the default without a group), end, stored, an offset, -N (before the end), a "
+    "time, 90m (ago).",
 )
 @click.option(
     "--to",
@@ -83,7 +86,9 @@ def partitions(_context: click.Context, _parameter: click.Parameter, given: tupl
     "exits",
     help="Stop at the end of all partitions, or wait for more (default).",
 )
-@click.option("-c", "--count", "count_max", type=click.IntRange(1), metavar="N", help="Stop after N messages.")
+@click.option(
+    "-c", "--count", "count_max", type=click.IntRange(1), metavar="N", help="Stop after N messages."
+)
 @click.option(
     "-f",
     "--format",
@@ -91,7 +96,9 @@ def partitions(_context: click.Context, _parameter: click.Parameter, given: tupl
     metavar="FORMAT",
     help="The format of a message: %k key, %s value, %o offset ...",
 )
-@click.option("-J", "--json", "--envelope", "as_envelopes", is_flag=True, help="A JSON envelope on each line.")
+@click.option(
+    "-J", "--json", "--envelope", "as_envelopes", is_flag=True, help="A JSON envelope on each line."
+)
 @click.option("--arrow", metavar="FILE", help="Write an Arrow IPC stream; -: to stdout.")
 @click.option("--parquet", metavar="FILE", help="Write a Parquet file.")
 @click.option(
@@ -101,7 +108,9 @@ def partitions(_context: click.Context, _parameter: click.Parameter, given: tupl
     metavar="NAME[:TYPE],...",
     help="The columns of --arrow and --parquet.",
 )
-@click.option("-K", "--key-delimiter", metavar="DELIM", help="Print the key and this before each value.")
+@click.option(
+    "-K", "--key-delimiter", metavar="DELIM", help="Print the key and this before each value."
+)
 @click.option(
     "-D",
     "--delimiter",
@@ -110,7 +119,9 @@ def partitions(_context: click.Context, _parameter: click.Parameter, given: tupl
     metavar="DELIM",
     help="Print this after each message.",
 )
-@click.option("-Z", "--null", "shows_null", is_flag=True, help="Print a null as NULL. Default: as nothing.")
+@click.option(
+    "-Z", "--null", "shows_null", is_flag=True, help="Print a null as NULL. Default: as nothing."
+)
 @click.option(
     "--key-as",
     type=click.Choice(texts.FORMS),
@@ -149,7 +160,9 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
     write = _writer(options)
     stores = options["group"] is not None or (begin is not None and begin.kind == "stored")
     with ExitStack() as stack:
-        consumer = stack.enter_context(Consumer(_config(connection, options["group"], begin, stores=stores)))
+        consumer = stack.enter_context(
+            Consumer(_config(connection, options["group"], begin, stores=stores))
+        )
         reader = Reader(
             consumer,
             exits=options["exits"],
@@ -165,7 +178,11 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
         else:
             reader.assign(names[0], options["numbers"], begin or offset_bounds.BEGINNING, end)
         # The file closes before the consumer, so the consumer commits what the file has.
-        file = None if path is None else stack.enter_context(column_files.column_file(path, kind, options["columns"]))
+        file = (
+            None
+            if path is None
+            else stack.enter_context(column_files.column_file(path, kind, options["columns"]))
+        )
         with ended_by_signals(reader.stop):
             if file is None:
                 for messages in reader.batches(options["count_max"]):
@@ -209,14 +226,20 @@ def _check(
         raise click.UsageError("several topics are for a group: write -G GROUP")
     if options["group"] is not None:
         if options["numbers"] or end is not None:
-            raise click.UsageError("a group assigns partitions and has no end: -G excludes -p, --to and e@")
+            raise click.UsageError(
+                "a group assigns partitions and has no end: -G excludes -p, --to and e@"
+            )
         if begin is not None and begin.kind not in ("beginning", "end", "stored"):
-            raise click.UsageError("a group begins at its committed offset; without one, at the beginning or the end")
+            raise click.UsageError(
+                "a group begins at its committed offset; without one, at the beginning or the end"
+            )
     outputs = ("as_envelopes", "text", "arrow", "parquet")
     if sum(bool(options[name]) for name in outputs) > 1:
         raise click.UsageError("one of -J, -f, --arrow and --parquet")
     if options["arrow"] == column_files.STDOUT and _escapes(options):
-        raise click.UsageError("--arrow - isn't for a terminal: send it to a file or a pipe, or say --raw")
+        raise click.UsageError(
+            "--arrow - isn't for a terminal: send it to a file or a pipe, or say --raw"
+        )
     if options["value_as"] == "json" and not options["as_envelopes"]:
         raise click.UsageError("--value-as json is for -J")
 
@@ -256,7 +279,10 @@ def _render(options: dict[str, Any]) -> formats.Render:
         if forms["escapes"]:
             out = sys.stdout
             return lambda messages: b"".join(
-                [fitting_json(encode(message), out).encode(out.encoding) + end for message in messages]
+                [
+                    fitting_json(encode(message), out).encode(out.encoding) + end
+                    for message in messages
+                ]
             )
         return lambda messages: b"".join([encode(message).encode() + end for message in messages])
     text = options["text"]
@@ -275,4 +301,6 @@ def _for_terminal(render: formats.Render) -> formats.Render:
     out = sys.stdout
     if codecs.lookup(out.encoding).name == "utf-8":
         return render
-    return lambda messages: fitting(render(messages).decode("utf-8", "backslashreplace"), out).encode(out.encoding)
+    return lambda messages: fitting(
+        render(messages).decode("utf-8", "backslashreplace"), out
+    ).encode(out.encoding)

@@ -25,7 +25,9 @@ STATUS_WIDTH, KIND_WIDTH = 8, 14
     multiple=True,
     help="Also check that you may read and write it; repeatable.",
 )
-@click.option("-G", "--group", "groups", multiple=True, help="Also check that you may join it; repeatable.")
+@click.option(
+    "-G", "--group", "groups", multiple=True, help="Also check that you may join it; repeatable."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Show only steps that aren't ok.")
 @connected(required=False)
 @json_option

@@ -42,7 +42,9 @@ STATES = {
     "reconciling": ConsumerGroupState.RECONCILING,
     "not-ready": ConsumerGroupState.NOT_READY,
 }
-STATE_NAMES = {state: name for name, state in STATES.items()} | {ConsumerGroupState.UNKNOWN: "unknown"}
+STATE_NAMES = {state: name for name, state in STATES.items()} | {
+    ConsumerGroupState.UNKNOWN: "unknown"
+}
 TYPES = {
     "consumer": ConsumerGroupType.CONSUMER,
     "classic": ConsumerGroupType.CLASSIC,
@@ -69,7 +71,9 @@ RESETS = (
     "shift_by",
 )
 
-names_argument = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=completion.groups)
+names_argument = click.argument(
+    "groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=completion.groups
+)
 group_argument = click.argument("group", shell_complete=completion.groups)
 topics_option = click.option(
     "-t",
@@ -105,7 +109,9 @@ def command() -> None:
 )
 @connected()
 @json_option
-def list_groups(connection: Connection, output: Output, states: tuple[str, ...], types: tuple[str, ...]) -> None:
+def list_groups(
+    connection: Connection, output: Output, states: tuple[str, ...], types: tuple[str, ...]
+) -> None:
     """List consumer groups, or groups of the types that you name."""
     with administration(connection) as admin:
         found = admin.list_consumer_groups(
@@ -139,7 +145,9 @@ def describe(connection: Connection, output: Output, groups: tuple[str, ...]) ->
     """Show groups with their members and the partitions of each."""
     names = list(dict.fromkeys(groups))
     with administration(connection) as admin:
-        described = Outcomes(admin.describe_consumer_groups(names, request_timeout=connection.timeout_s))
+        described = Outcomes(
+            admin.describe_consumer_groups(names, request_timeout=connection.timeout_s)
+        )
         records = [_group_record(each) for each in described.values() if not _is_missing(each)]
         missing = [name for name, each in described.items() if _is_missing(each)]
         others, errors = group_kinds.described(admin, missing, connection.timeout_s)
@@ -170,7 +178,8 @@ def _group_record(group: ConsumerGroupDescription) -> dict[str, Any]:
                 "host": each.host,
                 "instance": each.group_instance_id,
                 "partitions": [
-                    {"topic": place.topic, "partition": place.partition} for place in each.assignment.topic_partitions
+                    {"topic": place.topic, "partition": place.partition}
+                    for place in each.assignment.topic_partitions
                 ],
             }
             for each in group.members
@@ -180,7 +189,9 @@ def _group_record(group: ConsumerGroupDescription) -> dict[str, Any]:
 
 def _show_group(output: Output, record: dict[str, Any]) -> None:
     assignor = f", assignor {record['assignor']}" if record["assignor"] else ""
-    text = f"group {record['group']}: {record['state']}, type {record['type'].name.lower()}{assignor}"
+    text = (
+        f"group {record['group']}: {record['state']}, type {record['type'].name.lower()}{assignor}"
+    )
     output.say(f"{text}, coordinator {record['coordinator']}, {len(record['members'])} members")
     rows = []
     for member in record["members"]:
@@ -216,7 +227,9 @@ def _show_group(output: Output, record: dict[str, Any]) -> None:
 )
 @connected()
 @json_option
-def lag(connection: Connection, output: Output, groups: tuple[str, ...], watch: float | None) -> None:
+def lag(
+    connection: Connection, output: Output, groups: tuple[str, ...], watch: float | None
+) -> None:
     """Show the lag of groups: the distance to the ends of their partitions."""
     names = list(dict.fromkeys(groups))
     with administration(connection) as admin:
@@ -265,7 +278,9 @@ def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: 
         while True:
             records, errors = _lag(offsets, names)
             now, behind = time.time(), total(records)
-            change = "" if before is None else f", {(behind - before[1]) / (now - before[0]):+.0f}/s"
+            change = (
+                "" if before is None else f", {(behind - before[1]) / (now - before[0]):+.0f}/s"
+            )
             moment = time.strftime("%H:%M:%S", time.localtime(now))
             lines = [
                 f"{moment} total lag: {behind}{change}",
@@ -304,14 +319,18 @@ class _Nothing:
 @click.option("--to-latest", is_flag=True, help="To the end.")
 @click.option("--to-current", is_flag=True, help="To the committed offset, or the nearest one.")
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
-@click.option("--to-datetime", type=moment, metavar="TIME", help="To the first message of this time or later.")
+@click.option(
+    "--to-datetime", type=moment, metavar="TIME", help="To the first message of this time or later."
+)
 @click.option(
     "--by-duration",
     type=span,
     metavar="DURATION",
     help="To the first message that is at most this old.",
 )
-@click.option("--shift-by", type=int, metavar="N", help="Forward by N offsets; back if N is negative.")
+@click.option(
+    "--shift-by", type=int, metavar="N", help="Forward by N offsets; back if N is negative."
+)
 @click.option("--execute", is_flag=True, help="Commit the offsets. Default: only show them.")
 @connected()
 @json_option
@@ -333,7 +352,9 @@ def reset_offsets(
         described, offsets = offsets.of(group)
         if described.state not in IDLE:
             state = state_name(described.state)
-            raise Failed(f"group {group} is {state}, with {len(described.members)} members: stop them first")
+            raise Failed(
+                f"group {group} is {state}, with {len(described.members)} members: stop them first"
+            )
         committed = offsets.committed(group)
         places = group_offsets.chosen(offsets, committed, topics)
         if not places:
@@ -341,9 +362,17 @@ def reset_offsets(
         records = group_offsets.reset(offsets, places, committed, target)
         errors: dict[str, str] = {}
         if execute:
-            wanted = {(each["topic"], each["partition"]): each["new"] for each in records if each["new"] is not None}
+            wanted = {
+                (each["topic"], each["partition"]): each["new"]
+                for each in records
+                if each["new"] is not None
+            }
             done = offsets.commit(group, wanted) if wanted else {}
-            errors = {f"{topic} [{number}]": why for (topic, number), why in done.items() if why is not None}
+            errors = {
+                f"{topic} [{number}]": why
+                for (topic, number), why in done.items()
+                if why is not None
+            }
     headings = {"topic": "topic", "partition": "partition", "committed": "committed", "new": "new"}
     headings |= {"change": "change", "remark": "remark"}
     if output.as_json:
@@ -351,12 +380,16 @@ def reset_offsets(
     else:
         output.rows(records, headings)
         executed = execute and not errors
-        output.say(f"group {group}: {'done' if executed else 'nothing is changed without --execute'}")
+        output.say(
+            f"group {group}: {'done' if executed else 'nothing is changed without --execute'}"
+        )
     report_errors(output, "offset", errors)
 
 
 def _target(how: dict[str, Any]) -> Target:
-    given = {name: value for name, value in how.items() if name in RESETS and value not in (None, False)}
+    given = {
+        name: value for name, value in how.items() if name in RESETS and value not in (None, False)
+    }
     if len(given) != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in RESETS)
         raise click.UsageError(f"write exactly one of {options}")
@@ -413,5 +446,7 @@ def delete(connection: Connection, output: Output, groups: tuple[str, ...], yes:
     names = list(dict.fromkeys(groups))
     make_sure(f"Delete {', '.join(names)} with all committed offsets?", yes)
     with administration(connection) as admin:
-        outcomes = settled(admin.delete_consumer_groups(names, request_timeout=connection.timeout_s))
+        outcomes = settled(
+            admin.delete_consumer_groups(names, request_timeout=connection.timeout_s)
+        )
     report(output, "group", outcomes, "deleted")

@@ -31,7 +31,9 @@ def command(connection: Connection, output: Output, topic: str | None) -> None:
     if output.as_json:
         output.document(described(found))
         return
-    output.say(f"Cluster {found.cluster_id or '(without an id)'}, from broker {found.orig_broker_name}")
+    output.say(
+        f"Cluster {found.cluster_id or '(without an id)'}, from broker {found.orig_broker_name}"
+    )
     brokers = [
         {
             "id": each.id,
@@ -42,9 +44,13 @@ def command(connection: Connection, output: Output, topic: str | None) -> None:
     ]
     output.rows(brokers, {"id": "broker", "at": "address", "note": ""})
     partitions = [
-        {"topic": name, **partition} for name in sorted(found.topics) for partition in _partitions(found.topics[name])
+        {"topic": name, **partition}
+        for name in sorted(found.topics)
+        for partition in _partitions(found.topics[name])
     ]
-    headings = {name: name for name in ("topic", "partition", "leader", "replicas", "isrs", "error")}
+    headings = {
+        name: name for name in ("topic", "partition", "leader", "replicas", "isrs", "error")
+    }
     output.say("")
     output.rows(partitions, headings, f"{len(found.topics)} topics, {len(partitions)} partitions")
 
@@ -55,7 +61,9 @@ def described(found: ClusterMetadata) -> dict[str, Any]:
         "originating_broker": {"id": found.orig_broker_id, "name": found.orig_broker_name},
         "cluster_id": found.cluster_id,
         "controllerid": found.controller_id,
-        "brokers": [{"id": each.id, "name": f"{each.host}:{each.port}"} for each in found.brokers.values()],
+        "brokers": [
+            {"id": each.id, "name": f"{each.host}:{each.port}"} for each in found.brokers.values()
+        ],
         "topics": [
             {"topic": name, "error": _text(topic.error), "partitions": _partitions(topic)}
             for name, topic in sorted(found.topics.items())

@@ -44,7 +44,9 @@ def cluster(bootstrap: str | None, console: CleanConsole) -> Iterator[str]:
             yield servers
 
 
-def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
+def one_of_codecs(
+    _context: click.Context, _parameter: click.Parameter, text: str
+) -> tuple[str, ...]:
     """Parse ``none,lz4`` to a tuple."""
     codecs = tuple(filter(None, text.split(",")))
     unknown = [codec for codec in codecs if codec not in CODECS]
@@ -97,8 +99,12 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
     type=click.Choice(["0", "1", "all"]),
     help="The replicas that acknowledge.",
 )
-@click.option("--batch-size", type=click.IntRange(1), help="batch.size in bytes (default: the client's).")
-@click.option("--linger", type=click.FloatRange(0), help="linger.ms while producing (default: the client's).")
+@click.option(
+    "--batch-size", type=click.IntRange(1), help="batch.size in bytes (default: the client's)."
+)
+@click.option(
+    "--linger", type=click.FloatRange(0), help="linger.ms while producing (default: the client's)."
+)
 @click.option(
     "--latency-messages",
     default=2000,
@@ -112,8 +118,12 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the chart.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON, everything else on stderr.")
-@click.option("--keep", is_flag=True, help="Don't delete the topics on the cluster that --bootstrap names.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the figures as JSON, everything else on stderr."
+)
+@click.option(
+    "--keep", is_flag=True, help="Don't delete the topics on the cluster that --bootstrap names."
+)
 @click.option(
     "-X",
     "extra",
@@ -201,7 +211,9 @@ class Plan:
     keep: bool = False
 
 
-def run(conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanConsole) -> list[job.Outcome]:
+def run(
+    conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanConsole
+) -> list[job.Outcome]:
     """Run a round for each codec.
 
     A round creates the topic, produces, consumes, checks, measures latency and deletes the topic.
@@ -230,7 +242,9 @@ def run(conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanCon
     return outcomes
 
 
-def one_round(conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan, bars: Progress) -> job.Outcome:
+def one_round(
+    conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan, bars: Progress
+) -> job.Outcome:
     """Produce, consume, check and measure latency with one codec."""
     codec, count = conf["compression.codec"], len(values)
     consumer_conf = {name: value for name, value in conf.items() if name not in PRODUCER_ONLY}
@@ -242,8 +256,12 @@ def one_round(conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan,
     produced = job.produce_all(conf, topic, values, bar("produce"))
     job.await_all(consumer_conf, topic, plan.partitions, count)
     consumed = job.consume_all(consumer_conf, topic, plan.partitions, count, bar("consume"))
-    digest = job.check(values, job.read_back(consumer_conf, topic, plan.partitions, count, bar("check")))
-    return job.Outcome(codec, produced, consumed, job.latency(conf, topic, values[0], plan.round_trips), digest)
+    digest = job.check(
+        values, job.read_back(consumer_conf, topic, plan.partitions, count, bar("check"))
+    )
+    return job.Outcome(
+        codec, produced, consumed, job.latency(conf, topic, values[0], plan.round_trips), digest
+    )
 
 
 @click.group("perf", cls=Defaulting, default="all")

@@ -64,7 +64,9 @@ class Recipe:
             return list(lines), None
         # In a line without the delimiter, all of the line is the value, and the key is null.
         cut = [line.partition(self.key_delimiter) for line in lines]
-        return [value if found else key for key, found, value in cut], [key if found else None for key, found, _ in cut]
+        return [value if found else key for key, found, value in cut], [
+            key if found else None for key, found, _ in cut
+        ]
 
     def _decoded(self, line: bytes) -> tuple[bytes | None, bytes]:
         """Decode a line to key and value; ValueError if one hasn't the form of its option."""
@@ -73,7 +75,9 @@ class Recipe:
         decoded = None if key is None else _in_form("key", key, self.key_as)
         return decoded, _in_form("value", value or b"", self.value_as)
 
-    def _send_pairs(self, sender: Sender, values: list[bytes | None], keys: list[bytes | None] | None) -> None:
+    def _send_pairs(
+        self, sender: Sender, values: list[bytes | None], keys: list[bytes | None] | None
+    ) -> None:
         if self.empty_is_null:
             values = [value or None for value in values]
             keys = keys and [key or None for key in keys]
@@ -97,7 +101,9 @@ class Recipe:
                 topic,
                 [row.value for row in same],
                 keys=[self.key if row.key is None else row.key for row in same],
-                partition=[row.partition if self.partition is None else self.partition for row in same],
+                partition=[
+                    row.partition if self.partition is None else self.partition for row in same
+                ],
                 headers=[[*(row.headers or ()), *self.headers] or None for row in same],
                 timestamps=[row.timestamp for row in same],
             )
@@ -124,11 +130,15 @@ def _read(lines: list[bytes], read: Callable[[bytes], T]) -> tuple[list[T], Valu
 def form_option(which: str) -> Callable[[Any], Any]:
     """Make the option ``--key-as`` or ``--value-as``."""
     text = f"The form of {which}s in the input: bytes as they are, or hex or base64 of them."
-    return click.option(f"--{which}-as", type=click.Choice(texts.FORMS), default="raw", show_default=True, help=text)
+    return click.option(
+        f"--{which}-as", type=click.Choice(texts.FORMS), default="raw", show_default=True, help=text
+    )
 
 
 @click.command("produce")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True))
+@click.argument(
+    "files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True)
+)
 @click.option(
     "-t", "--topic", metavar="TOPIC", shell_complete=completion.topics,
     help="The topic; not needed if each envelope of -J names one.",
@@ -167,9 +177,13 @@ def form_option(which: str) -> Callable[[Any], Any]:
     "-H", "--header", "headers", multiple=True, callback=texts.headers, metavar="NAME=VALUE",
     help="A header for each message; repeatable. NAME alone: a null value.",
 )  # fmt: skip
-@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty values and keys are nulls.")
+@click.option(
+    "-Z", "--null", "empty_is_null", is_flag=True, help="Empty values and keys are nulls."
+)
 @click.option("-z", "--compression", type=click.Choice(CODECS), help="compression.codec.")
-@click.option("-l", "--lines", is_flag=True, help="Split each FILE like stdin. Default: one message.")
+@click.option(
+    "-l", "--lines", is_flag=True, help="Split each FILE like stdin. Default: one message."
+)
 @click.option(
     "-J",
     "--envelope",
@@ -179,7 +193,9 @@ def form_option(which: str) -> Callable[[Any], Any]:
 )
 @form_option("key")
 @form_option("value")
-@click.option("-c", "--count", "count_max", type=click.IntRange(1), metavar="N", help="Stop after N messages.")
+@click.option(
+    "-c", "--count", "count_max", type=click.IntRange(1), metavar="N", help="Stop after N messages."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no count on stderr.")
 # kcat has -e for both modes.
 @click.option("-e", "--exit", "unused_exit", is_flag=True, hidden=True)
@@ -200,10 +216,20 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
         with ExitStack() as stack:
             # A file that can't be read is an error before the first request to the cluster.
             streams = [stack.enter_context(_opened(file)) for file in files or (STDIN,)]
-            sender = stack.enter_context(sending(config, recipe.topic, connection.timeout_s, counts, recipe.partition))
-            progress = stack.enter_context(_progress(counts, shown and not any(each.isatty() for each in streams)))
-            for lines in _blocks(streams, options, split=options["lines"] or not files, limit=limit):
-                wanted = lines if options["count_max"] is None else lines[: options["count_max"] - counts.taken]
+            sender = stack.enter_context(
+                sending(config, recipe.topic, connection.timeout_s, counts, recipe.partition)
+            )
+            progress = stack.enter_context(
+                _progress(counts, shown and not any(each.isatty() for each in streams))
+            )
+            for lines in _blocks(
+                streams, options, split=options["lines"] or not files, limit=limit
+            ):
+                wanted = (
+                    lines
+                    if options["count_max"] is None
+                    else lines[: options["count_max"] - counts.taken]
+                )
                 recipe.send(sender, wanted, counts.taken)
                 progress()
                 if counts.taken == options["count_max"]:
@@ -212,16 +238,23 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
         if output.as_json:
             output.document(counts.described())
     if shown:
-        output.remark(f"{texts.count(counts.delivered, 'message')}, {counts.bytes:,} bytes in {counts.seconds:.1f} s")
+        output.remark(
+            f"{texts.count(counts.delivered, 'message')}, {counts.bytes:,} bytes in "
+            f"{counts.seconds:.1f} s"
+        )
 
 
 def _recipe(options: dict[str, Any]) -> Recipe:
     recipe = Recipe(**{name: options[name] for name in Recipe.__dataclass_fields__})
     if recipe.topic is None and not recipe.as_envelopes:
         raise click.UsageError("which topic? write -t TOPIC")
-    beside = recipe.key_delimiter or recipe.empty_is_null or {recipe.key_as, recipe.value_as} != {"raw"}
+    beside = (
+        recipe.key_delimiter or recipe.empty_is_null or {recipe.key_as, recipe.value_as} != {"raw"}
+    )
     if recipe.as_envelopes and beside:
-        raise click.UsageError("-J has key and value in the envelope: it excludes -K, -Z, --key-as and --value-as")
+        raise click.UsageError(
+            "-J has key and value in the envelope: it excludes -K, -Z, --key-as and --value-as"
+        )
     return recipe
 
 
@@ -234,7 +267,9 @@ def _opened(file: str) -> Iterator[BinaryIO]:
             yield stream
 
 
-def _blocks(streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool, limit: int) -> Iterator[list[bytes]]:
+def _blocks(
+    streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool, limit: int
+) -> Iterator[list[bytes]]:
     if options["as_envelopes"]:
         limit = (limit + splitter.FRAME_BYTES) * splitter.ESCAPED_RATIO_MAX
     elif options["key_as"] != "raw" or options["value_as"] != "raw":
@@ -264,7 +299,10 @@ def _progress(counts: SendCounts, wanted: bool) -> Iterator[Callable[[], None]]:
         def show() -> None:
             rate = counts.taken / max(bar.tasks[0].elapsed or 0.0, 1e-9)
             failed = f", {counts.failed:,} failed" if counts.failed else ""
-            text = f"{texts.count(counts.taken, 'message')}, {counts.bytes >> 20:,} MiB, {rate:,.0f} messages/s{failed}"
+            text = (
+                f"{texts.count(counts.taken, 'message')}, {counts.bytes >> 20:,} MiB, "
+                f"{rate:,.0f} messages/s{failed}"
+            )
             bar.update(task, description=text)
 
         yield show

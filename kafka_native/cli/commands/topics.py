@@ -47,8 +47,12 @@ settings_option = click.option(
     metavar="NAME=VALUE",
     help="A setting of the topic; repeatable.",
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing; check whether it would work.")
-names_argument = click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=completion.topics)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Change nothing; check whether it would work."
+)
+names_argument = click.argument(
+    "topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=completion.topics
+)
 
 
 @click.group("topics")
@@ -95,11 +99,17 @@ def describe(connection: Connection, output: Output, topics: tuple[str, ...]) ->
     names = list(dict.fromkeys(topics))
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
-        described = Outcomes(admin.describe_topics(TopicCollection(names), request_timeout=timeout_s))
+        described = Outcomes(
+            admin.describe_topics(TopicCollection(names), request_timeout=timeout_s)
+        )
         there = [ConfigResource("topic", name) for name in described]
-        configs = Outcomes(admin.describe_configs(there, request_timeout=timeout_s) if there else {})
+        configs = Outcomes(
+            admin.describe_configs(there, request_timeout=timeout_s) if there else {}
+        )
     own = {
-        resource.name: {name: entry.value for name, entry in sorted(found.items()) if entry.source in OWN_CONFIG}
+        resource.name: {
+            name: entry.value for name, entry in sorted(found.items()) if entry.source in OWN_CONFIG
+        }
         for resource, found in configs.items()
     }
     refused = {each.name: why for each, why in configs.errors.items()}
@@ -112,7 +122,9 @@ def describe(connection: Connection, output: Output, topics: tuple[str, ...]) ->
     report_errors(output, "topic", described.errors)
 
 
-def _topic_record(topic: TopicDescription, settings: dict[str, str | None] | None) -> dict[str, Any]:
+def _topic_record(
+    topic: TopicDescription, settings: dict[str, str | None] | None
+) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "id": str(topic.topic_id),
@@ -121,7 +133,9 @@ def _topic_record(topic: TopicDescription, settings: dict[str, str | None] | Non
         "partitions": [
             {
                 "partition": each.id,
-                "leader": each.leader.id if each.leader is not None and each.leader.id >= 0 else None,
+                "leader": each.leader.id
+                if each.leader is not None and each.leader.id >= 0
+                else None,
                 "replicas": [node.id for node in each.replicas],
                 "isr": [node.id for node in each.isr],
             }
@@ -131,7 +145,9 @@ def _topic_record(topic: TopicDescription, settings: dict[str, str | None] | Non
 
 
 def _show_topic(output: Output, record: dict[str, Any], refused: str | None) -> None:
-    output.say(f"topic {record['topic']}, id {record['id']}, {len(record['partitions'])} partitions")
+    output.say(
+        f"topic {record['topic']}, id {record['id']}, {len(record['partitions'])} partitions"
+    )
     for name, value in (record["settings"] or {}).items():
         output.say(f"  {name}={value}")
     if refused is not None:
@@ -147,7 +163,9 @@ def _show_topic(output: Output, record: dict[str, Any], refused: str | None) -> 
 
 @command.command("create")
 @names_argument
-@click.option("-p", "--partitions", type=click.IntRange(1), help="Partitions (default: the broker's).")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1), help="Partitions (default: the broker's)."
+)
 @click.option(
     "-r",
     "--replication-factor",
@@ -180,14 +198,18 @@ def create(
         for name in dict.fromkeys(topics)
     ]
     with administration(connection) as admin:
-        futures = admin.create_topics(wanted, validate_only=dry_run, request_timeout=connection.timeout_s)
+        futures = admin.create_topics(
+            wanted, validate_only=dry_run, request_timeout=connection.timeout_s
+        )
         outcomes: dict[str, str | None] = settled(futures)
     if if_not_exists:
         outcomes |= _forgiven(futures, KafkaError.TOPIC_ALREADY_EXISTS, outcomes)
     report(output, "topic", outcomes, "created", dry_run=dry_run)
 
 
-def _forgiven(futures: dict[str, Any], code: int, outcomes: dict[str, str | None]) -> dict[str, str | None]:
+def _forgiven(
+    futures: dict[str, Any], code: int, outcomes: dict[str, str | None]
+) -> dict[str, str | None]:
     """The failed topics whose error is allowed by an option, with None for success."""
     failed = [name for name, why in outcomes.items() if why is not None]
     return {name: None for name in failed if _code(futures[name].exception()) == code}
@@ -203,7 +225,9 @@ def _code(error: BaseException | None) -> int | None:
 @yes_option
 @connected()
 @json_option
-def delete(connection: Connection, output: Output, topics: tuple[str, ...], if_exists: bool, yes: bool) -> None:
+def delete(
+    connection: Connection, output: Output, topics: tuple[str, ...], if_exists: bool, yes: bool
+) -> None:
     """Delete topics with all their messages."""
     names = list(dict.fromkeys(topics))
     make_sure(f"Delete {', '.join(names)} with all messages?", yes)
@@ -227,14 +251,18 @@ def delete(connection: Connection, output: Output, topics: tuple[str, ...], if_e
 @dry_run_option
 @connected()
 @json_option
-def alter(connection: Connection, output: Output, topics: tuple[str, ...], partitions: int, dry_run: bool) -> None:
+def alter(
+    connection: Connection, output: Output, topics: tuple[str, ...], partitions: int, dry_run: bool
+) -> None:
     """Increase the number of partitions of topics.
 
     A key may go to another partition than before.
     """
     wanted = [NewPartitions(name, partitions) for name in dict.fromkeys(topics)]
     with administration(connection) as admin:
-        futures = admin.create_partitions(wanted, validate_only=dry_run, request_timeout=connection.timeout_s)
+        futures = admin.create_partitions(
+            wanted, validate_only=dry_run, request_timeout=connection.timeout_s
+        )
         outcomes = settled(futures)
     report(output, "topic", outcomes, f"given {partitions} partitions", dry_run=dry_run)
 
@@ -256,20 +284,36 @@ def alter(connection: Connection, output: Output, topics: tuple[str, ...], parti
 )
 @connected()
 @json_option
-def offsets(connection: Connection, output: Output, topics: tuple[str, ...], since: int | None) -> None:
+def offsets(
+    connection: Connection, output: Output, topics: tuple[str, ...], since: int | None
+) -> None:
     """Show the first and the end offset of partitions, and how many offsets lie between."""
     asked = Asked.read(topics, since)
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
-        described = Outcomes(admin.describe_topics(TopicCollection(asked.names), request_timeout=timeout_s))
-        partitions = [TopicPartition(name, each.id) for name, topic in described.items() for each in topic.partitions]
+        described = Outcomes(
+            admin.describe_topics(TopicCollection(asked.names), request_timeout=timeout_s)
+        )
+        partitions = [
+            TopicPartition(name, each.id)
+            for name, topic in described.items()
+            for each in topic.partitions
+        ]
         missing = asked.missing(described, {(each.topic, each.partition) for each in partitions})
         partitions = [each for each in partitions if asked.covers(each)]
-        first, errors = offsets_of(admin, dict.fromkeys(partitions, OffsetSpec.earliest()), timeout_s)
+        first, errors = offsets_of(
+            admin, dict.fromkeys(partitions, OffsetSpec.earliest()), timeout_s
+        )
         end, more = offsets_of(admin, dict.fromkeys(partitions, OffsetSpec.latest()), timeout_s)
         # Brokers before Kafka 3.0 don't know the newest timestamp: its errors are ignored.
-        newest, _ = offsets_of(admin, dict.fromkeys(partitions, OffsetSpec.max_timestamp()), timeout_s)
-        times = {each: OffsetSpec.for_timestamp(time) for each in partitions if (time := asked.time(each)) is not None}
+        newest, _ = offsets_of(
+            admin, dict.fromkeys(partitions, OffsetSpec.max_timestamp()), timeout_s
+        )
+        times = {
+            each: OffsetSpec.for_timestamp(time)
+            for each in partitions
+            if (time := asked.time(each)) is not None
+        }
         at, later = offsets_of(admin, times, timeout_s)
         more |= later | missing
     records: list[dict[str, Any]] = []
@@ -348,9 +392,15 @@ class Asked:
         whole = self._times.get((place.topic, None))
         return self._times.get((place.topic, place.partition), whole)
 
-    def missing(self, topics: Mapping[str, Any], there: set[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    def missing(
+        self, topics: Mapping[str, Any], there: set[tuple[str, int]]
+    ) -> dict[tuple[str, int], str]:
         """The named partitions that their topic doesn't have, with an error text."""
-        wanted = [(topic, number) for topic, number in self._times if number is not None and topic in topics]
+        wanted = [
+            (topic, number)
+            for topic, number in self._times
+            if number is not None and topic in topics
+        ]
         return {each: "there is no such partition" for each in wanted if each not in there}
 
 
@@ -358,7 +408,11 @@ def offsets_of(
     admin: AdminClient, asked: Mapping[TopicPartition, OffsetSpec], timeout_s: float
 ) -> tuple[dict[tuple[str, int], Any], dict[tuple[str, int], str]]:
     """The offsets of partitions, and the errors of the other partitions."""
-    found = Outcomes(admin.list_offsets(dict(asked), request_timeout=timeout_s)) if asked else Outcomes({})
+    found = (
+        Outcomes(admin.list_offsets(dict(asked), request_timeout=timeout_s))
+        if asked
+        else Outcomes({})
+    )
     known = {(each.topic, each.partition): info for each, info in found.items()}
     return known, {(each.topic, each.partition): why for each, why in found.errors.items()}
 
@@ -373,7 +427,9 @@ def offsets_of(
     type=click.IntRange(0),
     help="Only these partitions (default: all).",
 )
-@click.option("--before", required=True, metavar="OFFSET|end", help="Delete the messages before this offset.")
+@click.option(
+    "--before", required=True, metavar="OFFSET|end", help="Delete the messages before this offset."
+)
 @yes_option
 @connected()
 @json_option
@@ -401,4 +457,6 @@ def delete_records(
         for each, info in sorted(deleted.items(), key=lambda item: item[0].partition)
     ]
     output.rows(records, {"topic": "topic", "partition": "partition", "first": "begins at"})
-    report_errors(output, "partition", {str(each.partition): why for each, why in deleted.errors.items()})
+    report_errors(
+        output, "partition", {str(each.partition): why for each, why in deleted.errors.items()}
+    )

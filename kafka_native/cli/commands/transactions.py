@@ -39,7 +39,9 @@ STATES = {
     for each in TransactionState
     if each is not TransactionState.UNKNOWN
 }
-STATE_NAMES = {state: name for name, state in STATES.items()} | {TransactionState.UNKNOWN: "unknown"}
+STATE_NAMES = {state: name for name, state in STATES.items()} | {
+    TransactionState.UNKNOWN: "unknown"
+}
 HANGING_HEADINGS = {
     "topic": "topic",
     "partition": "partition",
@@ -96,7 +98,9 @@ def command() -> None:
     metavar="DURATION",
     help="Only transactions open for longer (Kafka 3.8 or newer).",
 )
-@click.option("--id-pattern", metavar="REGEX", help="Only ids that match as a whole (Kafka 4.1 or newer).")
+@click.option(
+    "--id-pattern", metavar="REGEX", help="Only ids that match as a whole (Kafka 4.1 or newer)."
+)
 @connected()
 @json_option
 def list_transactions(
@@ -125,7 +129,9 @@ def list_transactions(
         for each in sorted(found.valid, key=lambda each: each.transactional_id)
     ]
     output.rows(records, {"id": "transactional id", "state": "state", "producer_id": "producer id"})
-    report_errors(output, "broker", {str(number): line_of(why) for number, why in enumerate(found.errors, 1)})
+    report_errors(
+        output, "broker", {str(number): line_of(why) for number, why in enumerate(found.errors, 1)}
+    )
 
 
 @command.command("describe")
@@ -141,7 +147,9 @@ def describe(connection: Connection, output: Output, ids: tuple[str, ...]) -> No
     if output.as_json:
         output.document(records)
     elif records:
-        rows = [{**record, "writes": _short(found[record["id"]].topic_partitions)} for record in records]
+        rows = [
+            {**record, "writes": _short(found[record["id"]].topic_partitions)} for record in records
+        ]
         headings = {"id": "transactional id", "state": "state", "coordinator": "coordinator"}
         headings |= {
             "producer_id": "producer id",
@@ -162,7 +170,9 @@ def _record(name: str, found: TransactionDescription) -> dict[str, Any]:
         "producer_epoch": found.producer_epoch,
         "timeout_ms": found.transaction_timeout_ms,
         "started": None if started is None else time_text(started),
-        "partitions": [{"topic": each.topic, "partition": each.partition} for each in found.topic_partitions],
+        "partitions": [
+            {"topic": each.topic, "partition": each.partition} for each in found.topic_partitions
+        ],
     }
 
 
@@ -241,7 +251,9 @@ def _partitions(
 @yes_option
 @connected()
 @json_option
-def abort(connection: Connection, output: Output, topic: str, partition: int, start_offset: int, yes: bool) -> None:
+def abort(
+    connection: Connection, output: Output, topic: str, partition: int, start_offset: int, yes: bool
+) -> None:
     """Abort the transaction in PARTITION of TOPIC that begins at an offset.
 
     It is for hanging transactions: it doesn't ask the coordinator. If the coordinator knows the
@@ -250,7 +262,9 @@ def abort(connection: Connection, output: Output, topic: str, partition: int, st
     place, timeout_s = TopicPartition(topic, partition), connection.timeout_s
     with administration(connection) as admin:
         producers = admin.describe_producers([place], request_timeout=timeout_s)[place].result()
-        open_here = [each for each in producers if each.current_transaction_start_offset == start_offset]
+        open_here = [
+            each for each in producers if each.current_transaction_start_offset == start_offset
+        ]
         if not open_here:
             raise Failed(f"{topic} [{partition}]: no open transaction begins at {start_offset}")
         producer = open_here[0]

@@ -31,7 +31,9 @@ MECHANISMS = {
     "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
     "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
 }
-MECHANISM_NAMES = {member: name for name, member in MECHANISMS.items()} | {ScramMechanism.UNKNOWN: "unknown"}
+MECHANISM_NAMES = {member: name for name, member in MECHANISMS.items()} | {
+    ScramMechanism.UNKNOWN: "unknown"
+}
 ITERATIONS = 4096
 ITERATIONS_RANGE = (4096, 16384)
 """The limits of Apache Kafka."""
@@ -53,7 +55,9 @@ def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -
         timeout_s = connection.timeout_s
         if users:
             names = list(dict.fromkeys(users))
-            found = Outcomes(admin.describe_user_scram_credentials(names, request_timeout=timeout_s))
+            found = Outcomes(
+                admin.describe_user_scram_credentials(names, request_timeout=timeout_s)
+            )
             everyone, errors = dict(found), found.errors
         else:
             everyone = admin.describe_user_scram_credentials(request_timeout=timeout_s).result()
@@ -87,7 +91,9 @@ def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -
     is_flag=True,
     help="Read the password from stdin, to the end of its first line.",
 )
-@click.option("--password-env", metavar="VARIABLE", help="Take the password from this environment variable.")
+@click.option(
+    "--password-env", metavar="VARIABLE", help="Take the password from this environment variable."
+)
 @connected()
 @json_option
 def set_user(
@@ -107,7 +113,9 @@ def set_user(
     info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
     change = UserScramCredentialUpsertion(user, info, password.encode())
     with administration(connection) as admin:
-        outcomes = settled(admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_s))
+        outcomes = settled(
+            admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_s)
+        )
     report(output, "user", outcomes, f"has a password for {mechanism}")
 
 
@@ -141,11 +149,15 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
 @yes_option
 @connected()
 @json_option
-def delete(connection: Connection, output: Output, user: str, mechanisms: tuple[str, ...], yes: bool) -> None:
+def delete(
+    connection: Connection, output: Output, user: str, mechanisms: tuple[str, ...], yes: bool
+) -> None:
     """Delete USER's SCRAM credentials: the user can't log in with them any more."""
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
-        described = admin.describe_user_scram_credentials([user], request_timeout=timeout_s)[user].result()
+        described = admin.describe_user_scram_credentials([user], request_timeout=timeout_s)[
+            user
+        ].result()
         have = [info.mechanism for info in described.scram_credential_infos]
         wanted = [MECHANISMS[each] for each in dict.fromkeys(mechanisms)] or have
         names = ", ".join(MECHANISM_NAMES[each] for each in wanted)

@@ -16,8 +16,12 @@ from kafka_native.spark.pipelines.parquet import COMPRESSIONS, ParquetSettings
 @click.command("archive")
 @common.kafka_options
 @common.topic_options
-@click.option("--lake", required=True, help="The lake's folder (or URI), with the same name on all executors.")
-@click.option("--checkpoint", help="The folder of Spark's checkpoint (default: in the lake's folder).")
+@click.option(
+    "--lake", required=True, help="The lake's folder (or URI), with the same name on all executors."
+)
+@click.option(
+    "--checkpoint", help="The folder of Spark's checkpoint (default: in the lake's folder)."
+)
 @click.option(
     "--trigger",
     type=click.Choice(["available-now", "once", "continuous"]),
@@ -38,7 +42,9 @@ from kafka_native.spark.pipelines.parquet import COMPRESSIONS, ParquetSettings
     show_default=True,
     help="The start with a new checkpoint: earliest, latest or offsets as JSON.",
 )
-@click.option("--max-records-per-batch", type=click.IntRange(1), help="The limit for all partitions together.")
+@click.option(
+    "--max-records-per-batch", type=click.IntRange(1), help="The limit for all partitions together."
+)
 @click.option(
     "--min-tasks",
     type=click.IntRange(1),
@@ -164,7 +170,9 @@ def _show(result: ArchiveResult) -> None:
     lines = common.rates(result.records, result.bytes, result.elapsed_s)
     lines += [("files", f"{result.files:,} in {result.batches:,} batches")]
     if result.repeated:
-        lines += [("repeated", f"{result.repeated:,} batches that had been published before: left out")]
+        lines += [
+            ("repeated", f"{result.repeated:,} batches that had been published before: left out")
+        ]
     if result.skipped_offsets:
         lines += [
             (

@@ -33,7 +33,9 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def pairs(_context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+def pairs(
+    _context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str]:
     """Parse ``name=value``, which may repeat. Errors don't show the text: it may be a secret."""
     found = {}
     for text in texts:
@@ -44,7 +46,9 @@ def pairs(_context: click.Context, parameter: click.Parameter, texts: tuple[str,
     return found
 
 
-def names(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
+def names(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> tuple[str, ...]:
     """Parse ``a,b`` to a tuple."""
     return tuple(filter(None, (each.strip() for each in (text or "").split(","))))
 
@@ -59,17 +63,23 @@ def size(_context: click.Context, parameter: click.Parameter, text: str | int | 
     return int(match[1]) * _UNITS[match[2]]
 
 
-def seconds(_context: click.Context, parameter: click.Parameter, text: str | float | None) -> float | None:
+def seconds(
+    _context: click.Context, parameter: click.Parameter, text: str | float | None
+) -> float | None:
     """Parse a duration such as ``30s`` to seconds."""
     if text is None or isinstance(text, (int, float)):
         return text
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|min|h)?\s*", text.lower())
     if match is None:
-        raise click.BadParameter(f"{text!r}: write a duration such as 500ms, 30s or 5m", param=parameter)
+        raise click.BadParameter(
+            f"{text!r}: write a duration such as 500ms, 30s or 5m", param=parameter
+        )
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def kafka_config(bootstrap: str | None, config: Mapping[str, str], file: Path | None) -> dict[str, str]:
+def kafka_config(
+    bootstrap: str | None, config: Mapping[str, str], file: Path | None
+) -> dict[str, str]:
     """Merge the client's configuration: file, ``--config``, ``--bootstrap``. Later ones override.
 
     :raises click.BadParameter: A line of the file isn't ``name=value``.
@@ -105,9 +115,9 @@ def spark_options(command: Command) -> Command:
 
 def topic_options(command: Command) -> Command:
     """Add ``--topics`` and ``--pattern``: ``topics: tuple[str, ...]`` and ``pattern: str``."""
-    command = click.option("--pattern", default="", metavar="REGEX", help="Or topics whose whole name matches.")(
-        command
-    )
+    command = click.option(
+        "--pattern", default="", metavar="REGEX", help="Or topics whose whole name matches."
+    )(command)
     return click.option("--topics", callback=names, metavar="A,B", help="The topics.")(command)
 
 
@@ -199,7 +209,9 @@ def progress(title: str) -> Iterator[Callable[[Work], None]]:
         yield show
 
 
-def show_ranges(ranges: Sequence[Range | PartitionRange], title: str, unit: str = "partitions") -> None:
+def show_ranges(
+    ranges: Sequence[Range | PartitionRange], title: str, unit: str = "partitions"
+) -> None:
     """Print the ranges of a dry run."""
     table = CleanTable("topic", "partition", "from offset", "to offset", "offsets", title=title)
     for each in ranges:

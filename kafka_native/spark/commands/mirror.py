@@ -21,7 +21,9 @@ from kafka_native.terminal.lines import echo
 from kafka_native.terminal.output import CleanTable, printer
 
 
-def _place(_context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, int, int] | None:
+def _place(
+    _context: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[str, int, int] | None:
     """Parse ``TOPIC:PARTITION:OFFSET``."""
     if text is None:
         return None
@@ -79,7 +81,9 @@ def _place(_context: click.Context, parameter: click.Parameter, text: str | None
     help="The limit for all partitions together.",
 )
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Maximum records per second.")
-@click.option("--groups", callback=common.names, metavar="A,B", help="Also transfer the offsets of groups.")
+@click.option(
+    "--groups", callback=common.names, metavar="A,B", help="Also transfer the offsets of groups."
+)
 @click.option("--translate", callback=_place, metavar="TOPIC:PARTITION:OFFSET",
               help="Print the counterpart of the offset, and do nothing else.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print what would be copied, and do nothing.")
@@ -148,7 +152,9 @@ def command(
 def _translate(checkpoint: str, topic: str, partition: int, offset: int) -> None:
     found = translate_offset(checkpoint, topic, partition, offset)
     if found is None:
-        raise click.ClickException(f"nothing of {topic} [{partition}] was mirrored with this checkpoint")
+        raise click.ClickException(
+            f"nothing of {topic} [{partition}] was mirrored with this checkpoint"
+        )
     echo(str(found))
 
 

@@ -18,7 +18,9 @@ from kafka_native.terminal.lines import echo, json_text
 @common.topic_options
 @click.option("--start", default="earliest", show_default=True,
               help="The start: earliest, offsets as JSON, or milliseconds since 1970.")  # fmt: skip
-@click.option("--groups", callback=common.names, metavar="A,B", help="Consumer groups whose lag is measured.")
+@click.option(
+    "--groups", callback=common.names, metavar="A,B", help="Consumer groups whose lag is measured."
+)
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -70,7 +72,9 @@ def command(
             common.spark_session("profile", master, conf) as session,
             common.progress("profile") as show,
         ):
-            found = profile(session, kafka, **where, groups=groups, min_partitions=min_tasks, show=show)
+            found = profile(
+                session, kafka, **where, groups=groups, min_partitions=min_tasks, show=show
+            )
     _show(found, time.monotonic() - started)
     if json_file is not None:
         _write(json_file, json_text(found, indent=1) + "\n")
@@ -104,7 +108,10 @@ def _show(found: Profile, elapsed_s: float) -> None:
             ),
             (
                 "keys",
-                (f"{distinct}, the 10 most frequent have {keys['top_shares']['10']:.1%} of the records with a key"),
+                (
+                    f"{distinct}, the 10 most frequent have {keys['top_shares']['10']:.1%} "
+                    "of the records with a key"
+                ),
             ),
             ("without key / value", f"{keys['without_key']:,} / {each['tombstones']:,}"),
             ("compression", ", ".join(f"{codec} {ratio:g}:1" for codec, ratio in ratios.items())),

@@ -30,7 +30,9 @@ from kafka_native.terminal.output import CleanTable, printer
     metavar="OLD=NEW",
     help="Replace a topic by another one; repeatable.",
 )
-@click.option("--only-topics", callback=common.names, metavar="A,B", help="Only the records of these topics.")
+@click.option(
+    "--only-topics", callback=common.names, metavar="A,B", help="Only the records of these topics."
+)
 @click.option(
     "--only-dates",
     callback=common.names,
@@ -107,7 +109,9 @@ def command(
 
 
 def _show_plan(lanes: list[LanePlan], source: str) -> None:
-    table = CleanTable("lane", "to topic", "files", "records", "goes on at", title=f"to be replayed from {source}")
+    table = CleanTable(
+        "lane", "to topic", "files", "records", "goes on at", title=f"to be replayed from {source}"
+    )
     for each in lanes:
         at = "done" if each.done else f"{each.position:,}"
         table.add_row(
@@ -124,7 +128,9 @@ def _show_plan(lanes: list[LanePlan], source: str) -> None:
 
 def _show(source: str, result: ReplayResult) -> None:
     lines = common.rates(result.records, result.bytes, result.elapsed_s)
-    targets = ", ".join(f"{name or '(a column)'} ({count})" for name, count in sorted(result.targets.items()))
+    targets = ", ".join(
+        f"{name or '(a column)'} ({count})" for name, count in sorted(result.targets.items())
+    )
     lines += [
         ("lanes", f"{result.lanes:,}"),
         ("topics", targets or "none: everything was replayed before"),

@@ -29,8 +29,12 @@ _KINDS = click.Choice(["binary", "string"])
     show_default=True,
     help="What to do with records without a key.",
 )
-@click.option("--key-type", type=_KINDS, default="binary", show_default=True, help="The type of the column.")
-@click.option("--value-type", type=_KINDS, default="binary", show_default=True, help="The type of the column.")
+@click.option(
+    "--key-type", type=_KINDS, default="binary", show_default=True, help="The type of the column."
+)
+@click.option(
+    "--value-type", type=_KINDS, default="binary", show_default=True, help="The type of the column."
+)
 @click.option("--headers", is_flag=True, help="Add a column of headers.")
 @click.option("--update", is_flag=True, help="Update the existing snapshot.")
 @click.option(

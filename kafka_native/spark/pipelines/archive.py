@@ -142,7 +142,9 @@ def _without(range_: OffsetRange, skipped: list[Skipped]) -> list[Range]:
         range_.end,
     ]
     pairs = zip(edges[::2], edges[1::2], strict=True)
-    return [Range(range_.topic, range_.partition, start, end) for start, end in pairs if start < end]
+    return [
+        Range(range_.topic, range_.partition, start, end) for start, end in pairs if start < end
+    ]
 
 
 def _attempt() -> int:
@@ -240,7 +242,9 @@ def archive(
         writer = writer.trigger(**_trigger(trigger, interval_s))
         with watch(lambda: counter.work(run.note()), on_progress):
             try:
-                run_query(writer.start, lambda: stop is not None and stop.is_set(), lambda: run.failure)
+                run_query(
+                    writer.start, lambda: stop is not None and stop.is_set(), lambda: run.failure
+                )
             except KeyboardInterrupt:  # PySpark's own handler of Ctrl+C
                 if stop is None:
                     raise
@@ -336,7 +340,9 @@ class _Run:
             self.result.repeated += 1
             return
         ends, ids = self._lake.ends(), self._lake.topic_ids()
-        task = ArchiveTask(self._lake, self._options, query, batch, self._settings, ends, self._overlap, ids)
+        task = ArchiveTask(
+            self._lake, self._options, query, batch, self._settings, ends, self._overlap, ids
+        )
         results = map_ranges(frame, task, self._counter)
         if not results:
             return
@@ -348,7 +354,9 @@ class _Run:
         self._lake.sweep(query, batch)  # removes failed attempts and empty folders
 
 
-def _session(session: SparkSession | SessionOpener | None, master: str, conf: Mapping[str, str] | None) -> Any:
+def _session(
+    session: SparkSession | SessionOpener | None, master: str, conf: Mapping[str, str] | None
+) -> Any:
     return open_session("kafka_native archive", master, conf, session)
 
 
@@ -376,6 +384,7 @@ def _trigger(trigger: Trigger, interval_s: float) -> dict[str, Any]:
 def _default_checkpoint(lake: Lake) -> str:
     if not lake.is_local:
         raise PipelineError(
-            f"the lake {lake.uri} is on no local file system: say where Spark shall keep its checkpoint"
+            f"the lake {lake.uri} is on no local file system: say where Spark shall keep its "
+            "checkpoint"
         )
     return (Path(lake.root) / LOG / "checkpoints" / "archive").as_uri()

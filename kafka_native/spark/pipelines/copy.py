@@ -147,29 +147,41 @@ class _Copying:
         missing = self._relay.rows - self._relay.delivered
         if missing:
             raise TimeoutError(
-                f"{missing} of {self._relay.rows} records for {self._where} weren't acknowledged in {timeout_s:g} s"
+                f"{missing} of {self._relay.rows} records for {self._where} weren't "
+                f"acknowledged in {timeout_s:g} s"
             )
 
     def _check(self) -> None:
         error = self._relay.error
         if error is not None:
-            raise KafkaException(KafkaError(error.code(), f"writing to {self._where} failed: {error.str()}"))
+            raise KafkaException(
+                KafkaError(error.code(), f"writing to {self._where} failed: {error.str()}")
+            )
         if self._check_transaction is not None:
             self._check_transaction()
 
 
-def _check_partition(producer: Producer, topic: str, range_: OffsetRange, patience_s: float) -> None:
+def _check_partition(
+    producer: Producer, topic: str, range_: OffsetRange, patience_s: float
+) -> None:
     """Check that the target has the partition. Wait for a broker that doesn't know it yet."""
     until = time.monotonic() + patience_s
-    while (count := partition_count(producer.list_topics(topic, METADATA_S), topic)) <= range_.partition:
+    while (
+        count := partition_count(producer.list_topics(topic, METADATA_S), topic)
+    ) <= range_.partition:
         if time.monotonic() < until:
             time.sleep(_STEP_S)
             continue
-        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, lacking(topic, count, range_.partition + 1)))
+        raise KafkaException(
+            KafkaError(KafkaError._UNKNOWN_PARTITION, lacking(topic, count, range_.partition + 1))
+        )
 
 
 def lacking(topic: str, count: int, needed: int) -> str:
     """The error text for a target topic with too few partitions."""
     if not count:
         return f"the target has no topic {topic}: make it, with at least {needed} partitions"
-    return f"topic {topic} of the target has {count} partitions and needs {needed}: add partitions to it"
+    return (
+        f"topic {topic} of the target has {count} partitions and needs {needed}: add partitions "
+        "to it"
+    )

@@ -48,7 +48,11 @@ class Folder:
 
     def absolute(self, path: str) -> str:
         """The path for other programs, with the original URI."""
-        return f"{self.uri.partition('?')[0].rstrip('/')}/{path}" if "://" in self.uri else self.full(path)
+        return (
+            f"{self.uri.partition('?')[0].rstrip('/')}/{path}"
+            if "://" in self.uri
+            else self.full(path)
+        )
 
     def make(self, path: str = "") -> None:
         """Make a folder and its parents, if they don't exist."""
@@ -93,7 +97,9 @@ class Folder:
             self.fs.move(self.full(source), self.full(target))
         except OSError as error:
             if not self.exists(target):
-                raise PipelineError(f"{target} is gone from {self.uri}, {source} can't take its place") from error
+                raise PipelineError(
+                    f"{target} is gone from {self.uri}, {source} can't take its place"
+                ) from error
 
     def sync(self, path: str) -> None:
         """Sync a folder's names to the disk, on a local file system."""

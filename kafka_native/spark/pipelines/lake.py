@@ -162,7 +162,9 @@ class Lake(Folder):
         found = [self._seen[name] for name in names]
         return sorted(found, key=lambda each: (each.published_ms, each.query, each.batch))
 
-    def files(self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None) -> list[LakeFile]:
+    def files(
+        self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None
+    ) -> list[LakeFile]:
         """The published files, sorted by topic, partition and offset.
 
         :param topics: Only these topics.
@@ -176,7 +178,9 @@ class Lake(Folder):
             if (wanted is None or each.topic in wanted) and (dates is None or each.date in dates)
         )
 
-    def paths(self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None) -> list[str]:
+    def paths(
+        self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None
+    ) -> list[str]:
         """The paths of published files for other tools: ``spark.read.parquet(*paths)``, DuckDB."""
         return [self.absolute(each.path) for each in self.files(topics, dates)]
 
@@ -192,7 +196,9 @@ class Lake(Folder):
         files = self.files(topics, dates)
         if not files:
             raise PipelineError(f"the lake {self.uri} has no published files of that kind")
-        partitioning = dataset.partitioning(pa.schema([("topic", pa.string()), ("date", pa.date32())]), flavor="hive")
+        partitioning = dataset.partitioning(
+            pa.schema([("topic", pa.string()), ("date", pa.date32())]), flavor="hive"
+        )
         return dataset.dataset(
             [f"{self.root}/{each.path}" for each in files],
             filesystem=self.fs,
@@ -212,7 +218,11 @@ class Lake(Folder):
 
     def topic_ids(self) -> dict[str, str]:
         """The known ids of the archived topics."""
-        return {topic: found for manifest in self.manifests() for topic, found in manifest.topic_ids.items()}
+        return {
+            topic: found
+            for manifest in self.manifests()
+            for topic, found in manifest.topic_ids.items()
+        }
 
     def gaps(self) -> list[Gap]:
         """The offsets that are missing between published ranges, published twice, or skipped.
@@ -245,7 +255,9 @@ class Lake(Folder):
         if self.exists(described):
             layout = loaded(self.read(described), described).get("layout")
             if layout != LAYOUT:
-                raise PipelineError(f"the lake {self.uri} has layout {layout!r}: this version knows {LAYOUT} only")
+                raise PipelineError(
+                    f"the lake {self.uri} has layout {layout!r}: this version knows {LAYOUT} only"
+                )
         else:
             self.make(LOG)
             self.write(described, {"layout": LAYOUT, "made_by": "kafka_native"})
@@ -347,7 +359,9 @@ def _check_file(file: LakeFile) -> None:
     inside = file.path.startswith(f"{partition_folder(file.topic, file.date)}/")
     staged = file.staged.startswith(f"{LOG}/staging/")
     if not inside or not staged or ".." in file.path.split("/") or ".." in file.staged.split("/"):
-        raise PipelineError(f"file {file.path!r}, staged as {file.staged!r}, isn't where files of the lake are")
+        raise PipelineError(
+            f"file {file.path!r}, staged as {file.staged!r}, isn't where files of the lake are"
+        )
 
 
 # --- manifests as JSON ---

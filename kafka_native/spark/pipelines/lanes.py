@@ -64,7 +64,9 @@ class Lane:
         """A name that is unique in the source and valid in a file name."""
         if self.partition >= 0:
             return f"{_in_file_name(self.topic) or '_'}-{self.partition}"
-        return "file-" + re.sub(r"[^A-Za-z0-9._=-]", lambda found: f"%{ord(found[0]):02x}", self.pieces[0].path)
+        return "file-" + re.sub(
+            r"[^A-Za-z0-9._=-]", lambda found: f"%{ord(found[0]):02x}", self.pieces[0].path
+        )
 
     @property
     def by_offset(self) -> bool:
@@ -79,7 +81,10 @@ class Lane:
 
 def _in_file_name(topic: str) -> str:
     """A topic as part of a file name. Characters that could lead to another folder are escaped."""
-    return "".join(each if each.isprintable() and each not in "/\\%" else quote(each, safe="") for each in topic)
+    return "".join(
+        each if each.isprintable() and each not in "/\\%" else quote(each, safe="")
+        for each in topic
+    )
 
 
 def lanes_of(
@@ -98,7 +103,11 @@ def lanes_of(
     elif dates:
         raise PipelineError(f"{folder.uri} is no lake of archive: dates can't be chosen")
     else:
-        lanes = [lane for lane in _lanes_of_files(folder) if not topics or not lane.topic or lane.topic in topics]
+        lanes = [
+            lane
+            for lane in _lanes_of_files(folder)
+            if not topics or not lane.topic or lane.topic in topics
+        ]
     if not lanes:
         raise PipelineError(f"{folder.uri} has no records to replay")
     return lanes
@@ -110,7 +119,10 @@ def _lanes_of_lake(lake: Lake, topics: Sequence[str], dates: Sequence[str]) -> l
         piece = Piece(each.first_offset, each.last_offset, each.path, each.records)
         pieces.setdefault((each.topic, each.partition), []).append(piece)
     columns = tuple(name for name in _COLUMNS if name != "topic")
-    return [Lane(topic, number, tuple(sorted(those)), columns) for (topic, number), those in sorted(pieces.items())]
+    return [
+        Lane(topic, number, tuple(sorted(those)), columns)
+        for (topic, number), those in sorted(pieces.items())
+    ]
 
 
 def _lanes_of_files(folder: Folder) -> list[Lane]:
@@ -121,7 +133,9 @@ def _lanes_of_files(folder: Folder) -> list[Lane]:
         with _open(folder, path) as file:
             found = tuple(name for name in _COLUMNS if name in file.schema_arrow.names)
             if "value" not in found and "key" not in found:
-                raise PipelineError(f"{path} has neither a column value nor a column key: {file.schema_arrow.names}")
+                raise PipelineError(
+                    f"{path} has neither a column value nor a column key: {file.schema_arrow.names}"
+                )
             hive = _HIVE.search(f"/{path}")
             topic = unquote(hive[1]) if hive and "topic" not in found else ""
             if not {"partition", "offset"} <= set(found):
@@ -130,9 +144,13 @@ def _lanes_of_files(folder: Folder) -> list[Lane]:
                 continue
             for key, piece in _pieces(file, path, topic, found):
                 if columns.setdefault(key, found) != found:
-                    raise PipelineError(f"{path} has other columns than the files before it: {', '.join(found)}")
+                    raise PipelineError(
+                        f"{path} has other columns than the files before it: {', '.join(found)}"
+                    )
                 lanes.setdefault(key, []).append(piece)
-    by_offset = [Lane(*key, tuple(sorted(those)), columns[key]) for key, those in sorted(lanes.items())]
+    by_offset = [
+        Lane(*key, tuple(sorted(those)), columns[key]) for key, those in sorted(lanes.items())
+    ]
     return by_offset + sorted(alone)
 
 
@@ -179,9 +197,13 @@ def _parquet_files(folder: Folder) -> list[str]:
     if info.type == pyarrow.fs.FileType.File:
         return [""]
     found = folder.fs.get_file_info(pyarrow.fs.FileSelector(folder.root, recursive=True))
-    below = [each.path[len(folder.root) :].lstrip("/") for each in found if each.is_file and each.size]
+    below = [
+        each.path[len(folder.root) :].lstrip("/") for each in found if each.is_file and each.size
+    ]
     return sorted(
-        path for path in below if path.endswith(".parquet") and not any(part[0] in "_." for part in path.split("/"))
+        path
+        for path in below
+        if path.endswith(".parquet") and not any(part[0] in "_." for part in path.split("/"))
     )
 
 
@@ -196,7 +218,9 @@ def _open(folder: Folder, path: str) -> pq.ParquetFile:
 # --- reading ---
 
 
-def read_lane(folder: Folder, lane: Lane, position: int = 0) -> Iterator[tuple[int, pa.RecordBatch]]:
+def read_lane(
+    folder: Folder, lane: Lane, position: int = 0
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read a lane's records in order. Yields batches, each with the position after it.
 
     :param folder: The source.
@@ -240,7 +264,11 @@ def _by_offset(folder: Folder, lane: Lane, piece: Piece, position: int) -> Itera
     """Read a piece from an offset on. Statistics show which row groups can be skipped."""
     with _open(folder, piece.path) as file:
         # A nested column before it has several leaves, so its index is searched by name.
-        leaf = next(number for number in range(len(file.schema)) if file.schema.column(number).path == "offset")
+        leaf = next(
+            number
+            for number in range(len(file.schema))
+            if file.schema.column(number).path == "offset"
+        )
         held: list[pa.RecordBatch] = []
         wanted = [
             number
@@ -267,7 +295,11 @@ def _is_before(statistics: Any, position: int) -> bool:
 
 def _of_lane(batch: pa.RecordBatch, lane: Lane) -> pa.Array:
     mask = pc.equal(batch.column("partition"), lane.partition)
-    return pc.and_(mask, pc.equal(batch.column("topic"), lane.topic)) if "topic" in lane.columns else mask
+    return (
+        pc.and_(mask, pc.equal(batch.column("topic"), lane.topic))
+        if "topic" in lane.columns
+        else mask
+    )
 
 
 def _is_in_order(offsets: pa.Array) -> bool:

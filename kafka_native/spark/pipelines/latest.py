@@ -84,7 +84,9 @@ class Form:
         """The columns of the table's files."""
         kinds = {"binary": pa.large_binary(), "string": pa.large_string()}
         fields = [
-            field.with_type(kinds[getattr(self, f"{field.name}_type")]) if field.name in ("key", "value") else field
+            field.with_type(kinds[getattr(self, f"{field.name}_type")])
+            if field.name in ("key", "value")
+            else field
             for field in self.gathered
         ]
         return pa.schema(fields)
@@ -128,7 +130,9 @@ class Latest:
         self._pending.append(table.select(self._form.gathered.names).cast(self._form.gathered))
         self._rows += table.num_rows
         self._bytes += table.nbytes
-        if self._rows >= max(STEP_ROWS, self._kept.num_rows) or self._bytes >= max(STEP_BYTES, self._kept.nbytes):
+        if self._rows >= max(STEP_ROWS, self._kept.num_rows) or self._bytes >= max(
+            STEP_BYTES, self._kept.nbytes
+        ):
             self._reduce()
 
     def table(self, *, tombstones: bool) -> pa.Table:
@@ -145,13 +149,17 @@ class Latest:
         rows = pa.concat_tables([self._kept, *self._pending])
         self._pending = []
         self._rows = self._bytes = 0
-        numbers = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)), 1)
+        numbers = pc.subtract(
+            pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)), 1
+        )
         groups = pa.table({"key": rows["key"], "row": numbers}).group_by("key", use_threads=False)
         newest = groups.aggregate([("row", "max")])["row_max"].combine_chunks()
         self._kept = rows.take(newest.take(pc.array_sort_indices(newest))).combine_chunks()
 
 
-def part_task(source: SourceOptions, form: Form, folder: str, range_: OffsetRange) -> dict[str, Any]:
+def part_task(
+    source: SourceOptions, form: Form, folder: str, range_: OffsetRange
+) -> dict[str, Any]:
     """Reduce a range to its newest rows, including tombstones, as a task of `map_ranges`.
 
     :param folder: The folder for the result's file. The driver makes and removes it.
@@ -212,7 +220,9 @@ def _tables(fs: pafs.FileSystem, path: str, form: Form) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch]).select(form.gathered.names).cast(form.gathered)
 
 
-def write_final(fs: pafs.FileSystem, path: str, table: pa.Table, form: Form, key: tuple[str, int]) -> int:
+def write_final(
+    fs: pafs.FileSystem, path: str, table: pa.Table, form: Form, key: tuple[str, int]
+) -> int:
     """Write the file of a partition with the form's types. Returns its number of rows.
 
     :raises ValueError: A key or value isn't UTF-8, but its type is string.
@@ -221,7 +231,8 @@ def write_final(fs: pafs.FileSystem, path: str, table: pa.Table, form: Form, key
         typed = table.cast(form.schema)
     except pa.ArrowInvalid:
         raise ValueError(
-            f"{key[0]} [{key[1]}]: a key or value isn't UTF-8; write it as binary rather than as string"
+            f"{key[0]} [{key[1]}]: a key or value isn't UTF-8; write it as binary rather "
+            "than as string"
         ) from None
     _write(fs, path, typed)
     count: int = typed.num_rows
@@ -236,4 +247,7 @@ def _write(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
 
 def _null_key_text(table: pa.Table, where: str) -> str:
     offset = table["offset"].filter(pc.is_null(table["key"]))[0].as_py()
-    return f"{where} has a record without a key at offset {offset}: compaction knows none; skip them, if so wanted"
+    return (
+        f"{where} has a record without a key at offset {offset}: compaction knows none; skip "
+        "them, if so wanted"
+    )

@@ -59,7 +59,9 @@ class Sizes:
     def add(self, sizes: pa.Array) -> None:
         """Count sizes. Nulls are ignored."""
         found = pc.value_counts(sizes.drop_null())
-        for size, count in zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True):
+        for size, count in zip(
+            found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True
+        ):
             self._add(size, count)
 
     def _add(self, size: int, count: int) -> None:
@@ -237,7 +239,9 @@ class Timeline:
         edges = pc.min_max(table["ms"]).as_py()
         self._span(edges["min"], edges["max"])
         table = table.set_column(0, "bucket", pc.divide(table["ms"], self.width_ms))
-        found = table.group_by("bucket", use_threads=False).aggregate([("size", "count"), ("size", "sum")])
+        found = table.group_by("bucket", use_threads=False).aggregate(
+            [("size", "count"), ("size", "sum")]
+        )
         columns = (found[name].to_pylist() for name in ("bucket", "size_count", "size_sum"))
         self._add(zip(*columns, strict=True))
 
@@ -256,7 +260,9 @@ class Timeline:
         self.width_ms *= 2
         old, self.buckets = self.buckets, {}
         # Rounds towards zero, like pyarrow's division.
-        halves = ((bucket // 2 if bucket >= 0 else -(-bucket // 2), *both) for bucket, both in old.items())
+        halves = (
+            (bucket // 2 if bucket >= 0 else -(-bucket // 2), *both) for bucket, both in old.items()
+        )
         self._add(halves)
 
     def merge(self, other: Timeline) -> None:
@@ -300,7 +306,9 @@ class Compression:
         """Add a sample: the first records of a batch."""
         rows = batch.slice(0, 2000)
         sample = bytearray()
-        for key, value in zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True):
+        for key, value in zip(
+            rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True
+        ):
             sample += (key or b"") + (value or b"")
             if len(sample) >= SAMPLE_BYTES:
                 break
@@ -408,7 +416,9 @@ def _header_sizes(batch: pa.RecordBatch) -> pa.Array:
     if headers.null_count == len(headers):
         return pa.nulls(len(headers), pa.int64())
     each = headers.flatten()
-    sizes = pc.add(pc.binary_length(each.field("key")), pc.fill_null(pc.binary_length(each.field("value")), 0))
+    sizes = pc.add(
+        pc.binary_length(each.field("key")), pc.fill_null(pc.binary_length(each.field("value")), 0)
+    )
     parents = pc.list_parent_indices(headers)
     table = pa.table([parents, sizes], names=["record", "size"])
     sums = table.group_by("record", use_threads=False).aggregate([("size", "sum")])

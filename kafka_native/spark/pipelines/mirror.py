@@ -159,7 +159,9 @@ def mirror(
     :raises KafkaException: A cluster doesn't answer.
     """
     # Ranges are never split: one task must copy a whole partition to keep its order.
-    options = topic_options(config, topics, pattern, startingOffsets=starting, maxOffsetsPerTrigger=max_records)
+    options = topic_options(
+        config, topics, pattern, startingOffsets=starting, maxOffsetsPerTrigger=max_records
+    )
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "to": to, "starting": starting}
     plan_mirror(config, to_config, checkpoint=checkpoint, **where)
     running = _Running(session, options, _sink(to_config), to, checkpoint, rate)
@@ -175,14 +177,18 @@ def mirror(
             run_query(writer.trigger(**when).start, stop, lambda: running.failure, running.end)
         except Exception as error:
             if not isinstance(running.failure, _Stopped):
-                raise PipelineError(f"the mirror has failed: {cause_of(running.failure or error)}") from error
+                raise PipelineError(
+                    f"the mirror has failed: {cause_of(running.failure or error)}"
+                ) from error
     running.done.elapsed_s = time.monotonic() - started
     return running.done
 
 
 def _sink(to_config: Mapping[str, str]) -> SinkOptions:
     if str(to_config.get("enable.idempotence", "true")).lower() != "true":
-        raise PipelineError("enable.idempotence must stay true on the target: without it, order isn't kept")
+        raise PipelineError(
+            "enable.idempotence must stay true on the target: without it, order isn't kept"
+        )
     given = {**TARGET_DEFAULTS, **to_config}
     return SinkOptions.parse({f"kafka.{name}": str(value) for name, value in given.items()})
 
@@ -255,7 +261,9 @@ class _Running:
 
     def _copy(self, frame: DataFrame, batch_id: int, turn: Turn | None) -> list[dict[str, Any]]:
         rate = None if self._rate is None else self._rate / max(1, frame.rdd.getNumPartitions())
-        task = partial(copy.copy_task, self._source, self._sink, self._to, rate, turn, self._topic_ids)
+        task = partial(
+            copy.copy_task, self._source, self._sink, self._to, rate, turn, self._topic_ids
+        )
         results = map_ranges(frame, task, self._counter)
         _check_whole(results)
         self._keep_ids({each["topic"]: each["topic_id"] for each in results if each["topic_id"]})
@@ -264,7 +272,9 @@ class _Running:
         self._translations.write(batch_id, pieces)
         if turn is not None:
             copied = [result for result in results if result["records"]]
-            written = {(copy.target_name(self._to, each["topic"]), each["partition"]) for each in copied}
+            written = {
+                (copy.target_name(self._to, each["topic"]), each["partition"]) for each in copied
+            }
             exactly_once.commit(self._sink, turn, self._query(), batch_id, written)
         return results
 
@@ -286,7 +296,9 @@ class _Running:
         try:
             exactly_once.abort(self._sink, turn)
         except KafkaException as error:
-            logger.warning("the batch that has failed is still to be aborted: %s", error.args[0].str())
+            logger.warning(
+                "the batch that has failed is still to be aborted: %s", error.args[0].str()
+            )
 
     def _carry_over(self) -> None:
         """Transfer the offsets of groups. A failed transfer is repeated after the next batch."""
@@ -298,7 +310,9 @@ class _Running:
             self.done.groups_error = ""
         except KafkaException as error:
             self.done.groups_error = error.args[0].str()
-            logger.warning("the offsets of groups couldn't be carried over: %s", self.done.groups_error)
+            logger.warning(
+                "the offsets of groups couldn't be carried over: %s", self.done.groups_error
+            )
 
     def work(self) -> Work:
         """The progress so far."""
@@ -361,12 +375,16 @@ def plan_mirror(
     wrong = [each for each in routes if each.target_partitions < each.partitions]
     if wrong:
         raise PipelineError(
-            "; ".join(copy.lacking(each.target, each.target_partitions, each.partitions) for each in wrong)
+            "; ".join(
+                copy.lacking(each.target, each.target_partitions, each.partitions) for each in wrong
+            )
         )
     return routes
 
 
-def _starts(cluster: OffsetReader, options: SourceOptions, keys: list[Key], checkpoint: str) -> dict[Key, int]:
+def _starts(
+    cluster: OffsetReader, options: SourceOptions, keys: list[Key], checkpoint: str
+) -> dict[Key, int]:
     """The offsets where a mirror starts or continues."""
     kept = _checkpointed(checkpoint) if checkpoint else None
     earliest = cluster.earliest(keys)
@@ -390,7 +408,9 @@ def _checkpointed(checkpoint: str) -> dict[Key, int] | None:
         return None
     text = home.read(f"offsets/{max(numbers)}").decode()
     lines = [line for line in text.splitlines() if line.startswith("{")]
-    return parse_offsets(lines[-1], f"{checkpoint}/offsets/{max(numbers)}") if len(lines) > 1 else None
+    return (
+        parse_offsets(lines[-1], f"{checkpoint}/offsets/{max(numbers)}") if len(lines) > 1 else None
+    )
 
 
 def _check_names(targets: Mapping[str, str], pattern: str, same: bool) -> None:
@@ -400,12 +420,14 @@ def _check_names(targets: Mapping[str, str], pattern: str, same: bool) -> None:
             raise PipelineError(f"{target!r} can't be the name of a topic")
         if target in taken:
             raise PipelineError(
-                f"topics {taken[target]} and {topic} would both go to {target}: write {{topic}} in the target's name"
+                f"topics {taken[target]} and {topic} would both go to {target}: write "
+                f"{{topic}} in the target's name"
             )
         taken[target] = topic
         if same and target == topic:
             raise PipelineError(
-                f"both clusters are the same one: {topic} can't be its own mirror; name it, as backup.{{topic}}"
+                f"both clusters are the same one: {topic} can't be its own mirror; name it, "
+                f"as backup.{{topic}}"
             )
         if same and (target in targets or (pattern and re.fullmatch(pattern, target))):
             raise PipelineError(
@@ -448,7 +470,11 @@ def sync_groups(
             committed = consumer.committed([TopicPartition(*key) for key in mirrored], METADATA_S)
         wanted = []
         for each in committed:
-            place = translate(mirrored[each.topic, each.partition], each.offset) if each.offset >= 0 else None
+            place = (
+                translate(mirrored[each.topic, each.partition], each.offset)
+                if each.offset >= 0
+                else None
+            )
             if place is not None:
                 wanted.append(GroupOffset(group, each.topic, each.partition, each.offset, *place))
         if wanted:
@@ -456,19 +482,29 @@ def sync_groups(
     return found
 
 
-def _commit(to_config: Mapping[str, Any], group: str, wanted: list[GroupOffset]) -> list[GroupOffset]:
+def _commit(
+    to_config: Mapping[str, Any], group: str, wanted: list[GroupOffset]
+) -> list[GroupOffset]:
     with Consumer({**_asking(to_config), "group.id": group}) as consumer:
         try:
-            there = consumer.committed([TopicPartition(each.target, each.partition) for each in wanted], METADATA_S)
+            there = consumer.committed(
+                [TopicPartition(each.target, each.partition) for each in wanted], METADATA_S
+            )
             now = {(each.topic, each.partition): each.offset for each in there}
-            ahead = [each for each in wanted if each.target_offset > now[each.target, each.partition]]
+            ahead = [
+                each for each in wanted if each.target_offset > now[each.target, each.partition]
+            ]
             if not ahead:
                 return wanted
-            given = [TopicPartition(each.target, each.partition, each.target_offset) for each in ahead]
+            given = [
+                TopicPartition(each.target, each.partition, each.target_offset) for each in ahead
+            ]
             outcome = consumer.commit(offsets=given, asynchronous=False) or []
         except KafkaException as error:
             return [_failed(each, error.args[0]) for each in wanted]
-    errors = {(each.topic, each.partition): each.error for each in outcome if each.error is not None}
+    errors = {
+        (each.topic, each.partition): each.error for each in outcome if each.error is not None
+    }
     return [_failed(each, errors.get((each.target, each.partition))) for each in wanted]
 
 

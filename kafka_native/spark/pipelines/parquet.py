@@ -66,7 +66,9 @@ class ParquetSettings:
         :raises ValueError: A value is invalid.
         """
         if self.compression not in COMPRESSIONS:
-            raise ValueError(f"compression {self.compression!r}: write one of {', '.join(COMPRESSIONS)}")
+            raise ValueError(
+                f"compression {self.compression!r}: write one of {', '.join(COMPRESSIONS)}"
+            )
         for name in ("row_group_rows", "row_group_bytes", "file_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: write at least 1")
@@ -135,7 +137,10 @@ class RangeWriter:
             day.write(part)
             if day.is_full:
                 self._end(date)
-        while sum(each.pending_bytes for each in self._days.values()) > 2 * self._settings.row_group_bytes:
+        while (
+            sum(each.pending_bytes for each in self._days.values())
+            > 2 * self._settings.row_group_bytes
+        ):
             max(self._days.values(), key=lambda each: each.pending_bytes).flush()
 
     def close(self) -> list[LakeFile]:
@@ -164,7 +169,9 @@ class RangeWriter:
 class _DayWriter:
     """An open file."""
 
-    def __init__(self, lake: Lake, staging: str, folder: str, tag: str, settings: ParquetSettings) -> None:
+    def __init__(
+        self, lake: Lake, staging: str, folder: str, tag: str, settings: ParquetSettings
+    ) -> None:
         self._lake = lake
         self._staging = staging
         self._folder = folder
@@ -212,7 +219,9 @@ class _DayWriter:
             name = f"part-{table.column(0)[0].as_py():05d}-{self._first:019d}-{self._tag}.parquet"
             self._path = f"{self._folder}/{name}"
             self._staged = f"{self._staging}/{self._folder}/{name}.staged"
-            self._lake.fs.create_dir(f"{self._lake.root}/{self._staging}/{self._folder}", recursive=True)
+            self._lake.fs.create_dir(
+                f"{self._lake.root}/{self._staging}/{self._folder}", recursive=True
+            )
             self._sink = self._lake.fs.open_output_stream(f"{self._lake.root}/{self._staged}")
             self._writer = pq.ParquetWriter(self._sink, SCHEMA, **self._settings.writer_options())
         self._writer.write_table(table, row_group_size=table.num_rows)
@@ -284,7 +293,9 @@ def date_of(day: int) -> str:
 
 def _as_lake_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     if batch.schema.names != list(COLUMNS):
-        raise PipelineError(f"the source gave the columns {batch.schema.names}, not {list(COLUMNS)}")
+        raise PipelineError(
+            f"the source gave the columns {batch.schema.names}, not {list(COLUMNS)}"
+        )
     columns = [
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(batch.columns, SCHEMA, strict=True)

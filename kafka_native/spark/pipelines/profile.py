@@ -114,7 +114,9 @@ def profile(
     """
     planned = plan_profile(config, topics=topics, pattern=pattern, starting=starting)
     measured = _measure(session, config, planned, min_partitions, show)
-    lags = _lags(SourceOptions.parse(topic_options(config, topics, pattern)).consumer, planned, groups)
+    lags = _lags(
+        SourceOptions.parse(topic_options(config, topics, pattern)).consumer, planned, groups
+    )
     found: Profile = {
         "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "topics": {},
@@ -161,7 +163,9 @@ def _measure(
     try:
         with watch(lambda: counter.work(total=total), show):
             frame = session.read.format("kafka_native").options(**options).load()
-            results = map_ranges(frame, partial(measure_task, SourceOptions.parse(options)), counter)
+            results = map_ranges(
+                frame, partial(measure_task, SourceOptions.parse(options)), counter
+            )
     except Exception as error:
         raise PipelineError(f"the profile has failed: {cause_of(error)}") from error
     for result in results:
@@ -171,12 +175,16 @@ def _measure(
     return found
 
 
-def _lags(config: Mapping[str, Any], planned: list[PartitionRange], groups: Sequence[str]) -> dict[Key, dict[str, Any]]:
+def _lags(
+    config: Mapping[str, Any], planned: list[PartitionRange], groups: Sequence[str]
+) -> dict[Key, dict[str, Any]]:
     """The lag of each group by partition."""
     found: dict[Key, dict[str, Any]] = {(each.topic, each.partition): {} for each in planned}
     for group in groups:
         with Consumer({**config, "group.id": group}) as consumer:
-            committed = consumer.committed([TopicPartition(*key) for key in found], _OFFSETS_TIMEOUT_S)
+            committed = consumer.committed(
+                [TopicPartition(*key) for key in found], _OFFSETS_TIMEOUT_S
+            )
         at = {(each.topic, each.partition): each.offset for each in committed}
         for each in planned:
             key = each.topic, each.partition
@@ -216,7 +224,9 @@ def _topic(
     }
 
 
-def _partition(planned: PartitionRange, measured: Measured, lag: dict[str, Any]) -> PartitionProfile:
+def _partition(
+    planned: PartitionRange, measured: Measured, lag: dict[str, Any]
+) -> PartitionProfile:
     return {
         "partition": planned.partition,
         "start": planned.start,
@@ -239,7 +249,9 @@ def _sizes(sizes: Sizes) -> dict[str, Any]:
         "mean": round(sizes.mean, 2),
         "max": sizes.largest,
         "percentiles": {f"{100 * share:g}": sizes.percentile(share) for share in SHARES},
-        "histogram": [[bucket, width_of(bucket), count] for bucket, count in sorted(sizes.counts.items())],
+        "histogram": [
+            [bucket, width_of(bucket), count] for bucket, count in sorted(sizes.counts.items())
+        ],
     }
 
 
@@ -252,8 +264,14 @@ def _keys(measured: Measured) -> dict[str, Any]:
         "without_key": keys.nulls,
         "distinct": keys.distinct if keys.slack == 0 else None,
         "too_low_by": keys.slack,
-        "top": [{"key": escaped_data(key), "hex": key.hex(), "count": count} for key, count in top[:TOP_KEYS]],
-        "top_shares": {str(number): round(sum(count for _, count in top[:number]) / total, 6) for number in TOP_SHARES},
+        "top": [
+            {"key": escaped_data(key), "hex": key.hex(), "count": count}
+            for key, count in top[:TOP_KEYS]
+        ],
+        "top_shares": {
+            str(number): round(sum(count for _, count in top[:number]) / total, 6)
+            for number in TOP_SHARES
+        },
     }
 
 
@@ -270,5 +288,7 @@ def _times(measured: Measured) -> dict[str, Any]:
 
 def _compression(measured: Measured) -> dict[str, Any]:
     sample = measured.compression
-    ratios = {codec: round(sample.raw / max(1, size), 2) for codec, size in sorted(sample.packed.items())}
+    ratios = {
+        codec: round(sample.raw / max(1, size), 2) for codec, size in sorted(sample.packed.items())
+    }
     return {"sample_bytes": sample.raw, "ratios": ratios}

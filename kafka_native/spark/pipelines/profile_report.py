@@ -102,7 +102,11 @@ def _histogram(axes: Any, histogram: Sequence[Sequence[int]]) -> None:
     wide = high > 50 * max(1, low) and high > 4096
     bars: dict[float, int] = {}
     for size, _, count in histogram:
-        place = float(1 << max(0, size.bit_length() - 1)) if wide else float(low + (size - low) // step * step)
+        place = (
+            float(1 << max(0, size.bit_length() - 1))
+            if wide
+            else float(low + (size - low) // step * step)
+        )
         bars[place] = bars.get(place, 0) + count
     widths = [place if wide else step for place in bars]
     axes.bar(
@@ -139,7 +143,11 @@ def _throughput(found: TopicProfile) -> str:
         f"{busiest[1][0] * 1000 / width:,.1f} records/s, "
         f"{busiest[1][1] * 1000 / width:,.0f} bytes/s."
     )
-    return "<h3>Throughput, by timestamp</h3>" + _figure(lambda axes: _rates(axes, points, width)) + _note(text)
+    return (
+        "<h3>Throughput, by timestamp</h3>"
+        + _figure(lambda axes: _rates(axes, points, width))
+        + _note(text)
+    )
 
 
 def _rates(axes: Any, points: dict[int, list[int]], width_ms: int) -> None:
@@ -164,7 +172,9 @@ def _keys(found: TopicProfile) -> str:
     text = f"{keys['with_key']:,} records with a key; different keys: {many}."
     if low:
         text += f" Counts of keys may be too low, by {low:,} at most."
-    shares = ", ".join(f"the top {number} have {share:.1%}" for number, share in keys["top_shares"].items())
+    shares = ", ".join(
+        f"the top {number} have {share:.1%}" for number, share in keys["top_shares"].items()
+    )
     rows = [
         (_key(each["key"]), f"{each['count']:,}", f"{each['count'] / keys['with_key']:.2%}")
         for each in keys["top"][:20]
@@ -221,7 +231,10 @@ def _partitions(partitions: Sequence[PartitionProfile]) -> str:
     chart = ""
     if len(records) > 1 and any(records):
         mean = sum(records) / len(records)
-        skew = _note(f"The largest partition has {max(records) / mean:.2f} times the records of an average one.")
+        skew = _note(
+            f"The largest partition has {max(records) / mean:.2f} times the records of an "
+            "average one."
+        )
         chart = _figure(lambda axes: _bars(axes, partitions)) + skew
     return "<h3>Partitions</h3>" + chart + _table(heads, rows) + more
 
@@ -266,7 +279,9 @@ def _figure(draw: Callable[[Any], None]) -> str:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     top = "<tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>" if heads else ""
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
     return f"<table>{top}{body}</table>"
 
 

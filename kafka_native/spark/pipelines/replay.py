@@ -100,7 +100,9 @@ class Progress:
             return 0
         position = loaded(self._folder.read(path), path).get("position")
         if not isinstance(position, int) or position < 0:
-            raise PipelineError(f"{path} of the checkpoint {self._folder.uri} is damaged: no position in it")
+            raise PipelineError(
+                f"{path} of the checkpoint {self._folder.uri} is damaged: no position in it"
+            )
         return position
 
     def write(self, lane: Lane, position: int, records: int) -> None:
@@ -170,7 +172,9 @@ class ReplayTask:
 class _Sending:
     """Passes a task's records to its producer and records the acknowledged position."""
 
-    def __init__(self, producer: Producer, task: ReplayTask, lane: Lane, record: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, producer: Producer, task: ReplayTask, lane: Lane, record: Callable[[int, int], None]
+    ) -> None:
         self._producer = producer
         self._task = task
         self._columns = _columns_for(task, lane)
@@ -213,10 +217,14 @@ class _Sending:
         while self._producer.flush(_CHECK_INTERVAL_S) and not self._failed:
             self._settle()
             if time.monotonic() > deadline:
-                raise PipelineError(f"{self._lane.name}: no acknowledgement came for {self._limit_s:g} s")
+                raise PipelineError(
+                    f"{self._lane.name}: no acknowledgement came for {self._limit_s:g} s"
+                )
         self._settle()
         if self._outstanding:
-            raise PipelineError(f"{self._lane.name}: {len(self._outstanding)} chunks have no outcome")
+            raise PipelineError(
+                f"{self._lane.name}: {len(self._outstanding)} chunks have no outcome"
+            )
         self._write_down()
 
     def _produce(self, part: pa.RecordBatch, end: int) -> None:
@@ -224,7 +232,9 @@ class _Sending:
         for topic, those in self._by_topic(part):
             chunk = _Chunk(end, those.num_rows, those.nbytes)
             self._outstanding.append(chunk)
-            self._producer.produce_arrow(topic, those, **self._columns, on_delivery=chunk.settle, timeout=self._limit_s)
+            self._producer.produce_arrow(
+                topic, those, **self._columns, on_delivery=chunk.settle, timeout=self._limit_s
+            )
 
     def _by_topic(self, part: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
         task = self._task
@@ -234,7 +244,9 @@ class _Sending:
         found = []
         for topic in pc.unique(part.column("topic")).to_pylist():
             if topic is None:
-                raise PipelineError(f"{self._lane.name} has a record without a topic: say where to with topic")
+                raise PipelineError(
+                    f"{self._lane.name} has a record without a topic: say where to with topic"
+                )
             those = part.filter(pc.equal(part.column("topic"), topic))
             found.append((task.rename.get(topic, topic), those))
         return found
@@ -247,7 +259,9 @@ class _Sending:
             if report.error is not None:
                 self._failed = report.error.str()
                 failed = len(report.failed)
-                raise PipelineError(f"{self._lane.name}: {failed} records weren't delivered: {self._failed}")
+                raise PipelineError(
+                    f"{self._lane.name}: {failed} records weren't delivered: {self._failed}"
+                )
             self.records += chunk.rows
             self.bytes += chunk.bytes
             self.position = chunk.end
@@ -362,15 +376,21 @@ def replay(
     progress = Progress(notes)
     what = {"source": folder.root, "dates": list(dates), "topic": topic}
     progress.prepare({**what, "rename": dict(rename or {})})
-    left = tuple(each for each in lanes if progress.read(each) <= max(piece.last for piece in each.pieces))
+    left = tuple(
+        each for each in lanes if progress.read(each) <= max(piece.last for piece in each.pieces)
+    )
     _check_targets(sink, left, topic, rename or {}, partitions)
-    result = ReplayResult(len(left), targets=dict(Counter(_target(lane, topic, rename or {}) for lane in left)))
+    result = ReplayResult(
+        len(left), targets=dict(Counter(_target(lane, topic, rename or {}) for lane in left))
+    )
     begun = time.monotonic()
     if left:
         with open_session("kafka_native replay", master, conf, session) as spark:
             at_once = min(len(left), spark.sparkContext.defaultParallelism)
             share = None if rate is None else rate / at_once
-            task = ReplayTask(folder, left, sink, notes, topic, rename or {}, partitions, timestamps, share)
+            task = ReplayTask(
+                folder, left, sink, notes, topic, rename or {}, partitions, timestamps, share
+            )
             counter = WorkCounter(spark)
             total = sum(each.rows for each in left)
             try:
@@ -400,7 +420,9 @@ def plan_replay(
     for lane in lanes_of(folder, topics, dates):
         target = _target(lane, topic, rename or {})
         position = progress.read(lane)
-        found.append(LanePlan(lane, target, position, position > max(each.last for each in lane.pieces)))
+        found.append(
+            LanePlan(lane, target, position, position > max(each.last for each in lane.pieces))
+        )
     return found
 
 
@@ -420,10 +442,13 @@ def _check_targets(
         name = _target(lane, topic, rename)
         if not name and "topic" not in lane.columns:
             raise PipelineError(
-                f"{lane.pieces[0].path} doesn't say which topic its records are of: name one with topic"
+                f"{lane.pieces[0].path} doesn't say which topic its records are of: name one "
+                "with topic"
             )
         if name:
-            needed[name] = max(needed.get(name, 0), lane.partition + 1 if partitions == "keep" else 0)
+            needed[name] = max(
+                needed.get(name, 0), lane.partition + 1 if partitions == "keep" else 0
+            )
     if not needed:
         return
     with admitted(Producer(dict(sink.producer))) as producer:

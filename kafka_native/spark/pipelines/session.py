@@ -67,7 +67,8 @@ def check_topic(topic: str, found: str, known: Mapping[str, str], instead: str) 
     """
     if "" not in (known.get(topic, ""), found) and known[topic] != found:
         raise PipelineError(
-            f"topic {topic} was deleted and made anew since: the kept offsets are those of other records. {instead}"
+            f"topic {topic} was deleted and made anew since: the kept offsets are those of "
+            f"other records. {instead}"
         )
 
 
@@ -111,7 +112,9 @@ def open_session(
     session = session or SparkSession.getActiveSession()
     own = session is None
     if session is None:
-        os.environ.setdefault("PYSPARK_PYTHON", worker_python() if master.startswith("local") else sys.executable)
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", worker_python() if master.startswith("local") else sys.executable
+        )
         builder = SparkSession.builder.appName(name).master(master)
         for key, value in {**settings_for(master), **(conf or {})}.items():
             builder = builder.config(key, value)
@@ -168,7 +171,9 @@ def range_options(config: Mapping[str, str], options: Mapping[str, Any]) -> dict
     }
 
 
-def topic_options(config: Mapping[str, str], topics: Sequence[str], pattern: str | None, **own: Any) -> dict[str, str]:
+def topic_options(
+    config: Mapping[str, str], topics: Sequence[str], pattern: str | None, **own: Any
+) -> dict[str, str]:
     """The options for named topics, or for all topics that match a pattern.
 
     :param pattern: A regular expression that whole topic names match, in place of ``topics``.
@@ -235,7 +240,9 @@ def map_numbers(
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield _result_batch(_counted(task(each), counter) for each in batch.column(0).to_pylist())
+            yield _result_batch(
+                _counted(task(each), counter) for each in batch.column(0).to_pylist()
+            )
         _freeze_imports()
 
     rows = session.range(0, count, 1, count).mapInArrow(work, RESULT_SCHEMA).collect()
@@ -274,7 +281,9 @@ def _counted(result: Mapping[str, Any], counter: WorkCounter | None) -> Mapping[
 def _result_batch(results: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    return pa.record_batch({"result": pa.array([json.dumps(each) for each in results], pa.string())})
+    return pa.record_batch(
+        {"result": pa.array([json.dumps(each) for each in results], pa.string())}
+    )
 
 
 def run_query(
@@ -300,7 +309,11 @@ def run_query(
             end(query)
             return
         except Exception as error:
-            if attempt + 1 == _START_TRIES_MAX or failure() is not None or _WORKER_TOO_SLOW_TEXT not in str(error):
+            if (
+                attempt + 1 == _START_TRIES_MAX
+                or failure() is not None
+                or _WORKER_TOO_SLOW_TEXT not in str(error)
+            ):
                 raise
         finally:
             query.stop()
@@ -340,7 +353,9 @@ def cause_of(error: BaseException) -> str:
     Spark wraps it in its own errors and the worker's, so it is the last one in the text.
     """
     found = _ERROR_LINE.findall(str(error))
-    return str(found[-1]) if found else str(error).strip().partition("\n")[0] or type(error).__name__
+    return (
+        str(found[-1]) if found else str(error).strip().partition("\n")[0] or type(error).__name__
+    )
 
 
 def now_ms() -> int:

@@ -113,14 +113,18 @@ def snapshot(
     :raises KafkaException: The cluster doesn't answer, or a topic doesn't exist.
     """
     form = _form(null_keys, headers, key_type, value_type)
-    planned = plan_snapshot(config, output, topics=topics, pattern=pattern, update=update, form=form)
+    planned = plan_snapshot(
+        config, output, topics=topics, pattern=pattern, update=update, form=form
+    )
     home = Folder(output)
     home.remove(_UNFINISHED)  # the files of killed runs
     unfinished = f"{_UNFINISHED}/{uuid4().hex}"
     home.make(unfinished)
     made = Snapshot(output, planned)
     try:
-        _make(session, config, made, form, f"{output.rstrip('/')}/{unfinished}", min_partitions, show)
+        _make(
+            session, config, made, form, f"{output.rstrip('/')}/{unfinished}", min_partitions, show
+        )
         _publish(home, home.full(unfinished), made, form)
     finally:
         home.remove(unfinished)
@@ -154,7 +158,11 @@ def plan_snapshot(
         is_same = "" in (topic_id, ids_before.get(key[0], "")) or topic_id == ids_before[key[0]]
         # After the current end, before the first offset, or of another topic: rebuild the table.
         goes_on = is_same and key in before and starts[key] <= before[key] <= ends[key]
-        found.append(PartitionRange(*key, before[key] if goes_on else starts[key], ends[key], goes_on, topic_id))
+        found.append(
+            PartitionRange(
+                *key, before[key] if goes_on else starts[key], ends[key], goes_on, topic_id
+            )
+        )
     return found
 
 
@@ -167,14 +175,18 @@ def _form(null_keys: str, headers: bool, key_type: str, value_type: str) -> late
     return latest.Form(null_keys, headers, key_type, value_type)
 
 
-def settled_options(config: Mapping[str, str], ranges: Sequence[PartitionRange], **own: Any) -> dict[str, str]:
+def settled_options(
+    config: Mapping[str, str], ranges: Sequence[PartitionRange], **own: Any
+) -> dict[str, str]:
     """Options of the source with fixed partitions and offsets."""
     assigned: dict[str, list[int]] = {}
     for each in ranges:
         assigned.setdefault(each.topic, []).append(each.partition)
     settled = {
         "assign": json.dumps(assigned),
-        "startingOffsets": offsets_json({(each.topic, each.partition): each.start for each in ranges}),
+        "startingOffsets": offsets_json(
+            {(each.topic, each.partition): each.start for each in ranges}
+        ),
         "endingOffsets": offsets_json({(each.topic, each.partition): each.end for each in ranges}),
     }
     return range_options(config, {**settled, **own})
@@ -200,10 +212,14 @@ def _make(
     try:
         with watch(lambda: counter.work(total=total), show):
             frame = session.read.format("kafka_native").options(**options).load()
-            results = map_ranges(frame, partial(latest.part_task, source, form, unfinished), counter)
+            results = map_ranges(
+                frame, partial(latest.part_task, source, form, unfinished), counter
+            )
         path = Folder(made.output).root
         parts: dict[Key, list[str]] = {
-            (each.topic, each.partition): [file_of(path, each.topic, each.partition)] if each.updates else []
+            (each.topic, each.partition): [file_of(path, each.topic, each.partition)]
+            if each.updates
+            else []
             for each in busy
         }
         for result in sorted(results, key=lambda each: int(each["start"])):
@@ -231,7 +247,9 @@ def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -
         if each.end > each.start:
             fs.move(latest.final_path(unfinished, *key), file)
         elif not each.updates:
-            latest.write_final(fs, latest.final_path(unfinished, *key), form.gathered.empty_table(), form, key)
+            latest.write_final(
+                fs, latest.final_path(unfinished, *key), form.gathered.empty_table(), form, key
+            )
             fs.move(latest.final_path(unfinished, *key), file)
         with fs.open_input_file(file) as source:
             made.keys += pq.read_metadata(source).num_rows
@@ -262,5 +280,7 @@ def _before(output: str, form: latest.Form | None) -> tuple[dict[Key, int], dict
         return {}, {}
     described = loaded(home.read(MANIFEST), home.absolute(MANIFEST))
     if form is not None and described["form"] != asdict(form):
-        raise PipelineError(f"the snapshot in {output} was made with other options: {json.dumps(described['form'])}")
+        raise PipelineError(
+            f"the snapshot in {output} was made with other options: {json.dumps(described['form'])}"
+        )
     return flat(described["offsets"], MANIFEST), described.get("topic_ids", {})

@@ -65,7 +65,9 @@ def partition_count(described: ClusterMetadata, topic: str) -> int:
     :raises KafkaException: The cluster returns another error.
     """
     found = described.topics.get(topic)
-    if found is None or (found.error is not None and found.error.code() in UNKNOWN_PARTITION_ERRORS):
+    if found is None or (
+        found.error is not None and found.error.code() in UNKNOWN_PARTITION_ERRORS
+    ):
         return 0
     if found.error is not None:
         raise KafkaException(found.error)

@@ -76,7 +76,11 @@ class Piece:
         """The target's offset after all records before ``offset``, or an earlier one."""
         if offset >= self.source_end:
             return self.target_end
-        return self.target_start + max(0, offset - self.source_start) if self.exact else self.target_start
+        return (
+            self.target_start + max(0, offset - self.source_start)
+            if self.exact
+            else self.target_start
+        )
 
 
 class Run(NamedTuple):
@@ -89,7 +93,9 @@ class Run(NamedTuple):
     length: int
 
 
-def pieces_of(place: tuple[str, int, str], runs: Sequence[Run], placed: Sequence[Run]) -> list[Piece]:
+def pieces_of(
+    place: tuple[str, int, str], runs: Sequence[Run], placed: Sequence[Run]
+) -> list[Piece]:
     """The pieces of a range: the source's runs, cut where the target's offsets jump.
 
     :param place: Topic, partition and the target's topic.
@@ -110,7 +116,9 @@ def pieces_of(place: tuple[str, int, str], runs: Sequence[Run], placed: Sequence
             # If it isn't exact: the lowest possible offset, because each record takes one.
             target = stretch.offset + row - stretch.row
             target_end = stretch.end_offset if upto == stretch.end else target + upto - row
-            found.append(Piece(*place, source, source + upto - row, target, target_end, stretch.exact))
+            found.append(
+                Piece(*place, source, source + upto - row, target, target_end, stretch.exact)
+            )
             row = upto
     return thinned(joined(found))
 
@@ -171,7 +179,9 @@ def thinned(pieces: list[Piece], pieces_max: int = PIECES_MAX) -> list[Piece]:
     """Reduce the pieces of one partition: join neighbours to one that isn't exact."""
     while len(pieces) > pieces_max:
         pairs = [pieces[at : at + 2] for at in range(0, len(pieces), 2)]
-        pieces = [_spanning(pair[0], pair[-1], False) if len(pair) == 2 else pair[0] for pair in pairs]
+        pieces = [
+            _spanning(pair[0], pair[-1], False) if len(pair) == 2 else pair[0] for pair in pairs
+        ]
     return pieces
 
 
@@ -182,7 +192,9 @@ def _aged(pieces: list[Piece]) -> list[Piece]:
 
 def _spanning(first: Piece, last: Piece, exact: bool) -> Piece:
     place = (first.topic, first.partition, first.target_topic)
-    return Piece(*place, first.source_start, last.source_end, first.target_start, last.target_end, exact)
+    return Piece(
+        *place, first.source_start, last.source_end, first.target_start, last.target_end, exact
+    )
 
 
 class Translations:
@@ -211,7 +223,9 @@ class Translations:
             self._compact(names)
 
     def _put(self, name: str, pieces: Sequence[Piece]) -> None:
-        columns = {field.name: [getattr(piece, field.name) for piece in pieces] for field in PIECE_SCHEMA}
+        columns = {
+            field.name: [getattr(piece, field.name) for piece in pieces] for field in PIECE_SCHEMA
+        }
         unfinished = f"{self._path}/.{name}.{uuid4().hex}"
         with self._fs.open_output_stream(unfinished) as out:
             pq.write_table(pa.table(columns, schema=PIECE_SCHEMA), out)
@@ -221,7 +235,9 @@ class Translations:
         """The valid files, oldest first. Files that were merged into a later one are left out."""
         selector = pafs.FileSelector(self._path, allow_not_found=True)
         matches = [
-            match for each in self._fs.get_file_info(selector) if (match := _FILE_NAME.fullmatch(each.base_name))
+            match
+            for each in self._fs.get_file_info(selector)
+            if (match := _FILE_NAME.fullmatch(each.base_name))
         ]
         upto = max((int(match[2]) for match in matches if match[1] == "through"), default=-1)
         kept = [

@@ -1,4 +1,6 @@
-"""``python -m tests.broker.bank``: a long run on three brokers of our own; ends with 1 when a rule was broken."""
+"""``python -m tests.broker.bank``: a long run on three brokers of our own; ends with 1 when a rule
+was broken.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,17 @@ from tests.harness.runs import drawn, report
 
 @click.command()
 @click.option("--seconds", default=600.0, show_default=True)
-@click.option("--protocol", default="consumer", show_default=True, type=click.Choice(["classic", "consumer"]))
+@click.option(
+    "--protocol", default="consumer", show_default=True, type=click.Choice(["classic", "consumer"])
+)
 @click.option("--processors", default=4, show_default=True)
 @click.option("--rate", default=200, show_default=True, help="Orders a second.")
 @click.option("--seed", type=int, help="Of the faults (default: drawn, and printed).")
 @click.option("--bug", default="", help="Processors misbehave: rewind.")
 def main(seed: int | None, **rest: object) -> None:
-    """Processors that are killed, frozen and cut off, brokers that go and come, and what came of it."""
+    """Processors that are killed, frozen and cut off, brokers that go and come, and what came of
+    it.
+    """
     options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
     click.echo(f"{options}")
     with rig(options.seed) as three:

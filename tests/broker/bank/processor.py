@@ -2,7 +2,8 @@
 
     python -m tests.broker.bank.processor < settings, then "leave"
 
-It goes on after everything but the order to leave: what ends its clients is told, and it makes new ones.
+It goes on after everything but the order to leave: what ends its clients is told, and it makes new
+ones.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ CALL_S = 30.0
 class Settings:
     """What a processor is told at its start.
 
-    ``doom``: which share of its orders it writes, and aborts, at first; ``work_s``: how long an order takes it, so that
-    a transaction is open for most of the time.
+    ``doom``: which share of its orders it writes, and aborts, at first; ``work_s``: how long an
+    order takes it, so that a transaction is open for most of the time.
     """
 
     orders: str
@@ -62,7 +63,10 @@ class Processor:
                 say("error", name=cause.name(), text=cause.str(), fatal=cause.fatal())
 
     def _work(self) -> None:
-        with Consumer(self._settings.consumer) as consumer, Producer(self._settings.producer) as producer:
+        with (
+            Consumer(self._settings.consumer) as consumer,
+            Producer(self._settings.producer) as producer,
+        ):
             consumer.subscribe([self._settings.orders])
 
             def entries(order: Message) -> Iterator[dict[str, Any]]:
@@ -74,7 +78,9 @@ class Processor:
                     yield {"topic": self._settings.entries, "key": str(account), "value": value}
                 if doomed:
                     producer.flush(CALL_S)  # it is in the log, and must not be seen there
-                    raise KafkaException(KafkaError(KafkaError._APPLICATION, "doomed", txn_requires_abort=True))
+                    raise KafkaException(
+                        KafkaError(KafkaError._APPLICATION, "doomed", txn_requires_abort=True)
+                    )
 
             def until(progress: Progress) -> bool:
                 now = progress.transactions, progress.aborted
@@ -85,7 +91,15 @@ class Processor:
 
             last = [(0, 0)]
             say("start")
-            process(consumer, producer, entries, until=until, messages=MESSAGES, wait=WAIT_S, timeout=CALL_S)
+            process(
+                consumer,
+                producer,
+                entries,
+                until=until,
+                messages=MESSAGES,
+                wait=WAIT_S,
+                timeout=CALL_S,
+            )
 
 
 def main() -> None:

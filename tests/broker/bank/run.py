@@ -1,4 +1,6 @@
-"""A run: orders, processors and faults on a cluster whose clients go through proxies; what is found at the end."""
+"""A run: orders, processors and faults on a cluster whose clients go through proxies; what is found
+at the end.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
 class Rig(NamedTuple):
-    """Three brokers, whose clients come through a proxy for each; ``fates``: what becomes of connections."""
+    """Three brokers, whose clients come through a proxy for each; ``fates``: what becomes of
+    connections.
+    """
 
     cluster: Cluster
     proxies: list[Proxy]
@@ -81,7 +85,9 @@ class Options:
 class Orders(Load):
     """Transfers, numbered."""
 
-    def __init__(self, cluster: Cluster, topic: str, options: Options, acked: dict[int, tuple[int, int, int]]) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, options: Options, acked: dict[int, tuple[int, int, int]]
+    ) -> None:
         super().__init__(cluster, options.rate, self._order)
         self._topic, self._acked = topic, acked
         self._random = random.Random(options.seed)
@@ -111,7 +117,9 @@ class Run(FaultRun):
         self._orders = Orders(self._cluster, self._orders_topic, options, self.result.orders)
         self._slots: dict[int, Child] = {}
         self._start_at: dict[int, float] = {}  # slots whose process was killed
-        self._open_at: dict[Proxy, tuple[float, str]] = {}  # proxies that refuse, and where they led to
+        self._open_at: dict[
+            Proxy, tuple[float, str]
+        ] = {}  # proxies that refuse, and where they led to
         self._away: tuple[Broker, float] | None = None
         self._lives = 0
 
@@ -129,7 +137,12 @@ class Run(FaultRun):
             deadline = time.monotonic() + self._options.seconds
             while time.monotonic() < deadline:
                 self._fault()
-                self._watch(min(time.monotonic() + self._random.uniform(*self._options.fault_every_s), deadline))
+                self._watch(
+                    min(
+                        time.monotonic() + self._random.uniform(*self._options.fault_every_s),
+                        deadline,
+                    )
+                )
             self._heal()
             self._orders.end(WELL_S)
             wait_for(self._all_is_committed, "the end of the orders to be committed", WELL_S)
@@ -141,12 +154,18 @@ class Run(FaultRun):
         return self.result
 
     def _read(self) -> None:
-        by_reader = {"kafka_native": readers.by_ours, "confluent_kafka": readers.by_theirs, "Java": readers.by_java}
+        by_reader = {
+            "kafka_native": readers.by_ours,
+            "confluent_kafka": readers.by_theirs,
+            "Java": readers.by_java,
+        }
         count = 0
         for name, read in by_reader.items():
             self.result.readings[name] = read(self._cluster, self._entries_topic, PARTITIONS, count)
             count = len(self.result.readings[name])
-        self.result.open_transactions = readers.open_transactions(self._cluster, self._entries_topic, self._group)
+        self.result.open_transactions = readers.open_transactions(
+            self._cluster, self._entries_topic, self._group
+        )
 
     # --- processes ---
 
@@ -198,13 +217,19 @@ class Run(FaultRun):
         """Everything is well from now on."""
         self._fates.calm = True
         due = [*self._start_at.values(), *(at for at, _ in self._open_at.values())]
-        due += [process.resume_at for process in self._slots.values() if process.resume_at is not None]
+        due += [
+            process.resume_at for process in self._slots.values() if process.resume_at is not None
+        ]
         due += [] if self._away is None else [self._away[1]]
         self._watch(max([0.0, *due]))
         self._cluster.wait_until_up()
 
     def _all_is_committed(self) -> bool:
-        died = {slot: process.code() for slot, process in self._slots.items() if process.code() is not None}
+        died = {
+            slot: process.code()
+            for slot, process in self._slots.items()
+            if process.code() is not None
+        }
         assert not died, f"processors ended by themselves: {died}, see {self.directory}"
         return readers.is_committed(self._cluster, self._orders_topic, PARTITIONS, self._group)
 
@@ -228,7 +253,11 @@ class Run(FaultRun):
 
     def _victim(self) -> int | None:
         """A processor that is well, if there is another one."""
-        well = [slot for slot, each in self._slots.items() if slot not in self._start_at and each.resume_at is None]
+        well = [
+            slot
+            for slot, each in self._slots.items()
+            if slot not in self._start_at and each.resume_at is None
+        ]
         return self._random.choice(well) if len(well) > 1 else None
 
     def _well(self) -> Child | None:
@@ -266,7 +295,12 @@ class Run(FaultRun):
         return True
 
     def _fault_broker(self) -> bool:
-        topics = (self._orders_topic, self._entries_topic, "__transaction_state", "__consumer_offsets")
+        topics = (
+            self._orders_topic,
+            self._entries_topic,
+            "__transaction_state",
+            "__consumer_offsets",
+        )
         if self._away is not None or not all(in_sync(self._cluster, topic) for topic in topics):
             return False
         broker = self._random.choice(list(self._cluster.brokers.values()))
@@ -289,10 +323,16 @@ class Run(FaultRun):
             elif event["e"] == "error":
                 ends[event["name"]] += 1
         return [
-            f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their way: {self._cuts()}",
+            (
+                f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their "
+                f"way: {self._cuts()}"
+            ),
             f"orders: {len(self.result.orders)}; entries seen: "
             + ", ".join(f"{name} {len(found)}" for name, found in self.result.readings.items()),
-            f"transactions: {done['committed']} committed, {done['aborted']} aborted; processes: {self._lives}",
+            (
+                f"transactions: {done['committed']} committed, {done['aborted']} aborted; "
+                f"processes: {self._lives}"
+            ),
             f"clients made anew after: {counted(ends)}",
             f"open in the brokers' logs: {len(self.result.open_transactions)}",
         ]

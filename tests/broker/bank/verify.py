@@ -27,7 +27,9 @@ class Result:
     """What the brokers' logs still have open."""
 
     def entries(self) -> list[tuple[int, int, int, bool]]:
-        """Number, account, change and whether it was written to be aborted, as the first reader has them."""
+        """Number, account, change and whether it was written to be aborted, as the first reader has
+        them.
+        """
         found = next(iter(self.readings.values()), {})
         return [tuple(json.loads(value)) for _, value in sorted(found.items())]
 
@@ -36,7 +38,9 @@ def readers_agree(result: Result) -> Iterator[str]:
     """Every reader has the same entries at the same places."""
     (first, expected), *others = result.readings.items()
     for name, found in others:
-        different = [place for place in {*expected, *found} if expected.get(place) != found.get(place)]
+        different = [
+            place for place in {*expected, *found} if expected.get(place) != found.get(place)
+        ]
         if different:
             yield f"{name} has {len(found)} entries, {first} {len(expected)}; first at {sorted(different)[:SHOWN]}"
 

@@ -1,4 +1,6 @@
-"""``python -m tests.broker.chaos``: a long run on three brokers of our own; ends with 1 when a rule was broken."""
+"""``python -m tests.broker.chaos``: a long run on three brokers of our own; ends with 1 when a rule
+was broken.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,27 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 @click.command()
 @click.option("--seconds", default=600.0, show_default=True)
-@click.option("--protocol", default="consumer", show_default=True, type=click.Choice(["classic", "consumer"]))
-@click.option("--assignor", "assignors", multiple=True, help="Of classic; several make several runs (default: all).")
-@click.option("--client", default="ours", show_default=True, type=click.Choice(["ours", "confluent", "mixed"]))
-@click.option("--take", default="consume", show_default=True, type=click.Choice(["consume", "poll"]))
-@click.option("--commits", default="mixed", show_default=True, type=click.Choice(["mixed", "sync", "async", "store"]))
+@click.option(
+    "--protocol", default="consumer", show_default=True, type=click.Choice(["classic", "consumer"])
+)
+@click.option(
+    "--assignor",
+    "assignors",
+    multiple=True,
+    help="Of classic; several make several runs (default: all).",
+)
+@click.option(
+    "--client", default="ours", show_default=True, type=click.Choice(["ours", "confluent", "mixed"])
+)
+@click.option(
+    "--take", default="consume", show_default=True, type=click.Choice(["consume", "poll"])
+)
+@click.option(
+    "--commits",
+    default="mixed",
+    show_default=True,
+    type=click.Choice(["mixed", "sync", "async", "store"]),
+)
 @click.option("--rate", default=500, show_default=True, help="Messages a second.")
 @click.option("--seed", type=int, help="Of the faults (default: drawn, and printed).")
 @click.option("--static", is_flag=True, help="With group.instance.id.")

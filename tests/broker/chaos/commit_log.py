@@ -1,4 +1,6 @@
-"""The broker's own log of a group: __consumer_offsets, read as bytes, so no client's word is taken for it."""
+"""The broker's own log of a group: __consumer_offsets, read as bytes, so no client's word is taken
+for it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from tests.broker.cluster import Cluster, quiet
 
 TOPIC = "__consumer_offsets"
 OFFSET_KEYS = (0, 1)
-GENERATION_KEYS = (2, 3)  # the classic group's metadata; the consumer group's, whose number is an epoch
+GENERATION_KEYS = (
+    2,
+    3,
+)  # the classic group's metadata; the consumer group's, whose number is an epoch
 READ_SECONDS = 60
 
 
@@ -33,7 +38,9 @@ def offset_key(key: bytes) -> tuple[str, str, int] | None:
 
 
 def committed(value: bytes) -> tuple[int, str]:
-    """Offset and metadata of a commit's value; version 3 has a leader epoch in between, 4 is a flexible one."""
+    """Offset and metadata of a commit's value; version 3 has a leader epoch in between, 4 is a
+    flexible one.
+    """
     version, offset = struct.unpack_from(">hq", value)
     if version >= 4:
         size = value[14] - 1  # members' names are short: one byte
@@ -44,7 +51,9 @@ def committed(value: bytes) -> tuple[int, str]:
 
 
 def generation(key: bytes, value: bytes | None, group: str) -> int | None:
-    """The generation, or epoch, that a record makes known of the group; None if it is about something else."""
+    """The generation, or epoch, that a record makes known of the group; None if it is about
+    something else.
+    """
     kind = struct.unpack_from(">h", key)[0]
     if kind not in GENERATION_KEYS or value is None or text_at(key, 2)[0] != group:
         return None
@@ -56,8 +65,14 @@ def generation(key: bytes, value: bytes | None, group: str) -> int | None:
 
 def read(cluster: Cluster, group: str) -> tuple[list[Commit], int]:
     """Every commit of the group in the broker's order, and how many generations it had."""
-    conf = {"bootstrap.servers": cluster.bootstrap, "group.id": "chaos-witness", "auto.offset.reset": "error"}
-    consumer = confluent_kafka.Consumer(quiet({**conf, "enable.auto.commit": False, "enable.partition.eof": True}))
+    conf = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "chaos-witness",
+        "auto.offset.reset": "error",
+    }
+    consumer = confluent_kafka.Consumer(
+        quiet({**conf, "enable.auto.commit": False, "enable.partition.eof": True})
+    )
     commits: list[Commit] = []
     generations: set[int] = set()
     try:

@@ -1,4 +1,5 @@
-"""What happened: each member's log, the faults that it suffered, what was acked, and what the broker has as committed.
+"""What happened: each member's log, the faults that it suffered, what was acked, and what the
+broker has as committed.
 
 All times are the machine's wall clock in seconds: the brokers' time stamps are of the same clock.
 """
@@ -19,7 +20,8 @@ FOREVER = float("inf")
 
 @dataclass
 class Assignment:
-    """A partition in a member's hands: from the begin of on_assign to the end of on_revoke, on_lost, or of the process.
+    """A partition in a member's hands: from the begin of on_assign to the end of on_revoke,
+    on_lost, or of the process.
 
     ``got``: what was handed out, in order, as (time, offset, number).
     """
@@ -37,7 +39,9 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Commit:
-    """One record of the broker's log of commits; ``by`` is the member that wrote its name into the metadata."""
+    """One record of the broker's log of commits; ``by`` is the member that wrote its name into the
+    metadata.
+    """
 
     at: float
     key: Key
@@ -47,7 +51,10 @@ class Commit:
 
 @dataclass
 class Life:
-    """One process of a member, from its start to its end. A slot that crashes and comes back is another life."""
+    """One process of a member, from its start to its end.
+
+    A slot that crashes and comes back is another life.
+    """
 
     name: str
     slot: int
@@ -62,11 +69,17 @@ class Life:
     ready: float | None = None  # its consumer has subscribed
     assignments: list[Assignment] = field(default_factory=list)
     owned: dict[Key, Assignment] = field(default_factory=dict)
-    strays: list[tuple[float, Key, int, int]] = field(default_factory=list)  # handed out without an assignment
+    strays: list[tuple[float, Key, int, int]] = field(
+        default_factory=list
+    )  # handed out without an assignment
     doubled: list[tuple[float, Key]] = field(default_factory=list)  # assigned what it had
     foreign: list[tuple[float, Key]] = field(default_factory=list)  # revoked what it hadn't
-    reported: list[tuple[float, Key, int]] = field(default_factory=list)  # commits that the client called successful
-    errors: list[tuple[float, str, bool]] = field(default_factory=list)  # code and text, whether fatal
+    reported: list[tuple[float, Key, int]] = field(
+        default_factory=list
+    )  # commits that the client called successful
+    errors: list[tuple[float, str, bool]] = field(
+        default_factory=list
+    )  # code and text, whether fatal
     refused: list[tuple[float, str]] = field(default_factory=list)  # commits that failed
     callbacks: dict[str, int] = field(default_factory=dict)
     _tail: bytes = b""
@@ -91,7 +104,9 @@ class Life:
         if name in ("assigned", "revoked", "lost"):
             self.callbacks[name] = self.callbacks.get(name, 0) + 1
             for topic, number in event["p"]:
-                (self._assigned if name == "assigned" else self._given_up)((topic, number), at, name)
+                (self._assigned if name == "assigned" else self._given_up)(
+                    (topic, number), at, name
+                )
         elif name == "got":
             for topic, number, first, numbers in event["m"]:
                 self._got((topic, number), at, first, numbers)
@@ -159,7 +174,9 @@ class Life:
 
 @dataclass(frozen=True)
 class Settling:
-    """All was healed at ``healed``; the group was stable and had read on at ``settled``, None if not in time."""
+    """All was healed at ``healed``; the group was stable and had read on at ``settled``, None if
+    not in time.
+    """
 
     healed: float
     settled: float | None
@@ -213,7 +230,9 @@ class History:
 
 
 def in_force(commits: list[Commit], since: float, until: float) -> set[int]:
-    """Every offset that was the committed one at some time in between; 0 stands for none, the beginning."""
+    """Every offset that was the committed one at some time in between; 0 stands for none, the
+    beginning.
+    """
     times = [commit.at for commit in commits]
     before = bisect_right(times, since)
     first = commits[before - 1].offset if before else 0

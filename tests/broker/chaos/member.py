@@ -1,8 +1,11 @@
-"""One member of the group, a process of its own: it logs whatever it is told and handed, before it commits anything.
+"""One member of the group, a process of its own: it logs whatever it is told and handed, before it
+commits anything.
 
-    python -m tests.broker.chaos.member < settings, then commands, one a line: leave, stall SECONDS, resubscribe
+    python -m tests.broker.chaos.member < settings, then commands, one a line: leave, stall SECONDS,
+    resubscribe
 
-A line of the log is one write of one JSON object, so that a member that is killed leaves at most half a line.
+A line of the log is one write of one JSON object, so that a member that is killed leaves at most
+half a line.
 """
 
 from __future__ import annotations
@@ -31,7 +34,10 @@ MODULES = {"ours": "kafka_native", "confluent": "confluent_kafka"}
 
 @dataclass
 class Settings:
-    """What a member is told at its start. ``take``: poll or consume; ``commits``: sync, async or store."""
+    """What a member is told at its start.
+
+    ``take``: poll or consume; ``commits``: sync, async or store.
+    """
 
     name: str
     log: str
@@ -50,7 +56,10 @@ class Log:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def __call__(self, event: str, **values: Any) -> None:
-        line = json.dumps({"t": time.time(), "e": event, **values}, separators=(",", ":")).encode() + b"\n"
+        line = (
+            json.dumps({"t": time.time(), "e": event, **values}, separators=(",", ":")).encode()
+            + b"\n"
+        )
         assert os.write(self._file, line) == len(line)
 
 
@@ -67,8 +76,12 @@ class Member:
         self.log = Log(Path(settings.log))
         self._module = importlib.import_module(MODULES[settings.client])
         self._consumer = self._module.Consumer({**settings.conf, "on_commit": self._on_commit})
-        self._next: dict[tuple[str, int], int] = {}  # what may be committed, and wasn't handed to the client yet
-        self._handed: dict[tuple[str, int], int] = {}  # the last that was, of each partition that is owned
+        self._next: dict[
+            tuple[str, int], int
+        ] = {}  # what may be committed, and wasn't handed to the client yet
+        self._handed: dict[
+            tuple[str, int], int
+        ] = {}  # the last that was, of each partition that is owned
         self._commit_at = 0.0
         self._kept: set[tuple[str, int]] = set()
         self._taken = 0
@@ -77,7 +90,10 @@ class Member:
 
     def subscribe(self) -> None:
         self._consumer.subscribe(
-            self._settings.topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            self._settings.topics,
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
         )
 
     def _on_assign(self, _: Any, partitions: list[Any]) -> None:
@@ -155,7 +171,10 @@ class Member:
         if not found:
             return
         self._handed.update(found)
-        offsets = [self._module.TopicPartition(*key, offset, self._settings.name) for key, offset in found.items()]
+        offsets = [
+            self._module.TopicPartition(*key, offset, self._settings.name)
+            for key, offset in found.items()
+        ]
         try:
             if self._settings.commits == "store":
                 self._consumer.store_offsets(offsets=offsets)

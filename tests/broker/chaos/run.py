@@ -39,14 +39,28 @@ ROOT = Path(__file__).resolve().parents[3]
 
 # One of each is drawn before any comes again.
 DECK = (
-    *("crash", "join", "leave", "join", "pause", "freeze", "stall", "resubscribe", "partitions", "broker"),
+    *(
+        "crash",
+        "join",
+        "leave",
+        "join",
+        "pause",
+        "freeze",
+        "stall",
+        "resubscribe",
+        "partitions",
+        "broker",
+    ),
     *("crash", "join", "freeze", "join"),
 )
 
 
 @dataclass
 class Options:
-    """What to run. ``client``: ours, confluent or mixed; ``assignor`` only where the members assign."""
+    """What to run.
+
+    ``client``: ours, confluent or mixed; ``assignor`` only where the members assign.
+    """
 
     protocol: str = "classic"
     assignor: str = "range"
@@ -102,26 +116,38 @@ class Process(Child):
         """Whether it has ended; then its life has, too."""
         code = self.code()
         if code is None:
-            if self.leaving is not None and self.resume_at is None and time.monotonic() > self.leaving:
-                self.life.errors.append((time.time(), f"did not end in {END_S:g} s after it was told to leave", True))
+            if (
+                self.leaving is not None
+                and self.resume_at is None
+                and time.monotonic() > self.leaving
+            ):
+                self.life.errors.append(
+                    (time.time(), f"did not end in {END_S:g} s after it was told to leave", True)
+                )
                 self.kill()
                 return True
             return False
         if self.life.alive:
-            self.life.end(time.time(), "closed" if code == 0 and self.leaving is not None else "died")
+            self.life.end(
+                time.time(), "closed" if code == 0 and self.leaving is not None else "died"
+            )
         return True
 
     @property
     def free(self) -> bool:
         """Whether something may be done to it."""
-        return self.resume_at is None and self.leaving is None and time.monotonic() >= self.busy_until
+        return (
+            self.resume_at is None and self.leaving is None and time.monotonic() >= self.busy_until
+        )
 
 
 class Values(Load):
     """Numbered values to every partition, and what of them was acked where."""
 
     def __init__(self, cluster: Cluster, rate: int, acked: dict[Key, dict[int, int]]) -> None:
-        super().__init__(cluster, rate, self._value, **{"linger.ms": 5, "message.timeout.ms": 120_000})
+        super().__init__(
+            cluster, rate, self._value, **{"linger.ms": 5, "message.timeout.ms": 120_000}
+        )
         self._acked = acked
         self._partitions: list[Key] = []
         self.ends: dict[Key, int] = {}  # one past the last acked
@@ -129,12 +155,19 @@ class Values(Load):
     def widen(self, topic: str, count: int) -> None:
         """The topic has this many partitions now."""
         known = set(self._partitions)
-        self._partitions = [*self._partitions, *((topic, n) for n in range(count) if (topic, n) not in known)]
+        self._partitions = [
+            *self._partitions,
+            *((topic, n) for n in range(count) if (topic, n) not in known),
+        ]
 
     def _value(self, number: int) -> dict[str, Any]:
         partitions = self._partitions
         topic, partition = partitions[number % len(partitions)]
-        return {"topic": topic, "value": payload.make(topic, partition, number), "partition": partition}
+        return {
+            "topic": topic,
+            "value": payload.make(topic, partition, number),
+            "partition": partition,
+        }
 
     def acked(self, number: int, message: Any) -> None:
         key = message.topic(), message.partition()
@@ -145,7 +178,9 @@ class Values(Load):
 class Run(FaultRun):
     """Use `Run(cluster, options).run()`."""
 
-    def __init__(self, cluster: Cluster, options: Options, say: Callable[[str], None] = print) -> None:
+    def __init__(
+        self, cluster: Cluster, options: Options, say: Callable[[str], None] = print
+    ) -> None:
         self._cluster, self._options, self._say = cluster, options, say
         super().__init__("chaos", options.seed, options.faults)
         self.history = History(options.session_s, options.max_poll_s, options.settle_s)
@@ -219,7 +254,10 @@ class Run(FaultRun):
         for topic, future in admin.delete_topics(self._topics, operation_timeout=5).items():
             try:
                 future.result(6)
-            except (TimeoutError, KafkaException) as error:  # the run has its result; the cluster ends soon
+            except (
+                TimeoutError,
+                KafkaException,
+            ) as error:  # the run has its result; the cluster ends soon
                 self._say(f"  {topic} stays: {error!r}")
 
     def _cluster_is_well(self) -> bool:
@@ -254,12 +292,20 @@ class Run(FaultRun):
     # --- members ---
 
     def _client(self, slot: int) -> str:
-        return ("ours", "confluent")[slot % 2] if self._options.client == "mixed" else self._options.client
+        return (
+            ("ours", "confluent")[slot % 2]
+            if self._options.client == "mixed"
+            else self._options.client
+        )
 
     def _join(self, slot: int) -> None:
         name = f"m{slot}.{next(self._lives)}"
         options = self._options
-        commits = self._random.choice(["sync", "async", "store"]) if options.commits == "mixed" else options.commits
+        commits = (
+            self._random.choice(["sync", "async", "store"])
+            if options.commits == "mixed"
+            else options.commits
+        )
         log = self.directory / f"{name}.log"
         topics = [f"^{self._group.replace('-', '[-]')}-.*"] if options.regex else self._topics
         settings = Settings(
@@ -298,14 +344,22 @@ class Run(FaultRun):
     # --- faults ---
 
     def _victim(self, keep: int, *clients: str) -> Process | None:
-        """A member that is well and was there long enough to subscribe, if more than some are left."""
-        free = [process for process in self._living() if process.free and process.life.ready is not None]
+        """A member that is well and was there long enough to subscribe, if more than some are
+        left.
+        """
+        free = [
+            process for process in self._living() if process.free and process.life.ready is not None
+        ]
         fit = [process for process in free if not clients or process.life.client in clients]
         return self._random.choice(fit) if fit and len(free) > keep else None
 
     def _fault_join(self) -> bool:
         now = time.monotonic()
-        slots = [slot for slot, process in self._slots.items() if process is None and self._free_at.get(slot, 0) <= now]
+        slots = [
+            slot
+            for slot, process in self._slots.items()
+            if process is None and self._free_at.get(slot, 0) <= now
+        ]
         if slots:
             self._join(self._random.choice(slots))
         return bool(slots)
@@ -316,7 +370,8 @@ class Run(FaultRun):
             victim.kill()
             self._slots[victim.life.slot] = None
             if self._options.static and self._options.protocol == "consumer":
-                # The broker refuses a second member of an id until the first one's session is over: fatal, by design.
+                # The broker refuses a second member of an id until the first one's session is over:
+                # fatal, by design.
                 self._free_at[victim.life.slot] = time.monotonic() + 2 * self._options.session_s
         return victim is not None
 
@@ -337,7 +392,8 @@ class Run(FaultRun):
     def _fault_stall(self) -> bool:
         """The application doesn't poll for longer than it may.
 
-        Not librdkafka's: out of the group while it has to give up partitions, it stays out and keeps the others.
+        Not librdkafka's: out of the group while it has to give up partitions, it stays out and
+        keeps the others.
         """
         victim = self._victim(1, "ours")
         if victim is not None:
@@ -368,12 +424,16 @@ class Run(FaultRun):
         return True
 
     def _widened(self, topic: str, count: int) -> bool:
-        """Asks for more partitions, with a new client each time: one that has lost its controller waits for long."""
+        """Asks for more partitions, with a new client each time: one that has lost its controller
+        waits for long.
+        """
         admin = self._cluster.admin()
         if len(leaders(self._cluster, topic, admin)) == count:
             return True
         with contextlib.suppress(TimeoutError, KafkaException):
-            admin.create_partitions([NewPartitions(topic, count)], operation_timeout=5)[topic].result(6)
+            admin.create_partitions([NewPartitions(topic, count)], operation_timeout=5)[
+                topic
+            ].result(6)
         return False
 
     def _fault_broker(self) -> bool:
@@ -391,7 +451,11 @@ class Run(FaultRun):
             wait_for(self._back.empty, "the run to start a broker again")
             self._cluster.wait_until_up()
             topics = [*self._topics, commit_log.TOPIC]
-            wait_for(lambda: all(in_sync(self._cluster, topic) for topic in topics), "replicas in sync", IN_SYNC_S)
+            wait_for(
+                lambda: all(in_sync(self._cluster, topic) for topic in topics),
+                "replicas in sync",
+                IN_SYNC_S,
+            )
             self.history.outages[-1] = (self.history.outages[-1][0], time.time())
 
         self._cluster_work = self._pool.submit(work)
@@ -411,12 +475,16 @@ class Run(FaultRun):
             process.resume()
         self._watch(max([0.0, *(process.busy_until for process in self._living())]))
         deadline = time.monotonic() + 2 * IN_SYNC_S
-        while self._cluster_busy() or any(process.leaving is not None for process in self._living()):
+        while self._cluster_busy() or any(
+            process.leaving is not None for process in self._living()
+        ):
             assert time.monotonic() < deadline, "the cluster did not become well"
             self._watch(time.monotonic() + 0.1)
 
     def _settle(self, end: bool = False) -> None:
-        """Waits until each partition has one owner that has read on, at the end to its end, which is committed."""
+        """Waits until each partition has one owner that has read on, at the end to its end, which
+        is committed.
+        """
         healed = time.time()
         wanted = dict(self._load.ends)
         deadline = time.monotonic() + self._options.settle_s
@@ -432,7 +500,9 @@ class Run(FaultRun):
         """What is missing."""
         self.history.feed()
         living = [life for life in self.history.lives if life.alive]
-        partitions = [(topic, number) for topic, count in self._counts.items() for number in range(count)]
+        partitions = [
+            (topic, number) for topic, count in self._counts.items() for number in range(count)
+        ]
         for key in partitions:
             owners = [life for life in living if key in life.owned]
             if len(owners) != 1:
@@ -440,9 +510,14 @@ class Run(FaultRun):
             got = owners[0].owned[key].got
             end = wanted.get(key, 0)
             if not (got and got[-1][1] + 1 >= end) and not self._was_read(key, end):
-                return f"{owners[0].name} has read {key[0]} [{key[1]}] to {got[-1][1] if got else None} of {end}"
+                return (
+                    f"{owners[0].name} has read {key[0]} [{key[1]}] to "
+                    f"{got[-1][1] if got else None} of {end}"
+                )
         if everybody:
-            committed = {(key, offset) for life in self.history.lives for _, key, offset in life.reported}
+            committed = {
+                (key, offset) for life in self.history.lives for _, key, offset in life.reported
+            }
             for key, end in wanted.items():
                 if (key, end) not in committed:
                     return f"the end of {key[0]} [{key[1]}], {end}, isn't committed"

@@ -1,8 +1,11 @@
-"""The judge. Each rule takes a history and yields what breaks it; nothing yielded means that it holds.
+"""The judge.
 
-When may two members' assignments of a partition overlap? When the group has expelled the earlier one and it can't know:
-it was stopped, or its application didn't poll, for as long as the group waits; or its coordinator was away. It may then
-still hand out what it had fetched, for the moment that it takes to notice, but nothing it commits may be accepted.
+Each rule takes a history and yields what breaks it; nothing yielded means that it holds.
+
+When may two members' assignments of a partition overlap? When the group has expelled the earlier
+one and it can't know: it was stopped, or its application didn't poll, for as long as the group
+waits; or its coordinator was away. It may then still hand out what it had fetched, for the moment
+that it takes to notice, but nothing it commits may be accepted.
 """
 
 from __future__ import annotations
@@ -29,8 +32,12 @@ def place(key: Key, offset: int | None = None) -> str:
 
 
 def handed_out(history: History) -> dict[Key, dict[int, list[tuple[float, int, str]]]]:
-    """Time, number and member of every time that an offset was handed out, in assignments or outside of any."""
-    found: dict[Key, dict[int, list[tuple[float, int, str]]]] = defaultdict(lambda: defaultdict(list))
+    """Time, number and member of every time that an offset was handed out, in assignments or
+    outside of any.
+    """
+    found: dict[Key, dict[int, list[tuple[float, int, str]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for each in history.assignments():
         for at, offset, number in each.got:
             found[each.key][offset].append((at, number, each.member))
@@ -54,7 +61,9 @@ def nothing_lost(history: History) -> Iterator[str]:
 
 
 def in_order(history: History) -> Iterator[str]:
-    """Offsets go up by one within an assignment: no transactions and no compaction here, so there are no gaps."""
+    """Offsets go up by one within an assignment: no transactions and no compaction here, so there
+    are no gaps.
+    """
     for each in history.assignments():
         for (_, before, _), (at, offset, _) in pairwise(each.got):
             if offset != before + 1:
@@ -73,7 +82,9 @@ def from_the_committed(history: History) -> Iterator[str]:
 
 
 def only_what_is_owned(history: History) -> Iterator[str]:
-    """Nothing is handed out of, assigned twice, or revoked from a partition that a member hasn't got."""
+    """Nothing is handed out of, assigned twice, or revoked from a partition that a member hasn't
+    got.
+    """
     for life in history.lives:
         for at, key, offset, _ in life.strays:
             yield f"{life.name} was handed out {place(key, offset)} at {at:.3f} without owning it"
@@ -84,7 +95,9 @@ def only_what_is_owned(history: History) -> Iterator[str]:
 
 
 def expelled_before(history: History, life: Life, at: float) -> float | None:
-    """When a member could notice that it had been expelled by some time; None if there was no reason to expel it."""
+    """When a member could notice that it had been expelled by some time; None if there was no
+    reason to expel it.
+    """
     able = []
     for spans, wait in ((life.pauses, history.session_s), (life.stalls, history.max_poll_s)):
         for start, end in spans:
@@ -104,8 +117,9 @@ def peers(history: History) -> set[str]:
 def overtaken(history: History) -> set[str]:
     """The members whose commits a broker may carry out in another order than they mean.
 
-    A commit without an answer is sent again, with what has come to be committed meanwhile, on another connection, and a
-    broker that is slow enough may get round to the first one last. librdkafka may do so at any time.
+    A commit without an answer is sent again, with what has come to be committed meanwhile, on
+    another connection, and a broker that is slow enough may get round to the first one last.
+    librdkafka may do so at any time.
     """
     return peers(history) | {life.name for life in history.lives if life.unanswered}
 
@@ -113,9 +127,9 @@ def overtaken(history: History) -> set[str]:
 def one_owner(history: History) -> Iterator[str]:
     """No partition has two owners at once; see above.
 
-    librdkafka joins again without the partitions that it has to give up before its application's on_revoke has run
-    (the owned partitions in the broker's log of a group show it), so another may have them first; that is forgiven to
-    it alone.
+    librdkafka joins again without the partitions that it has to give up before its application's
+    on_revoke has run (the owned partitions in the broker's log of a group show it), so another may
+    have them first; that is forgiven to it alone.
     """
     theirs = peers(history)
     for key, assignments in history.by_partition().items():
@@ -142,9 +156,11 @@ def judged(history: History, key: Key, earlier: Assignment, later: Assignment) -
 
 
 def fenced(history: History) -> Iterator[str]:
-    """Whoever has lost a partition commits nothing of it: the broker's log has no commit of an earlier owner.
+    """Whoever has lost a partition commits nothing of it: the broker's log has no commit of an
+    earlier owner.
 
-    librdkafka is in the group when its on_revoke commits too late (see `one_owner`); that is forgiven to it alone.
+    librdkafka is in the group when its on_revoke commits too late (see `one_owner`); that is
+    forgiven to it alone.
     """
     by_partition, theirs = history.by_partition(), peers(history)
     for key, commits in history.commits_of().items():
@@ -154,7 +170,11 @@ def fenced(history: History) -> Iterator[str]:
             # What the clocks can't tell apart counts for whoever committed.
             known = by_partition.get(key, [])
             started = [each for each in known if each.start <= commit.at - CLOCK_S]
-            own = [each for each in known if each.member == commit.by and each.start <= commit.at + CLOCK_S]
+            own = [
+                each
+                for each in known
+                if each.member == commit.by and each.start <= commit.at + CLOCK_S
+            ]
             if not own:
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f} without ever owning it"
             elif commit.by in theirs:
@@ -164,13 +184,17 @@ def fenced(history: History) -> Iterator[str]:
 
 
 def nothing_ahead(history: History) -> Iterator[str]:
-    """When an offset is committed, everything before it has been handed out; and commits never go back."""
+    """When an offset is committed, everything before it has been handed out; and commits never go
+    back.
+    """
     seen = handed_out(history)
     for key, commits in history.commits_of().items():
         first_times = {offset: min(at for at, _, _ in times) for offset, times in seen[key].items()}
         done = 0
         for commit in commits:
-            while done < commit.offset and first_times.get(done, commit.at + 1) <= commit.at + CLOCK_S:
+            while (
+                done < commit.offset and first_times.get(done, commit.at + 1) <= commit.at + CLOCK_S
+            ):
                 done += 1
             if done < commit.offset:
                 yield f"{named(commit)} at {commit.at:.3f}, but {place(key, done)} wasn't handed out by then"
@@ -182,7 +206,9 @@ def never_back(history: History) -> Iterator[str]:
     forgiven = overtaken(history)
     for commits in history.commits_of().values():
         for before, commit in pairwise(commits):
-            if commit.offset < before.offset and not (commit.by == before.by and commit.by in forgiven):
+            if commit.offset < before.offset and not (
+                commit.by == before.by and commit.by in forgiven
+            ):
                 yield f"{named(commit)} at {commit.at:.3f}, after {before.offset} by {before.by}"
 
 
@@ -191,7 +217,9 @@ def named(commit: Commit) -> str:
 
 
 def commits_are_true(history: History) -> Iterator[str]:
-    """A commit that a client reported as done is in the broker's log by then: it, or one that took its place."""
+    """A commit that a client reported as done is in the broker's log by then: it, or one that took
+    its place.
+    """
     highest: dict[tuple[Key, str], list[tuple[float, int]]] = defaultdict(list)
     for commit in history.commits:
         before = highest[commit.key, commit.by]
@@ -205,7 +233,9 @@ def commits_are_true(history: History) -> Iterator[str]:
 
 
 def settles(history: History) -> Iterator[str]:
-    """After each round of faults the group becomes stable and reads on, in time; and in the end it has read it all."""
+    """After each round of faults the group becomes stable and reads on, in time; and in the end it
+    has read it all.
+    """
     for number, each in enumerate(history.settlings, 1):
         if each.settled is None:
             yield f"round {number}: not settled {history.settle_s:g} s after the last fault: {each.why}"
@@ -241,7 +271,15 @@ def all_was_committed(history: History) -> Iterator[str]:
 
 
 RULES: tuple[Rule[History], ...] = (
-    *(nothing_lost, in_order, from_the_committed, only_what_is_owned, one_owner, fenced, nothing_ahead),
+    *(
+        nothing_lost,
+        in_order,
+        from_the_committed,
+        only_what_is_owned,
+        one_owner,
+        fenced,
+        nothing_ahead,
+    ),
     *(commits_are_true, settles, good_ends, all_was_committed),
 )
 

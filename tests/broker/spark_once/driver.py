@@ -1,4 +1,5 @@
-"""Spark's driver, a process of its own: a stream from topic to topic, started again whenever it fails, until killed.
+"""Spark's driver, a process of its own: a stream from topic to topic, started again whenever it
+fails, until killed.
 
 python -m tests.broker.spark_once.driver SETTINGS
 """
@@ -21,7 +22,12 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     session = make_session(settings["master"], spark_executor_memory="512m")
     while True:
-        frame = session.readStream.format("kafka_native").options(**settings["source"]).load().select("key", "value")
+        frame = (
+            session.readStream.format("kafka_native")
+            .options(**settings["source"])
+            .load()
+            .select("key", "value")
+        )
         writer = by_partition(frame, settings["partitions"]).writeStream.format("kafka_native")
         writer = writer.options(**settings["sink"]).trigger(processingTime="0 seconds")
         say("start")

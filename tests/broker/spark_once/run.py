@@ -30,13 +30,27 @@ from tests.harness.step_proxy import AFTER, ANSWERED, BEFORE, StepProxy
 ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 3
 STEPS = [
-    *((api, phase) for api in (ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE) for phase in (BEFORE, ANSWERED, AFTER)),
-    *((api, phase) for api in (ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT) for phase in (BEFORE, ANSWERED)),
-    *((api, phase) for api in (ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN) for phase in (BEFORE, ANSWERED, AFTER)),
+    *(
+        (api, phase)
+        for api in (ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE)
+        for phase in (BEFORE, ANSWERED, AFTER)
+    ),
+    *(
+        (api, phase)
+        for api in (ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT)
+        for phase in (BEFORE, ANSWERED)
+    ),
+    *(
+        (api, phase)
+        for api in (ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN)
+        for phase in (BEFORE, ANSWERED, AFTER)
+    ),
 ]
 """Of the protocol, as docs/guide/transactions.md has it: a request at three moments."""
 WORKER, JVM = "worker", "jvm"
-"""Who is killed: the Python process that makes the request, or the JVM, driver or executor, that it belongs to."""
+"""Who is killed: the Python process that makes the request, or the JVM, driver or executor, that it
+belongs to.
+"""
 NEWEST_TRANSACTIONS = 2
 END_S = 600.0
 CHECK_INTERVAL_S = 0.2
@@ -53,10 +67,15 @@ class Options:
     master: str = "local[2, 2]"
     jvm_share: float = 0.25
     transaction_version: int = 2
-    bug: str = ""  # "at-least-once": no transactional.id, so that of all steps only Produce is there
+    bug: str = (
+        ""  # "at-least-once": no transactional.id, so that of all steps only Produce is there
+    )
 
     def __str__(self) -> str:
-        return f"{self.kills} kills, {self.master}, transactions v{self.transaction_version}, --seed {self.seed}"
+        return (
+            f"{self.kills} kills, {self.master}, transactions v{self.transaction_version}, "
+            f"--seed {self.seed}"
+        )
 
 
 @dataclass
@@ -82,7 +101,10 @@ def violations(result: Result) -> list[str]:
 
 
 class Killer:
-    """Decides who dies when. Thread: those of the proxies; its lock is held while somebody is killed."""
+    """Decides who dies when.
+
+    Thread: those of the proxies; its lock is held while somebody is killed.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -107,7 +129,10 @@ class Killer:
             self._over = True
 
     def _arm(self) -> None:
-        """The next one: at which step, of whom, and how many such requests live before. No two of a step in a row."""
+        """The next one: at which step, of whom, and how many such requests live before.
+
+        No two of a step in a row.
+        """
         self._step = self._deck.draw()
         self._askers.clear()
         self._victim = JVM if self._random.random() < self._options.jvm_share else WORKER
@@ -189,7 +214,9 @@ class Run:
         with kafka_native.Producer(conf) as producer:
             began = time.monotonic()
             while self._killer.count < self._options.kills:
-                if time.monotonic() - began > (self._options.seconds if self._killer.count else END_S):
+                if time.monotonic() - began > (
+                    self._options.seconds if self._killer.count else END_S
+                ):
                     break  # a machine that is busy may take minutes until the first row is written
                 self._keep_going(bootstrap)
                 for _ in range(max(1, int(self._options.rate * CHECK_INTERVAL_S))):
@@ -202,7 +229,9 @@ class Run:
         self._killer.well()
         deadline = time.monotonic() + END_S
         while len(set(by_theirs(cluster, self._target, PARTITIONS, 0).values())) < self._fed:
-            assert time.monotonic() < deadline, f"not all {self._fed} rows are there; {self._last_words()}"
+            assert time.monotonic() < deadline, (
+                f"not all {self._fed} rows are there; {self._last_words()}"
+            )
             self._keep_going(bootstrap)
             time.sleep(1.0)
 
@@ -214,7 +243,11 @@ class Run:
         sink = {"kafka.bootstrap.servers": bootstrap, "topic": self._target}
         if self._options.bug != "at-least-once":
             sink["kafka.transactional.id"] = self._target
-        source = {"kafka.bootstrap.servers": bootstrap, "subscribe": self._source, "maxOffsetsPerTrigger": "1000"}
+        source = {
+            "kafka.bootstrap.servers": bootstrap,
+            "subscribe": self._source,
+            "maxOffsetsPerTrigger": "1000",
+        }
         settings = {
             "master": self._options.master,
             "partitions": PARTITIONS,
@@ -234,7 +267,9 @@ class Run:
                 os.kill(pid, signal.SIGQUIT)  # has it print its threads
         time.sleep(2.0)
         text = (self.directory / f"driver.{self._lives - 1}.out").read_text(errors="replace")
-        return f"{self._killer.count} kills, the last of {self._lives} drivers said:\n{text[-30_000:]}"
+        return (
+            f"{self._killer.count} kills, the last of {self._lives} drivers said:\n{text[-30_000:]}"
+        )
 
     def _stop(self) -> None:
         driver, self._killer.driver = self._killer.driver, None
@@ -261,5 +296,8 @@ class Run:
             f"{self.seconds:.0f} s, {self._killer.count} kills: {counted(self._killer.kills)}",
             f"rows: {self.result.rows}; seen: "
             + ", ".join(f"{name} {seen.total()}" for name, seen in self.result.readings.items()),
-            f"drivers: {self._lives}, starts of the query: {starts}, ends by: {dict(failures.most_common(8))}",
+            (
+                f"drivers: {self._lives}, starts of the query: {starts}, ends by: "
+                f"{dict(failures.most_common(8))}"
+            ),
         ]
