@@ -1,4 +1,5 @@
-"""What the guide promises: pyarrow, pandas, polars and DuckDB take an ArrowBatch and an ArrowStream as they are."""
+"""The guide's promise: pyarrow, pandas, polars and DuckDB read ArrowBatch and ArrowStream directly.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ TYPES = [
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """A topic with keys that are numbers, some null, and values of 0 to 29 bytes."""
+    """Yield a topic with keys that are numbers or null, and values of 0 to 29 bytes."""
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic(TOPIC, 1)
         with Producer({"bootstrap.servers": cluster.bootstrap_servers, "compression.type": "lz4"}) as producer:
@@ -45,14 +46,14 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def consumer(bootstrap: str) -> Iterator[Consumer]:
-    """At the beginning."""
+    """Yield a consumer at the beginning."""
     with Consumer({"bootstrap.servers": bootstrap}) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
         yield consumer
 
 
 def keys(text: bool) -> list[Any]:
-    """What the keys are."""
+    """Return the expected keys."""
     every = [None if number % 10 == 0 else f"{number}" for number in range(COUNT)]
     return every if text else [None if key is None else key.encode() for key in every]
 
@@ -112,7 +113,7 @@ def test_duckdb(consumer: Consumer) -> None:
 
 
 def over(table: Any) -> duckdb.DuckDBPyConnection:
-    """A database that knows the table as `messages`."""
+    """Return a database that has the table as `messages`."""
     connection = duckdb.connect()
     connection.register("messages", table)
     return connection

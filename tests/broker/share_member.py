@@ -19,7 +19,7 @@ DONE = {AcknowledgeType.ACCEPT: "accepted", AcknowledgeType.RELEASE: "released",
 
 
 def decide(message: Message) -> AcknowledgeType:
-    """What becomes of a record."""
+    """Return the decision for a record."""
     last = (message.value() or b"")[-1:]
     if last == b"0":
         return AcknowledgeType.REJECT
@@ -27,7 +27,7 @@ def decide(message: Message) -> AcknowledgeType:
 
 
 def main(bootstrap: str, group: str, topic: str, log: str) -> None:
-    """Until it is killed."""
+    """Run until it is killed."""
     config = {
         "bootstrap.servers": bootstrap,
         "group.id": group,

@@ -30,7 +30,7 @@ HERE = ROOT / "tests" / "fuzz"
 BUILD = ROOT / "build" / "fuzz"
 LEDGER = BUILD / "ledger.jsonl"
 
-# Target name: source, defines. gzip is built twice, once for each library that may serve it.
+# Target name: source, defines. gzip is built twice, once for each library.
 TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "span": ("fuzz_span.c", {}),
     "header": ("fuzz_header.c", {}),
@@ -53,12 +53,15 @@ SANITIZERS = "fuzzer,address,undefined"
 
 
 def clang() -> str | None:
-    """The compiler, or None where there is none with libFuzzer."""
+    """Return the compiler, or None if none has libFuzzer."""
     return os.environ.get("KN_CLANG") or shutil.which("clang")
 
 
 def codec_flags(without: str) -> tuple[list[str], list[str]]:
-    """Defines and libraries as setup.py finds them; `without` takes libdeflate away, so that zlib serves gzip."""
+    """Return defines and libraries as in setup.py.
+
+    `without` removes libdeflate, so that zlib does gzip.
+    """
     spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
     assert spec is not None
     assert spec.loader is not None
@@ -66,19 +69,22 @@ def codec_flags(without: str) -> tuple[list[str], list[str]]:
     spec.loader.exec_module(module)
     if without:
         os.environ["KN_WITHOUT"] = "libdeflate"
-    with contextlib.redirect_stderr(io.StringIO()):  # what it says is for whoever builds
+    with contextlib.redirect_stderr(io.StringIO()):  # its output is for the person who builds
         codecs = module.Codecs()
     os.environ.pop("KN_WITHOUT", None)
     return codecs.cflags, codecs.ldflags
 
 
 def is_stale(target: Path, inputs: list[Path]) -> bool:
-    """Whether target is missing or older than one of its inputs."""
+    """Return whether a target is missing or older than one of its inputs."""
     return not target.exists() or target.stat().st_mtime < max(path.stat().st_mtime for path in inputs)
 
 
 def build(name: str) -> Path:
-    """The target's program, built when something it is made from has changed; targets share the objects of csrc."""
+    """Return the target's program, and build it if its sources changed.
+
+    Targets share csrc's objects.
+    """
     compiler = clang()
     assert compiler is not None, "clang is not installed"
     source, defines = TARGETS[name]
@@ -113,7 +119,7 @@ def build(name: str) -> Path:
 
 
 def commit() -> str:
-    """Which version of the tree is being fuzzed."""
+    """Return the version of the tree that is being fuzzed."""
     done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -121,7 +127,7 @@ def commit() -> str:
 
 
 def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
-    """Runs one target; returns its executions and whether it stayed without a finding."""
+    """Run one target. Return its executions, and whether it had no finding."""
     binary = build(name)
     corpus = BUILD / "corpus" / name
     corpus.mkdir(parents=True, exist_ok=True)
@@ -162,7 +168,7 @@ def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
 
 
 def totals() -> int:
-    """Prints what the ledger adds up to; 1 when a run had a finding."""
+    """Print the sums of the ledger. Return 1 if a run had a finding."""
     executions: collections.Counter[str] = collections.Counter()
     findings: collections.Counter[str] = collections.Counter()
     for line in LEDGER.read_text().splitlines() if LEDGER.exists() else []:
@@ -176,7 +182,7 @@ def totals() -> int:
 
 
 def main() -> int:
-    """Runs what the command line asks for."""
+    """Run the targets of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; default: all")
     parser.add_argument("--runs", type=int, default=0, help="executions of each target")
